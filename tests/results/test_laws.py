@@ -49,7 +49,7 @@ def test_many_exact_points_leave_nothing_to_say():
     times = {n: 100 / law_speedup("amdahl", 0.1, n) for n in (1, 2, 4, 8, 16)}
     results = compute_results([run(n, [200, t, t, t], batch=2048 * n) for n, t in times.items()])
     amdahl = next(fit for fit in results.fits if fit.law == "amdahl")
-    assert amdahl.note is None and amdahl.points == 5
+    assert amdahl.remarks == () and amdahl.n_gpus == tuple(times)
     assert amdahl.serial_fraction.value == pytest.approx(0.1, abs=1e-9)
     (outlook,) = outlooks(results.rows)
     assert outlook.n_gpus == 32 and outlook.same > outlook.grows > 0
@@ -67,11 +67,11 @@ def test_many_exact_points_leave_nothing_to_say():
 )
 def test_a_fit_that_means_little_says_why(times, says):
     results = compute_results([run(n, [9, time]) for n, time in times.items()])
-    assert all(says in fit.note for fit in results.fits)
+    assert all(says in " ".join(fit.remarks) for fit in results.fits)
     negative = says == "superlinear"  # and not clipped
     assert {fit.serial_fraction.hi < 0 for fit in results.fits} == {negative}
     assert {row.karp_flatt.value < 0 for row in results.rows if row.karp_flatt} == {negative}
-    assert not any("gained nothing" in fit.note for fit in results_of("ResNet50.31337.out").fits)
+    assert not any("gained nothing" in " ".join(fit.remarks) for fit in results_of("ResNet50.31337.out").fits)
 
 
 # --------------------------------------------------------------------------- noise
@@ -117,7 +117,7 @@ def test_without_scatter_the_interval_is_a_hard_bound():
             points.append(ScalingPoint(n=n, seconds=Interval.around(round(true), 0.5)))
         assert fit("amdahl", points).contains(fraction)
     results = results_of("ResNet50.31337.out")
-    assert all("not the scatter between epochs" in fit.note for fit in results.fits)
+    assert all("not the scatter between epochs" in " ".join(fit.remarks) for fit in results.fits)
 
 
 QUANTILES = {1: 12.7062, 2: 4.3027, 5: 2.5706, 10: 2.2281, 30: 2.0423, 31: 2.0395, 60: 2.0003, 3.7: 3.1824}

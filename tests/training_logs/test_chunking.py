@@ -15,11 +15,7 @@ SAMPLES = [text.encode() for text in samples.ALL]
 
 def read(chunks: list[bytes]) -> str:
     """All that is read, which must not depend on how the bytes come."""
-    reader = LogReader()
-    for chunk in chunks:
-        reader.feed(chunk)
-    reader.finish()
-    return repr(reader.report)
+    return repr(parse_log(chunks))
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

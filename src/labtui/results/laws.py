@@ -111,7 +111,6 @@ def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
     return LawFit(
         law=law,
         serial_fraction=share,
-        points=len(points),
         n_gpus=tuple(point.n for point in points),
         remarks=_remarks(share, points, (base, *rows)),
         baseline=base.configuration,

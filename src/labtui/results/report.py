@@ -196,8 +196,7 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
     joules_per_image framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
-_FIT = """model law serial_fraction points note n_gpus baseline_batch_size=baseline.batch_size
-    practice=baseline.rehearsed"""
+_FIT = "model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.rehearsed"
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.last.configuration.rehearsed"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
@@ -237,7 +236,10 @@ def results_json(results: Results) -> Json:
     return {
         "images": results.images,
         "rows": [row_json(row) for row in results.measured],
-        "fits": [_json(fit, _FIT) for fit in results.fits],
+        "fits": [
+            _json(fit, _FIT) | {"points": len(fit.n_gpus), "note": " ".join(fit.remarks) or None}
+            for fit in results.fits
+        ],
         "outlooks": [_json(outlook, _OUTLOOK) for outlook in scaling.outlooks(results.rows)],
         "without_steady_time": [_json(row, _UNSTEADY) for row in results.rows if not row.is_measured],
         "left_out": [_json(left, _LEFT_OUT) for left in results.left_out],

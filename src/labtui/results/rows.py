@@ -290,13 +290,12 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     """One law fitted to the rows that share a baseline.
 
     `serial_fraction` is the law's own fraction (Amdahl's s, Gustafson's s'); below zero means superlinear.
-    `points` counts distinct GPU counts, the baseline among them; `n_gpus` names them.
+    `n_gpus` are the numbers of GPUs that it was fitted to, the baseline's among them.
     `remarks` say what the points cannot show and where the law does not hold.
     """
 
     law: Law
     serial_fraction: Interval
-    points: int
     n_gpus: tuple[int, ...]
     remarks: tuple[str, ...]
     baseline: Configuration
@@ -304,11 +303,6 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def model(self) -> str:
         return self.baseline.model
-
-    @property
-    def note(self) -> str | None:
-        """The remarks as one text; None without any."""
-        return " ".join(self.remarks) or None
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
