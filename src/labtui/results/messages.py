@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
+from labtui.results import scaling
 from labtui.results.charts import distinct
 from labtui.results.measured import AccuracyCurve
 from labtui.results.numbers import (
@@ -20,16 +21,7 @@ from labtui.results.numbers import (
     three_digits,
 )
 from labtui.results.rows import LawFit, ResultRow, Results
-from labtui.results.scaling import (
-    SHORT_BATCH,
-    SLOWER_STEPS,
-    UNEXPLAINED,
-    WAITING_FOR_SLOWEST,
-    ScalingLine,
-    lost_efficiency,
-    pop_metrics,
-    scaling_lines,
-)
+from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, scaling_lines
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -153,7 +145,7 @@ def acceleration_message(row: ResultRow | None) -> str:
     return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
 
 
-_COSTS = {SHORT_BATCH: "The short last batch costs", SLOWER_STEPS: "Slower steps cost"}
+_COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEPS: "Slower steps cost"}
 
 
 def lost_points(row: ResultRow) -> list[str]:
@@ -187,7 +179,7 @@ def loss_sentence(row: ResultRow) -> str:
 def slowest_sentence(row: ResultRow) -> str:
     """Which GPU the others waited for, where it was the same one throughout; "" elsewhere."""
     rank = row.step_times.slowest_rank if row.step_times else None
-    waits = any(part.name == WAITING_FOR_SLOWEST for part in lost_efficiency(row))
+    waits = any(part.name == scaling.WAITING_FOR_SLOWEST for part in lost_efficiency(row))
     return f"The others wait for GPU {rank} (its rank)." if waits and rank is not None else ""
 
 
@@ -233,7 +225,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     name = clean(row.configuration.network)
     most = max(parts, key=lambda each: each.share.value)
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
-    if clear and most.name != UNEXPLAINED:
+    if clear and most.name != scaling.UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
         share = lost_points(row)[parts.index(most)]
         which = "all" if share == lost else f"most: {share} of the"

@@ -13,21 +13,12 @@ from msgspec.structs import asdict, replace
 from labtui.domain.model import EpochSample, Interval
 from labtui.domain.terminal_text import fitted_lines
 from labtui.domain.tuning import tuning_words
-from labtui.results import messages, scaling
+from labtui.results import messages, numbers, scaling
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.grouping import devices
 from labtui.results.measured import AsPrinted, Origin, accuracy_curves, cite
-from labtui.results.numbers import (
-    ANSWER,
-    bounds_text,
-    clean,
-    grid_text,
-    percent_text,
-    program_columns,
-    ratio_text,
-    text_table,
-)
+from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
 from labtui.results.rows import ResultRow, Results
 from labtui.training_logs.runs import ParsedRun
 
@@ -91,7 +82,7 @@ def _programs(results: Results, width: int | None) -> Iterable[str]:
     for kind in ("strong", "weak"):
         rows = [row for row in results.programs if row.is_weak is (kind == "weak")]
         notes = list(dict.fromkeys(note for row in rows for note in row.notes))
-        table = text_table(rows, program_columns(rows))
+        table = text_table(rows, numbers.program_columns(rows))
         yield _section(f"Programs, {kind} scaling (± from rounding)", notes, width, table)
 
 
@@ -154,7 +145,7 @@ def loss_text(row: ResultRow, clock: str) -> str:
         messages.energy_sentence(row),
         messages.pop_sentence(row),
     )
-    table = grid_text(grid, [False, True, False])
+    table = numbers.grid_text(grid, [False, True, False])
     return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
 
 

@@ -8,19 +8,9 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import distinguishing_words
+from labtui.results import charts as specs
 from labtui.results import messages
-from labtui.results.charts import (
-    FAMILIES,
-    MODEL_HUES,
-    ChartSpec,
-    Point,
-    Series,
-    distinct,
-    doubling_axes,
-    interval_point,
-    make_chart,
-    slug,
-)
+from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
@@ -44,13 +34,13 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
 
     Sizes that were tried and have no mark are on the axis, too: no line is drawn across them.
     """
-    shorts = distinct([line.name for line in lines])
+    shorts = specs.distinct([line.name for line in lines])
     series = [
-        Series(name=line.name, short=short, points=points, hue=MODEL_HUES.get(line.model))
+        Series(name=line.name, short=short, points=points, hue=specs.MODEL_HUES.get(line.model))
         for line, short in zip(lines, shorts, strict=True)
         if (points := tuple(points_of(family, line.rows)))
     ]
-    is_ratio = FAMILIES[family].unit in _RATIOS
+    is_ratio = specs.FAMILIES[family].unit in _RATIOS
     if is_ratio:  # a baseline alone compares nothing
         series = [each for each in series if len(each.points) > 1] or series
     rows = [row for line in lines for row in line.rows]
@@ -73,12 +63,12 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     if chart.unit == "×" and series:
         ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
         chart = replace(chart, series=(*series, ideal))
-    return doubling_axes(chart)
+    return specs.doubling_axes(chart)
 
 
 def _of_program(program: Program, family: str, one: str) -> dict[str, Any]:
     """What its charts say: what is counted, the unit of its times, what `one` they compare with."""
-    form = FAMILIES[family]
+    form = specs.FAMILIES[family]
     unit = program.shown_in if form.unit == "s" else form.unit
     y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
     note = (
@@ -101,7 +91,7 @@ def _count_ticks(counts: Iterable[float]) -> tuple[tuple[float, str], ...]:
 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; of an epoch time that of the warm-up where there is no other."""
-    unit = FAMILIES[family].unit
+    unit = specs.FAMILIES[family].unit
     for row in rows:
         value: Interval | None = getattr(row, _FIELDS.get(family, family.removeprefix("program-")))
         if row.n_gpus is not None and value is not None:
@@ -151,7 +141,7 @@ def cpu_gpu_chart(rows: Sequence[ResultRow]) -> ChartSpec:
     factor = gpu and gpu.acceleration
     return make_chart(
         "cpu-gpu",
-        [Series(name=rows[0].model, points=tuple(points), hue=MODEL_HUES.get(rows[0].model))],
+        [Series(name=rows[0].model, points=tuple(points), hue=specs.MODEL_HUES.get(rows[0].model))],
         message=messages.acceleration_message(gpu),
         x_ticks=((0.0, "CPU"), (1.0, "1 GPU")),
         notes=(f"Acceleration {ratio_text(factor)} times; it says nothing about scaling.",) if factor else (),
@@ -182,7 +172,7 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
     charts = []
     for found in tuned:
         data = found[0].configuration.data_set
-        end = f"-{slug(data)}" if len(data_sets) > 1 and data else ""
+        end = f"-{specs.slug(data)}" if len(data_sets) > 1 and data else ""
         charts.append(_tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' * (len(counts) > 1)}"))
     return tuple(charts)
 
@@ -200,7 +190,7 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     data = f" ({first.data_set})" if first.data_set else ""
     return make_chart(
         "tuning",
-        [Series(name=first.model, points=tuple(points), hue=MODEL_HUES.get(first.model))],
+        [Series(name=first.model, points=tuple(points), hue=specs.MODEL_HUES.get(first.model))],
         key=key,
         of=f"{first.model}{data} on {devices(first.n_gpus)}",
         counted=first.unit,
@@ -289,7 +279,7 @@ def law_chart(results: Results) -> ChartSpec:
             continue
         rows = (base, *line.beyond)
         points = tuple(points_of("speedup", rows))
-        series.append(Series(name=line.name, points=points, hue=MODEL_HUES.get(line.model)))
+        series.append(Series(name=line.name, points=points, hue=specs.MODEL_HUES.get(line.model)))
         series += map(_curve, fits)
         series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
