@@ -16,17 +16,10 @@ from msgspec.structs import replace
 
 from labtui.domain.tuning import tuning_words
 from labtui.results import charts as specs
-from labtui.results import messages
+from labtui.results import measured, messages
 from labtui.results.charts import ChartSpec, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
-from labtui.results.measured import (
-    AccuracyCurve,
-    MeasuredRun,
-    accuracy_curves,
-    best_curve,
-    finite,
-    warmup_epochs,
-)
+from labtui.results.measured import AccuracyCurve, MeasuredRun, accuracy_curves, best_curve, warmup_epochs
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
@@ -292,7 +285,7 @@ def policy(run: MeasuredRun) -> str:
 
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
-    return tuple(Point(x=s.epoch, y=shown(value), live=run.live) for s, value in finite(run, metric))
+    return tuple(Point(x=s.epoch, y=shown(value), live=run.live) for s, value in measured.finite(run, metric))
 
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:

@@ -7,27 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, count_epochs
-from labtui.results.grouping import (
-    CIFAR10_IMAGES,
-    Configuration,
-    configuration_of,
-    difference,
-    group_runs,
-    printed_steps,
-    same_work,
-)
+from labtui.results import grouping, measured
+from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_work
 from labtui.results.laws import fit_laws, karp_flatt
-from labtui.results.measured import (
-    SHORTEST,
-    AsPrinted,
-    MeasuredRun,
-    printed_epoch_seconds,
-    printed_rate,
-    round_half_up,
-    run_notes,
-    steady_samples,
-    warmup_epochs,
-)
+from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, run_notes, steady_samples, warmup_epochs
 from labtui.results.rows import ResultRow, Results, Scatter, joules_of, named_rows, step_times_of
 from labtui.results.scaling import program_rows, same_batch, with_controls
 from labtui.training_logs.patterns import RATE
@@ -44,8 +27,8 @@ def compute_results(
     absent.
     """
     groups, left_out = group_runs(runs, images, insist=insist)
-    measured = [_measure(key, tuple(members)) for key, members in groups.items()]
-    rows = with_controls([row for row in measured if row.program is None])
+    alone = [_measure(key, tuple(members)) for key, members in groups.items()]
+    rows = with_controls([row for row in alone if row.program is None])
     found = _index(rows)
     compared = named_rows([_compare(row, found) for row in rows])
     return Results(
@@ -54,7 +37,7 @@ def compute_results(
         fits=fit_laws(compared),
         left_out=left_out,
         notes=tuple(_overall_notes(compared)),
-        programs=program_rows(measured),
+        programs=program_rows(alone),
     )
 
 
@@ -180,7 +163,7 @@ def _steps(configuration: Configuration, members: Sequence[MeasuredRun]) -> tupl
     """Steps per epoch: as the log prints them, else from the batch; a note where images and batch make others."""
     batch, images = configuration.batch_size, configuration.images
     planned = math.ceil(images / batch) if images is not None and batch else None
-    printed = {steps for run in members if (steps := printed_steps(run)) is not None}
+    printed = {steps for run in members if (steps := grouping.printed_steps(run)) is not None}
     if len(printed) != 1:
         return planned, []
     (steps,) = printed
@@ -264,7 +247,7 @@ def _without_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
     elif found.get(("gpu", 1, mine.work_key)):
         yield "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
     elif family := found.get(("gpu", 1, mine.family_key)):
-        how = difference(mine, family[0].configuration)
+        how = grouping.difference(mine, family[0].configuration)
         yield f"The one-GPU run of this model has {how}, so there is no speedup."
     else:
         yield "There is no one-GPU run of this model to compare with, so no speedup."
@@ -339,16 +322,16 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
     """The row's plain numbers; a time of zero seconds has no rate and no speedup."""
     n, base = row.n_gpus, baseline.members if baseline else ()
     if row.from_rate:
-        rate = printed_rate(row.members)
-        first = printed_rate(base) if baseline and baseline.from_rate else None
+        rate = measured.printed_rate(row.members)
+        first = measured.printed_rate(base) if baseline and baseline.from_rate else None
         ratio = rate / first if rate and first and n else None
         return AsPrinted(throughput=rate, speedup=ratio, efficiency=ratio / n if ratio and n else None)
-    seconds, before = printed_epoch_seconds(row.members), printed_epoch_seconds(base)
+    seconds, before = measured.printed_epoch_seconds(row.members), measured.printed_epoch_seconds(base)
     if seconds is None:
         return AsPrinted()
     bound = row.configuration.images_bound
     images = int(bound.value) if bound and (bound.lo == bound.hi or bound.value == CIFAR10_IMAGES) else None
-    speedup = round_half_up(before / seconds, 2) if seconds and before and n else None
+    speedup = measured.round_half_up(before / seconds, 2) if seconds and before and n else None
     return AsPrinted(
         epoch_seconds=float(seconds),
         throughput=float(images / seconds) if seconds and images is not None else None,
@@ -368,8 +351,8 @@ def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
     )
     if cpu is None or cpu.epoch_seconds is None:
         return row
-    seconds, theirs = printed_epoch_seconds(row.members), printed_epoch_seconds(cpu.members)
-    plain = round_half_up(theirs / seconds, 2) if seconds and theirs else None
+    seconds, theirs = measured.printed_epoch_seconds(row.members), measured.printed_epoch_seconds(cpu.members)
+    plain = measured.round_half_up(theirs / seconds, 2) if seconds and theirs else None
     return replace(row, acceleration=_ratio(row, cpu), printed_acceleration=plain)
 
 

@@ -5,21 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
-from labtui.results import scaling
+from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
 from labtui.results.measured import AccuracyCurve
-from labtui.results.numbers import (
-    bounds_text,
-    clean,
-    fixed,
-    in_digits_of,
-    lost_text,
-    percent_text,
-    rate_text,
-    ratio_text,
-    seconds_text,
-    three_digits,
-)
+from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, three_digits
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, scaling_lines
 
@@ -153,7 +142,7 @@ def lost_points(row: ResultRow) -> list[str]:
 
     Each is rounded down; the largest remainders get what is missing.
     """
-    total = lost_text(row.efficiency)
+    total = numbers.lost_text(row.efficiency)
     unit = 10.0 ** -len(total.partition(".")[2])
     exact = [100 * part.share.value / unit for part in lost_efficiency(row)]
     whole = [math.floor(each + 1e-9) for each in exact]
@@ -161,7 +150,7 @@ def lost_points(row: ResultRow) -> list[str]:
     order = sorted(range(len(exact)), key=lambda at: whole[at] - exact[at])
     for at in order[: max(0, missing)]:
         whole[at] += 1
-    return [fixed(each * unit, len(total.partition(".")[2])) for each in whole]
+    return [numbers.fixed(each * unit, len(total.partition(".")[2])) for each in whole]
 
 
 def loss_sentence(row: ResultRow) -> str:
@@ -173,7 +162,7 @@ def loss_sentence(row: ResultRow) -> str:
     ]
     many = count_words(row.n_gpus or 0)
     to = ", ".join(parts) if parts[1:] else f"all of it by {''.join(parts).partition(' % ')[2]}"
-    return f"{lost_text(row.efficiency)} % is lost on {many}: {to}."
+    return f"{numbers.lost_text(row.efficiency)} % is lost on {many}: {to}."
 
 
 def slowest_sentence(row: ResultRow) -> str:
@@ -211,7 +200,7 @@ def pop_sentence(row: ResultRow) -> str:
 
 
 def _with_half(points: str, share: Interval) -> str:
-    half = in_digits_of(points, 100 * share.half_width)
+    half = numbers.in_digits_of(points, 100 * share.half_width)
     return f"{points} ±{half}" if float(half) else points
 
 
@@ -221,7 +210,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     if not found:
         return ""
     row, parts = min(found, key=lambda each: _value(each[0].efficiency))
-    lost, many = lost_text(row.efficiency), count_words(row.n_gpus or 0)
+    lost, many = numbers.lost_text(row.efficiency), count_words(row.n_gpus or 0)
     name = clean(row.configuration.network)
     most = max(parts, key=lambda each: each.share.value)
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
@@ -319,7 +308,7 @@ def fit_sentence(fit: LawFit) -> str:
     share = fit.serial_fraction
     sizes = ", ".join(map(str, fit.n_gpus))
     shown = percent_text(share)
-    bounds = f" ({bounds})" if (bounds := bounds_text(share, shown)) else ""
+    bounds = f" ({bounds})" if (bounds := numbers.bounds_text(share, shown)) else ""
     practice = ", small runs" if fit.baseline.small else ", practice" if fit.baseline.practice else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
