@@ -12,18 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import named_path
-from labtui.commands import options
-from labtui.commands.terminal import (
-    Open,
-    TerminalPrompter,
-    at_terminal,
-    plain,
-    print_json,
-    print_line,
-    print_wrapped,
-    say,
-    typed,
-)
+from labtui.commands import options, terminal
+from labtui.commands.terminal import plain, print_json, print_line, print_wrapped, say
 from labtui.domain.errors import DataError, LabError, UsageError
 
 if TYPE_CHECKING:
@@ -128,7 +118,7 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
     def asking(host: str) -> None:
         say(f"Reading the site's settings on {host} ...")
 
-    setup = ask_cluster(settings, TerminalPrompter(), choices, _answer, asking)
+    setup = ask_cluster(settings, terminal.TerminalPrompter(), choices, _answer, asking)
     for sentence in site_words(setup):
         say(sentence)
     say("Written to cluster.toml, each value with its source; correct what is wrong.")
@@ -137,11 +127,11 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
 
 def _answer(question: SiteQuestion) -> str:
     """The student's answer; the default where there is no terminal, or at Enter. An option's number will do."""
-    if not at_terminal():
+    if not terminal.at_terminal():
         return question.default
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
-    return question.choose(typed(f"{question.text} [{question.default}] "))
+    return question.choose(terminal.typed(f"{question.text} [{question.default}] "))
 
 
 # --------------------------------------------------------------------------- the tasks of a folder
@@ -162,7 +152,7 @@ def run_check(args: argparse.Namespace) -> int:
     from labtui.session.labs import check_folder
     from labtui.tui.view import View
 
-    with Open(args, start=False, looks=True) as lab:
+    with terminal.Open(args, start=False, looks=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         view = View(state=lab.state, edition=edition, opened_at=time.time())

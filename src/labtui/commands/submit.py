@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.commands import job_files, options
-from labtui.commands.terminal import (
-    Open,
-    agreed,
-    at_terminal,
-    print_json,
-    print_line,
-    say,
-    say_error,
-    show_by_hand,
-)
+from labtui.commands import job_files, options, terminal
+from labtui.commands.terminal import Open, agreed, print_json, print_line, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
@@ -102,7 +93,7 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
         from labtui.session.preview import commands_of_draft
 
         groups = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
-        return show_by_hand(groups, as_json=args.json)
+        return terminal.show_by_hand(groups, as_json=args.json)
     trouble = None if args.dry_run and args.offline else _look_around(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
     if args.dry_run:
@@ -171,7 +162,7 @@ def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> l
         say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {run.phase.value}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
-    if ask and at_terminal() and agreed("Run them again?"):
+    if ask and terminal.at_terminal() and agreed("Run them again?"):
         return drafts
     say_error(LabError("No run is missing, so nothing was submitted.", "--again runs them once more."))
     return []

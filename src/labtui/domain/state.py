@@ -14,19 +14,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain import model
 from labtui.domain.errors import LabError
-from labtui.domain.model import (
-    AcceptedFinding,
-    Diagnosis,
-    JobPhase,
-    JobRequest,
-    JobView,
-    Outcome,
-    RunPhase,
-    RunSpec,
-    Stream,
-    SubmissionStatus,
-)
+from labtui.domain.model import JobPhase, JobView, Outcome, RunPhase, RunSpec, Stream, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.run import CAUSES, DEEDS, RunRecord
 from labtui.domain.terminal_text import file_name
@@ -46,7 +36,7 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool = False
 
 
-class SubmissionState(JobRequest, frozen=True, kw_only=True):
+class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     """A submission and the job Slurm made of it.
 
     `script_file` is under `slurm/`, `remote_dir` its own directory. `remote_logs` maps a stream to its remote path as
@@ -69,7 +59,7 @@ class SubmissionState(JobRequest, frozen=True, kw_only=True):
     job: JobView | None = None
     logs: Mapping[Stream, LogState] = {}
     practice: bool = False
-    accepted: tuple[AcceptedFinding, ...] = ()  # findings that the student overrode
+    accepted: tuple[model.AcceptedFinding, ...] = ()  # findings that the student overrode
     held: bool = False  # the student wants it to wait
     rebuilt: bool = False  # from its job script alone: looked up, never sent
     attempt: int = 0  # tries to send it that are known to have made no job
@@ -110,7 +100,7 @@ class RunState(RunRecord, frozen=True, kw_only=True):
     spec: RunSpec
     phase: RunPhase = RunPhase.WAITING
     started: bool = False
-    diagnosis: tuple[Diagnosis, ...] = ()
+    diagnosis: tuple[model.Diagnosis, ...] = ()
 
     @property
     def end(self) -> str:

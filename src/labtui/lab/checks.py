@@ -233,7 +233,7 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
             yield CheckItem(sentence, f"{name} needs {model} on one GPU and on one more size.")
             continue
         share = percent_text(fit.serial_fraction)
-        shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {fit.points} sizes"
+        shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {len(fit.n_gpus)} sizes"
         yield CheckItem(sentence, evidence=shown, practice=fit.baseline.practice)
 
 

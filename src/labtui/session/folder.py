@@ -21,16 +21,8 @@ from typing import get_args
 
 import msgspec
 
-from labtui.cluster.local_files import (
-    files_inside,
-    make_folder_inside,
-    make_private,
-    named_path,
-    read_inside,
-    reader_inside,
-    stat_inside,
-    write_private,
-)
+from labtui.cluster import local_files
+from labtui.cluster.local_files import named_path
 from labtui.domain import decode
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import TemplateForm
@@ -150,9 +142,9 @@ class LabFolder(msgspec.Struct, frozen=True):
         """
         folder = cls(refuse_lab_folder(path))
         try:
-            make_private(folder.path)
+            local_files.make_private(folder.path)
             for room in (folder.scripts, folder.slurm, folder.logs, folder.answers, folder.plots):
-                make_folder_inside(folder.path, room)
+                local_files.make_folder_inside(folder.path, room)
         except OSError as error:
             raise FolderError(
                 f"{folder.path} cannot be made: {error.strerror}.", "Choose another place."
@@ -193,11 +185,11 @@ class LabFolder(msgspec.Struct, frozen=True):
 
     def reader(self, path: Path | str) -> FileIO:
         """A file of this folder, opened for reading through no link. Raises OSError."""
-        return reader_inside(self.path, path)
+        return local_files.reader_inside(self.path, path)
 
     def read(self, path: Path | str) -> bytes:
         """The bytes of a file of this folder, read through no link. Raises OSError."""
-        return read_inside(self.path, path)
+        return local_files.read_inside(self.path, path)
 
     def write(self, path: Path | str, data: bytes) -> None:
         """Replace a file of this folder as a whole, through no link.
@@ -205,11 +197,11 @@ class LabFolder(msgspec.Struct, frozen=True):
         Raises:
             FolderError: when it cannot be written; the old file stays.
         """
-        write_private(self.path, self.inside(path), data)
+        local_files.write_private(self.path, self.inside(path), data)
 
     def status(self, path: Path | str) -> os.stat_result | None:
         """The status of a file of this folder; None without one, and where a link stands in its place."""
-        return stat_inside(self.path, path)
+        return local_files.stat_inside(self.path, path)
 
     def has(self, path: Path | str) -> bool:
         """Whether this folder has that file, and no link in its place."""
@@ -274,7 +266,7 @@ class LabFolder(msgspec.Struct, frozen=True):
             FolderError: when a file is too large to be a script, or cannot be read.
         """
         files = {}
-        for path in files_inside(self.path, self.scripts):
+        for path in local_files.files_inside(self.path, self.scripts):
             inner = path.relative_to(self.scripts)
             if not _is_script(inner):
                 continue
