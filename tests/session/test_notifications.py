@@ -5,21 +5,21 @@ import sys
 
 from labtui.domain.model import JobPhase
 from labtui.domain.state import Change, LabState
-from labtui.session.notifications import Notice, NoticeTracker, terminal_sequence
+from labtui.session.notifications import Notice, Notifier, terminal_sequence
 from tests import changes
 from tests.session.conftest import accepted
 
 
-def after(state: LabState, tracker: NoticeTracker, change: Change) -> tuple[LabState, list[Notice]]:
+def after(state: LabState, tracker: Notifier, change: Change) -> tuple[LabState, list[Notice]]:
     state = change(state)
     return state, tracker.notices(state, {"ResNet50": "ResNet50V2"})
 
 
 def test_start_and_end_are_told_once(bench):
+    tracker = Notifier(bench.session, print)
     token = accepted(bench)
     state = bench.session.state
-    assert NoticeTracker(state).notices(state, {}) == [], "nothing is told of the past"
-    tracker = NoticeTracker(LabState())
+    assert Notifier(bench.session, print).notices(state, {}) == [], "nothing is told of the past"
     running = changes.observed(token, "100", JobPhase.RUNNING)
     over = changes.observed(token, "100", JobPhase.FINISHED)
     state, notices = after(state, tracker, running)

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import make_folder_inside, open_inside, reader_inside, stat_inside
 from labtui.domain.errors import LabError
 from labtui.domain.model import JobPhase, Stream
-from labtui.domain.state import LabState, LogState, SubmissionState
+from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.store import Store
 from labtui.training_logs import PARSER_VERSION
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from labtui.session.run_matcher import SubmissionReader
 
 
-STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
+STREAMS = tuple(LOG_ENDINGS)
 READ_STREAMS: tuple[Stream, ...] = ("out", "err")
 """The streams that tell of epochs and failures."""
 

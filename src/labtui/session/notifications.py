@@ -36,23 +36,6 @@ class Notice(msgspec.Struct, frozen=True):
     sentence: str
 
 
-class NoticeTracker:
-    """Finds what is worth telling in the updates of a session; each job's start and end once, nothing of the past."""
-
-    def __init__(self, state: LabState) -> None:
-        self._told = {token: _stage(item, state) for token, item in state.submissions.items()}
-
-    def notices(self, state: LabState, names: Mapping[str, str]) -> list[Notice]:
-        """What there is to tell of `state`, the latest; networks are called by the edition's `names`."""
-        found = []
-        for token, item in state.submissions.items():
-            kind, told = _stage(item, state), self._told.get(token)
-            if kind is not None and kind != told and told in (None, "started"):
-                self._told[token] = kind
-                found.append(_notice(kind, item, state, names))
-        return found
-
-
 def _stage(item: SubmissionState, state: LabState) -> NoticeKind | None:
     """How far a submission came; it is over when it is known how every run ended."""
     if item.status is SubmissionStatus.REFUSED:
@@ -103,16 +86,31 @@ def _send(notice: Notice) -> None:
 
 
 class Notifier:
-    """Tells of a job that started, ended or failed by the terminal and on the desktop, as the settings say."""
+    """Tells of a job that started, ended or failed by the terminal and on the desktop, as the settings say.
+
+    Each job's start and end are told once, and nothing of the past.
+    """
 
     def __init__(self, session: Session, write: Callable[[str], object], *, desktop: bool = True) -> None:
         """`write` sends a sequence to the terminal."""
-        self._session, self._write, self._tracker = session, write, NoticeTracker(session.state)
+        self._session, self._write, state = session, write, session.state
+        self._told = {token: _stage(item, state) for token, item in state.submissions.items()}
         self.desktop: Callable[[Notice], None] | None = show_on_desktop if desktop else None
 
     def __call__(self, state: LabState, names: Mapping[str, str]) -> None:
+        """Tell what there is to tell of `state`, the latest; networks are called by the edition's `names`."""
         how = self._session.settings.notifications
-        for notice in self._tracker.notices(state, names) if how != "off" else ():
+        for notice in self.notices(state, names) if how != "off" else ():
             self._write(terminal_sequence(notice))
             if how == "desktop" and self.desktop is not None:
                 self.desktop(notice)
+
+    def notices(self, state: LabState, names: Mapping[str, str]) -> list[Notice]:
+        """What `state` brings that was not told; it counts as told now."""
+        found = []
+        for token, item in state.submissions.items():
+            kind, told = _stage(item, state), self._told.get(token)
+            if kind is not None and kind != told and told in (None, "started"):
+                self._told[token] = kind
+                found.append(_notice(kind, item, state, names))
+        return found
