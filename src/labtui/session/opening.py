@@ -21,7 +21,6 @@ import msgspec
 from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import stat_inside
 from labtui.domain.errors import FolderError, FolderTaken, LabError, NotWritable, StoreError
 from labtui.domain.model import Stream, SubmissionStatus, plural
 from labtui.domain.state import LabState, LogState, SubmissionState
@@ -231,7 +230,7 @@ def _repair(folder: LabFolder) -> RepairReport:
 
 def _copied_whole(folder: LabFolder, path: Path, new: Path) -> bool:
     """Whether a database is there and whole; then `new` is a copy of it."""
-    status = stat_inside(path.parent, path)
+    status = folder.status(path)
     if status is None or not status.st_size:
         return False
     try:
