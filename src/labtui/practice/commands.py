@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from labtui.domain.profile import Queue
+from labtui.practice import words
 from labtui.practice.controller import Controller
 from labtui.practice.job import FIELDS, HEADINGS, Job, account_row, formatted, queue_row
 from labtui.practice.request import (
@@ -21,18 +22,7 @@ from labtui.practice.request import (
     priority_of,
     sent_script,
 )
-from labtui.practice.words import (
-    NO_CONTROLLER,
-    SBATCH,
-    VERSION,
-    Answer,
-    Call,
-    CommandError,
-    Program,
-    expanded,
-    parse_words,
-    stamp,
-)
+from labtui.practice.words import NO_CONTROLLER, VERSION, Answer, Call, CommandError, Program, stamp
 from labtui.slurm.values import duration_text
 
 
@@ -49,9 +39,9 @@ class Asked(msgspec.Struct, frozen=True):
 def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     """Run one of Slurm's commands."""
     text, run, down = _COMMANDS[program]
-    known = SBATCH if program == "sbatch" else Program.of(program, text)
+    known = words.SBATCH if program == "sbatch" else Program.of(program, text)
     try:
-        options, rest = parse_words(call.words, known)
+        options, rest = words.parse_words(call.words, known)
         if "version" in options:
             return 0, f"slurm-wlm {VERSION}\n", ""
         if down == _DATABASE and now < control.accounting_down_until:
@@ -192,7 +182,7 @@ def _partitions(asked: Asked, _name: str) -> Iterable[str]:
 
 
 def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
-    return expanded(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
+    return words.expanded(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
 
 
 _SHOWN: dict[str, Callable[[Asked, str], Iterable[str]]] = {
