@@ -97,9 +97,8 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
 
     each = {path if path == "-" else str(Path(path).absolute()): path for path in paths}  # each log once
     samplers = [path for path in each.values() if path.endswith(SAMPLER_END) and Path(path).is_file()]
-    companions = {
-        f"{path.removesuffix('.out')}.err" for path in each if path.endswith(".out")
-    }  # read with their .out
+    # read with their .out
+    companions = {f"{path.removesuffix('.out')}.err" for path in each if path.endswith(".out")}
     logs = [path for key, path in each.items() if path not in samplers and key not in companions]
     files = parse_files(logs, patterns, programs_of(lab))
     found = any(one.report is not None and one.report.runs for one in files)

@@ -19,9 +19,8 @@ from labtui.domain.state import LabState, SubmissionState
 if TYPE_CHECKING:
     from labtui.session.session import Session
 
-logging.getLogger("desktop_notifier").addHandler(
-    logging.NullHandler()
-)  # a computer without a desktop is no news
+# a computer without a desktop is no news
+logging.getLogger("desktop_notifier").addHandler(logging.NullHandler())
 
 NoticeKind = Literal["started", "ended", "failed"]
 _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}

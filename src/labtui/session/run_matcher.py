@@ -138,9 +138,8 @@ class SubmissionReader:
     def _with_facts(self, run: RunState, read: ParsedRun, joined: ParsedRun) -> RunState:
         """A run with what the log tells of it; `joined` knows what the .err adds."""
         told = {name: getattr(read, name) for name in _KEPT}
-        if (
-            read.totals_line is not None and read.unit == "tokens"
-        ):  # the rate of others is that of their epochs
+        # the rate of others is that of their epochs
+        if read.totals_line is not None and read.unit == "tokens":
             told["throughput"] = read.throughput
         spec = completed(run.spec, facts_by_field(joined)) if self._own else run.spec
         return replace(run, **told, started=True, spec=spec, practice=run.practice or read.stand_in)

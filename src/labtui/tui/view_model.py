@@ -201,9 +201,8 @@ class ViewModel:
         from labtui.session.labs import check_folder, files_stamp
 
         folder, state, edition = self.session.folder, self.state, self.edition
-        jobs = [
-            (each.status, each.job) for each in state.submissions.values()
-        ]  # a log that grows is no evidence
+        # a log that grows is no evidence
+        jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
         evidence = (edition, state.runs, jobs, state.places, names, files_stamp(folder))
         if edition is None or evidence == self._evidence:

@@ -303,9 +303,8 @@ def jobs_page(app: LabApp) -> Table | Text:
     if not jobs:
         known = read_at is not None
         return Text("No job of yours is in the queue." if known else "The queue has not been read yet.")
-    later = (
-        0.0 if read_at is None else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
-    )  # in the cluster's seconds
+    # in the cluster's seconds
+    later = 0.0 if read_at is None else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
     for job in jobs:
         lasted = words.NOTHING if job.lasted_s is None else words.clock_span(job.lasted_s + later)
