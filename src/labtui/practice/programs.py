@@ -281,8 +281,11 @@ def watchdog(words: list[str]) -> None:
     for pid in living:
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
-    if words[0]:
+    for _ in range(100 if words[0] else 0):  # what was killed may write for a moment yet
         shutil.rmtree(words[0], ignore_errors=True)
+        if not os.path.exists(words[0]):
+            break
+        time.sleep(0.1)
 
 
 OWN = {

@@ -189,11 +189,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         mine: dict[str, list[RunLine]] = {}
         for line in self.every.values():
             mine.setdefault(line.run.task_id, []).append(line)
-        if self.edition is None and not self.loading:
+        if self.edition is None:
             return tuple(self._task_line(name, "", found) for name, found in mine.items())
         return tuple(
-            self._task_line(task.id, task.title, mine.get(task.id, []))
-            for task in (self.edition.tasks if self.edition is not None else ())
+            self._task_line(task.id, task.title, mine.get(task.id, [])) for task in self.edition.tasks
         )
 
     @cached_property
