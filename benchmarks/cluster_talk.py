@@ -22,8 +22,6 @@ import threading
 import time
 from pathlib import Path
 
-from msgspec.structs import replace
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks._budgets import Budget, verdict
@@ -203,7 +201,8 @@ def measured(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
     print(f"  peak memory {after / 1024:.0f} MB, {(after - before) / 1024:.0f} MB of it for the fetching")
     on_loopback = fetch / theirs
     afar = SlowLink((student.host, student.port), rate=LINE_BYTES_S, delay_s=LINE_DELAY_S)
-    fetch, theirs = fetching(cluster, session("afar", afar.port), replace(student, port=afar.port), AFAR_MB)
+    there = type(student)(**(vars(student) | {"port": afar.port}))
+    fetch, theirs = fetching(cluster, session("afar", afar.port), there, AFAR_MB)
     afar.close()
     report(f"the same, {AFAR_MB} MB over a line, s", fetch, "sftp get", theirs, fetch / theirs)
     return budgets(line, late, requests, on_loopback, fetch / theirs)
