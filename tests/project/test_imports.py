@@ -73,11 +73,13 @@ def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):
         "from labtui.session.session import Session\n"
         "from labtui.session.settings import Settings\n"
         "from labtui.tui.app import LabApp\n"
+        "from labtui.tui.screens.main import MainScreen\n"
         f"folder = LabFolder.create({str(tmp_path / 'lab')!r}, Settings(edition='hpc4ai-ch10', profile='mn5'))\n"
         "session = Session.open(folder.path, start=False)\n"
-        "LabApp(session).view_model.view()\n"
+        "MainScreen._first_pane = lambda screen: screen.app.exit()\n"
+        "LabApp(session).run(headless=True, size=(120, 40))\n"
         "session.close()"
     )
     late = {"labtui.results", "labtui.training_logs.runs", "labtui.slurm", "labtui.export", "labtui.doctor"}
-    late |= {"labtui.tui.widgets.run_pane", "json"}
+    late |= {"labtui.tui.widgets.run_pane", "labtui.lab", "labtui.preflight"}
     assert not loaded_after(code) & late

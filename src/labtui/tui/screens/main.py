@@ -259,10 +259,10 @@ class MainScreen(FramedScreen):
 
     def _edited(self, view: View) -> Path:
         """The answers; else the job file or the script of the selected run; else the first script of the task."""
-        from labtui.session.labs import AnswerFiles
-
         folder, line = self.app.session.folder, view.line
         if self.pane == "answers":
+            from labtui.session.labs import AnswerFiles
+
             return AnswerFiles(self.app.session).path(view.task_id)
         if line is not None and line.submission is not None and line.submission.job_file:
             return folder.slurm / line.submission.job_file

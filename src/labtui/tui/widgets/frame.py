@@ -366,6 +366,10 @@ class FramedScreen(Screen[None], Acts):  # the first base is the one whose style
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
     def compose(self) -> ComposeResult:
+        # Textual sets the classes of this size after the first layout, and styles every part anew for each.
+        sizes = zip(self.app.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True)
+        for cells, points in sizes:
+            self.add_class(*self._get_breakpoint_classes(cells, points))
         yield HeaderBar()
         with Horizontal(id="body"):
             yield Rail(id="rail")
@@ -375,15 +379,6 @@ class FramedScreen(Screen[None], Acts):  # the first base is the one whose style
         with Vertical(id="bottom"):
             yield NoteLine()
             yield Foot()
-
-    def on_mount(self) -> None:
-        """The classes of this size before the first layout: Textual sets them after it."""
-        size = self.app.size
-        for cells, points in (
-            (size.width, self.HORIZONTAL_BREAKPOINTS),
-            (size.height, self.VERTICAL_BREAKPOINTS),
-        ):
-            self.add_class(*self._get_breakpoint_classes(cells, points))
 
     def watch_focused(self, focused: Widget | None) -> None:
         """Where the keys go is seen by tone. A class of the whole screen would style all of it anew."""
