@@ -16,8 +16,8 @@ def the_run(bench: Bench):
     return bench.session.state.runs[1]
 
 
-def ended(bench: Bench) -> None:
-    bench.cluster.end("100")
+def ended(bench: Bench, state: str = "COMPLETED") -> None:
+    bench.cluster.end("100", state=state)
     bench.run(200, lambda: all(only(bench).logs[each].complete for each in ("out", "err")))
 
 
@@ -94,17 +94,24 @@ def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench, hea
     assert found.text == f"The log is of another training: {differs}."
 
 
-def test_a_job_of_which_nothing_was_planned_is_done_when_slurm_says_so(bench):
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [("COMPLETED", "completed"), ("CANCELLED", "cancelled"), ("FAILED", "failed"), ("TIMEOUT", "time-limit")],
+)
+@pytest.mark.parametrize("log", [b">> pass #1 of 6: 3.00 sec\n", b"Epoch 1: loss 0.5, time 1.20 s\n"])
+def test_a_job_of_which_nothing_was_planned_ended_as_slurm_says(bench, log, state, outcome):
     planned = draft()
     own = replace(planned, runs=(replace(planned.runs[0], unknown=("epochs",)),))
-    run_one(bench, b">> pass #1 of 6 finished: took 3.00 sec\n", job=own)
-    assert (the_run(bench).outcome, the_run(bench).epochs) == ("completed", ())
+    run_one(bench, log, state=state, job=own)
+    assert (the_run(bench).outcome, len(the_run(bench).epochs)) == (outcome, log.count(b"Epoch"))
 
 
-def run_one(bench: Bench, log: bytes, err: bytes = b"a warning\n", **job: object) -> None:
+def run_one(
+    bench: Bench, log: bytes, err: bytes = b"a warning\n", state: str = "COMPLETED", **job: object
+) -> None:
     """A job of one run from its submission to its end; `job` is for `accepted`."""
     accepted(bench, **job)  # type: ignore[arg-type]
     bench.cluster.write("100", err, suffix="err")
     bench.cluster.write("100", log)
     bench.run(60, lambda: {"out", "err"} <= set(only(bench).logs))
-    ended(bench)
+    ended(bench, state)

@@ -93,7 +93,7 @@ class SubmissionReader:
         """Both logs are complete."""
         self.ended = True
         for reader in self._readers.values():
-            reader.finish()
+            reader.finish(job_known=True)
 
     def applied(self, state: LabState) -> LabState:
         """The state with this submission's runs as its logs tell them.
@@ -280,7 +280,7 @@ def _ended(
     outcome = _outcome(read, job)
     if read is None and report.runs and outcome in _NEVER_BEGAN:
         outcome = "unfinished"
-    if read is None and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
+    if outcome == "unfinished" and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
         outcome = "completed"  # nothing was planned that could be missing
     found = (*found, *_diagnosis(report, read), *_node_failure(outcome, job))
     return replace(run, outcome=outcome, diagnosis=found)

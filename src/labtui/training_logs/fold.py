@@ -73,8 +73,8 @@ class Fold:
         run.update_facts(self.hints, sure=False)
         return run
 
-    def close(self) -> None:
-        """No more lines come for the open run."""
+    def close(self, *, job_known: bool = False) -> None:
+        """No more lines come for the open run; see `OpenRun.shut`."""
         run = self.open
         if run is None:
             return
@@ -82,7 +82,7 @@ class Fold:
             keras_runs.settle_end(self, run)
         spans.complete(self, run, proven=False)
         self.open = None
-        run.shut()
+        run.shut(job_known=job_known)
         self.before = run
         self.closed.append(run.view())
 

@@ -64,13 +64,16 @@ class LogReader:
             self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace
         return self._changed
 
-    def finish(self) -> None:
-        """The log is complete, told once: read a last line without newline and close the last run."""
+    def finish(self, *, job_known: bool = False) -> None:
+        """The log is complete, told once: read a last line without newline and close the last run.
+
+        `job_known`: how its job ended is known, and tells how a run ended whose log does not.
+        """
         for line in self._cutter.finish():
             self._take(line)
         if (failure := self._diagnoser.finish()) is not None:
             self._fold.fail(failure)
-        self._fold.close()
+        self._fold.close(job_known=job_known)
         self._note_findings()
 
     @property

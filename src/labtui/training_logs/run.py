@@ -269,15 +269,15 @@ class OpenRun(msgspec.Struct, dict=True):
         if self.failure is None or is_worse(failure.outcome, self.failure.outcome):
             self.failure = failure
 
-    def shut(self) -> None:
-        """No more lines come."""
+    def shut(self, *, job_known: bool) -> None:
+        """No more lines come. Where how the job ended is known, an end that no line tells is not taken for one."""
         if self.failure is not None or not self.epochs:
             return
         if self.keras.evaluates and not self.done:
             self.success = True
             self.note("The training stopped before its planned epochs and went on to evaluate.")
         if self.whole and self.facts.epochs_planned is None and self.facts.program is None:
-            self.success = True
+            self.success = not job_known
             self.note("The log does not say how many epochs were planned; its last epoch is complete.")
 
     # ------------------------------------------------------------------ what is known
