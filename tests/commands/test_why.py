@@ -25,8 +25,8 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys):
     assert main(["why", str(LOG)]) == 0
     shown, hint = capsys.readouterr()
     assert "--control independent" in hint
-    assert "36.8 % is lost on four GPUs: 10.7 % short last batch, 26.1 ±0.1 % slower steps." in shown
-    assert re.search(r"short last batch +10\.7 % +the number of steps", shown)
+    assert "Four GPUs lose 36.8 points of efficiency: 10.7 short last batch, 26.1 ±0.1 slower steps." in shown
+    assert re.search(r"short last batch +10\.7 +the number of steps", shown)
     assert shown.startswith("ResNet50, 4 GPUs")  # the largest size first
     assert "POP" not in shown  # its log says nothing of a step's parts
     two, four = answer_of(capsys, "why", str(LOG))["rows"]
@@ -119,7 +119,7 @@ def test_clocks_container_data_and_parts_of_two_runs(two_runs, capsys):
     assert rows["GPUs slowed by"][1] == "power cap in 100 % of the samples"
     assert rows["container"] == ("/gpfs/23.03.sif", "/gpfs/24.01.sif")
     assert rows["data path"] == ("/gpfs/a", "/gpfs/b")
-    assert rows["lost to short last batch"][1] == "10.7 %"
+    assert rows["lost to short last batch"][1] == "10.7 points"
     assert found["next"].startswith(
         "3 things differ. Repeat run 2 with the container of run 1 to see what that costs."
     )

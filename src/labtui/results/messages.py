@@ -154,15 +154,13 @@ def lost_points(row: ResultRow) -> list[str]:
 
 
 def loss_sentence(row: ResultRow) -> str:
-    """All parts of what a row loses: ``36.8 % is lost on four GPUs: 10.7 % short last batch, ...``."""
-    parts = [
-        f"{_with_half(points, part.share)} % {part.name}"
-        for points, part in zip(lost_points(row), lost_efficiency(row), strict=True)
-        if float(points)
-    ]
-    many = count_words(row.n_gpus or 0)
-    to = ", ".join(parts) if parts[1:] else f"all of it by {''.join(parts).partition(' % ')[2]}"
-    return f"{numbers.lost_text(row.efficiency)} % is lost on {many}: {to}."
+    """All parts of what a row loses: ``Four GPUs lose 36.8 points of efficiency: 10.7 short last batch, ...``."""
+    pairs = zip(lost_points(row), lost_efficiency(row), strict=True)
+    found = [(points, part) for points, part in pairs if float(points)]
+    parts = [f"{_with_half(points, part.share)} {part.name}" for points, part in found]
+    to = ", ".join(parts) if found[1:] else f"all by {found[0][1].name}" if found else "all within rounding"
+    many = count_words(row.n_gpus or 0, start=True)
+    return f"{many} lose {numbers.lost_text(row.efficiency)} points of efficiency: {to}."
 
 
 def slowest_sentence(row: ResultRow) -> str:

@@ -67,16 +67,15 @@ def lost_text(efficiency: Interval | None) -> str:
 
 
 def in_digits_of(shown: str, value: float) -> str:
-    """A bound or a part of a number, with the decimals and the percent sign of that number as it is `shown`."""
-    number, unit = shown.removesuffix(" %"), shown.endswith(" %")
-    text = fixed(value * (100 if unit else 1), len(number.partition(".")[2]))
-    return f"{text} %" if unit else text
+    """A bound or a part of a number, with the decimals and the unit (%, points) of that number as it is `shown`."""
+    number, blank, unit = shown.partition(" ")
+    return fixed(value * (100 if unit else 1), len(number.partition(".")[2])) + blank + unit
 
 
 def bounds_text(interval: Interval, shown: str) -> str:
     """The bounds in the digits of the value as it is `shown`: ``1.68 to 1.72``; "" where they look like the value."""
     low, high = (in_digits_of(shown, each) for each in (interval.lo, interval.hi))
-    return "" if low == shown == high else f"{low.removesuffix(' %')} to {high}"
+    return "" if low == shown == high else f"{low.partition(' ')[0]} to {high}"
 
 
 def metrics_text(metrics: Mapping[str, float]) -> str:

@@ -130,12 +130,12 @@ def scaling_sentences(results: Results) -> list[str]:
 
 def loss_text(row: ResultRow, clock: str) -> str:
     """Where the efficiency of a row went: the sum, a table of the parts, what else is known; `clock` of its GPUs."""
-    grid, nothing = [["part", "lost", "known from"]], []
+    grid, nothing = [["part", "points lost", "known from"]], []
     for part, points in zip(scaling.lost_efficiency(row), messages.lost_points(row), strict=True):
         if not float(points):
             nothing.append(part.name)
             continue
-        grid.append([part.name, f"{points} %", part.evidence])
+        grid.append([part.name, points, part.evidence])
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{row.mark}: efficiency {percent_text(row.efficiency)}"
     told = (
         f"Costs nothing: {', '.join(nothing)}." if nothing else "",

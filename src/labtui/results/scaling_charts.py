@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import charts as specs
-from labtui.results import messages
+from labtui.results import messages, numbers
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
@@ -242,7 +242,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     shares: dict[str, list[Point]] = {}
     for x, (_, row) in enumerate(rows):
         parts = [(part.name, part.share) for part in lost_efficiency(row)]
-        texts = [percent_text(row.efficiency), *(f"{points} %" for points in messages.lost_points(row))]
+        texts = [percent_text(row.efficiency), *(f"{points} points" for points in messages.lost_points(row))]
         for (name, share), label in zip([("efficiency", row.efficiency), *parts], texts, strict=True):
             if share is not None:
                 point = interval_point(float(x), share, label=label, live=row.live)
@@ -315,5 +315,5 @@ def _dashed(outlook: Outlook) -> Iterable[Series]:
         (f"step grows as from {n // 2} to {n}", outlook.grows),
     ):
         if last is not None:
-            end = Point(x=outlook.n_gpus, y=speedup, label=ratio_text(speedup))
+            end = Point(x=outlook.n_gpus, y=speedup, label=numbers.three_digits(speedup))
             yield Series(name=name, points=(Point(x=n, y=last.value), end), role="reference")

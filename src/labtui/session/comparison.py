@@ -11,7 +11,8 @@ from labtui.domain.tuning import tuning_words
 from labtui.preflight.findings import imported_files
 from labtui.results.compute import own_rows
 from labtui.results.grouping import devices, same_images
-from labtui.results.numbers import ABSENT, clean, count_text, percent_text, three_digits
+from labtui.results.messages import lost_points
+from labtui.results.numbers import ABSENT, clean, count_text, three_digits
 from labtui.results.rows import ResultRow
 from labtui.results.scaling import lost_efficiency
 from labtui.session.folder import SCRIPT_NAME
@@ -98,9 +99,9 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
             f"{name} in {100 * share:.0f} % of the samples" for name, share in slowed.items()
         ),
         **{
-            LOST + part.name: percent_text(part.share)
-            for part in lost_efficiency(row)
-            if abs(part.share.value) >= 0.0005
+            LOST + part.name: f"{points} points"
+            for part, points in zip(lost_efficiency(row), lost_points(row), strict=True)
+            if float(points)
         },
     }
 

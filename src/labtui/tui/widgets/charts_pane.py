@@ -359,7 +359,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         where = f"{run}, job {job.job_id}" if job is not None and len(numbers) == 1 else run
         bounds, wide = "", self.size.width >= 100
         if point.lo is not None and point.hi is not None:
-            shown = value_text(spec, point).rstrip("× s")
+            shown = value_text(spec, point).removesuffix("×").removesuffix(" s")
             bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
             bounds = f"between {bounds.replace(' to ', ' and ')}" if bounds and wide else bounds
         told = row is None or row.is_baseline or row.efficiency is None or self.view_name == "efficiency"
