@@ -126,10 +126,11 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     assert sum(bool(x) and float(x[0]) > 0.1 for x in ends) >= 3, "the names stand at the right of all lines"
 
 
-@pytest.mark.parametrize(("inches", "side"), [(2.8, "r"), (7.0, "t")])
-def test_a_share_that_falls_steeply_in_a_narrow_chart_is_labelled_beside_its_mark(inches, side):
-    labels = native("efficiency", inches)[0]._chartSpace.xpath("//c:dLbl[c:idx/@val='1']/c:dLblPos/@val")
-    assert labels == [side]
+@pytest.mark.parametrize(("family", "up"), [("efficiency", True), ("speedup", False)])
+def test_a_number_stands_right_of_its_mark_on_the_side_that_its_line_and_the_ideal_leave_free(family, up):
+    (label,) = native(family, 2.8)[0]._chartSpace.xpath("//c:dLbl[c:idx/@val='1']")
+    assert label.xpath("c:dLblPos/@val") == ["r"]
+    assert (float(label.xpath("c:layout//c:y/@val")[0]) < 0) is up
 
 
 def test_panels_begin_at_one_height_and_the_axis_is_named_once(tmp_path):

@@ -14,7 +14,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, look, panels, rows_of, y_ticks
+from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, look, panels, rows_of, x_ticks, y_ticks
 from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
@@ -348,7 +348,12 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
         names = {text.get_text(): text for text in axes.texts if text.get_gid() == "name"}
         assert any(name.endswith("× step as on 4 GPUs") for name in names)
         at_four, at_eight = (axes.transData.transform((x, 1))[0] for x in (4, 8))
-        assert at_four < names["2.53×"].get_window_extent().x1 < at_eight
+        box, end = names["2.53×"].get_window_extent(), axes.transData.transform((4, 2.53))[1]
+        assert at_four < box.x1 < at_eight and box.y1 < end, "lines go on above it"
+        assert [text.get_text() for text in axes.get_yticklabels()][:2] == ["0×", "2×"], "curves need an axis"
+    crowded = next(each for each in charts_of("hpc4ai-ch12") if each.family == "laws")
+    assert [label for _, label in x_ticks(crowded, [1, 64])] == ["2", "4", "8", "16", "32", "64"]
+    assert "53.6" in [point.label for series in crowded.series for point in series.points]
 
 
 def test_bars_beside_other_charts_name_their_ideal():

@@ -105,34 +105,35 @@ def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
 
 
 def has_numbers(spec: ChartSpec) -> bool:
-    """Whether each mark has room for its number; then there is no y axis."""
-    return not spec.over_time and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
+    """Whether each mark has room for its number; then there is no y axis, which only curves without marks need."""
+    curves = any(series.role in ("fit", "reference") for series in spec.series)
+    return not (spec.over_time or curves) and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
 
 
 def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, int]]:
     """Each mark but the last with its number, and where that stands: -1 left or below, 1 right or above, 0 beside.
 
-    A line that rises leaves its upper left free; the lower of two is labelled on the other side. The baseline's 1.00
-    has no number.
+    A line that rises leaves its upper left free; the lower of two, also below the ideal, is labelled on the other
+    side. The baseline's 1.00 has no number.
     """
     points = series.points
     for at, point in enumerate(points[:-1]):
         if at == 0 and spec.unit in ("×", "%") and abs(point.y - 1) < 1e-9:
             continue
-        rivals = [p.y for each in spec.measured for p in each.points if p.x == point.x]
-        upper = point.y >= max(rivals)
+        rivals = [p.y for each in spec.series for p in each.points if p.x == point.x]
+        upper = point.y > min(rivals) or len(rivals) == 1
         left = at == 0 or upper == (points[at + 1].y > point.y)
         yield point, value_text(spec, point), -1 if left else 1, 0 if at == 0 else 1 if upper else -1
 
 
 def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> list[tuple[float, str]]:
-    """The ticks of x that do not touch: on logarithmic axes none nearer than half a doubling."""
+    """The ticks of x that do not touch: on logarithmic axes none nearer than half a doubling, on others than 2.5 %."""
     if not spec.x_ticks:
         return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs), log=False)]
     kept: list[tuple[float, str]] = []
-    apart = 0.9 if spec.x_axis == "batch" else 0.5
+    apart = (0.9 if spec.x_axis == "batch" else 0.5) if spec.x_log else 0.025 * (max(xs) - min(xs))
     for x, label in reversed(spec.x_ticks):
-        if not kept or not spec.x_log or math.log2(kept[-1][0] / x) >= apart:
+        if not kept or (math.log2(kept[-1][0] / x) if spec.x_log else kept[-1][0] - x) >= apart:
             kept.append((x, clean(label)))
     step = -(-len(kept) // limit)
     return kept[::-1] if step == 1 else [kept[-1], *kept[-1 - step :: -step]]

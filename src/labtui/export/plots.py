@@ -175,9 +175,16 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         for point, number, x, y in drawing.numbers(spec, series) if labelled else ():
             axes.annotate(
                 number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
-                color=drawing.SERIES[place],
+                color=drawing.SERIES[place], path_effects=_rim(),
                 ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
+
+
+def _rim() -> list[Any]:
+    """What keeps a text apart from the lines behind it."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=4, foreground="white")]
 
 
 def _path(*pieces: Sequence[Point]) -> tuple[list[float], list[float]]:
@@ -201,20 +208,18 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: f
 
 
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
-    """A label right of the axes, at the height of the line's end; `spread_names` moves it."""
-    last = series.points[-1]
+    """A label at the line's end, a little below one that rises, else above; `spread_names` moves it."""
+    before, last = series.points[-2:][0], series.points[-1]
     if text:
         note = axes.annotate(
-            text, xy=(last.x, last.y), xytext=(10, 0), textcoords="offset points", color=colour, va="center",
-            weight="bold" if bold else "normal", annotation_clip=False, zorder=6,
+            text, (last.x, last.y), (10, -12 if last.y > before.y else 12), textcoords="offset points", zorder=6,
+            color=colour, va="center", weight="bold" if bold else "normal", annotation_clip=False,
         )  # fmt: skip
         note.set_gid("name")
 
 
 def spread_names(axes: Any) -> None:
     """Names that would touch are spread round their lines, with thin leaders where they had to move far."""
-    from matplotlib.patheffects import withStroke
-
     names: list[Any] = [text for text in axes.texts if text.get_gid() == "name"]
     if not names:
         return
@@ -230,19 +235,19 @@ def spread_names(axes: Any) -> None:
     ]
     for name, end in zip(names, ends, strict=True):
         if end < farthest:  # other lines go on behind it
-            name.set_path_effects([withStroke(linewidth=5, foreground="white")])
+            name.set_path_effects(_rim())
+    aims = zip(points, names, ends, strict=True)
+    beside = [y + name.get_position()[1] * (end < farthest) for (_, y), name, end in aims]
     for end in set(ends):
         mine = [at for at, each in enumerate(ends) if each == end]
-        for at, place in zip(
-            mine, spread([points[at][1] for at in mine], height * 1.04, lowest), strict=True
-        ):
+        for at, place in zip(mine, spread([beside[at] for at in mine], height * 1.04, lowest), strict=True):
             _move_name(axes, names[at], points[at], (10 + end - points[at][0], place - points[at][1]), height)
 
 
 def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], height: float) -> None:
     """Set a name this far from its point, in points of the page, with a leader where that is far up or down."""
     name.set_position(move)
-    if abs(move[1]) > height / 2:
+    if abs(move[1]) > height:
         axes.annotate(
             "", name.xy, (move[0] - 1, move[1]), textcoords="offset points", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": name.get_color(), "lw": 0.8, "shrinkA": 0, "shrinkB": 5},
@@ -290,8 +295,6 @@ _MAX_COUNTED = 25
 
 def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     """Bars from 0 side by side with their values on top; the ideal as a dashed step over each group."""
-    from matplotlib.patheffects import withStroke
-
     places, lines = slots(spec), spec.measured
     counts = {x: at for at, (x, _) in enumerate(spec.x_ticks)}
     ideal = [each for each in spec.series if each.role == "ideal" and each.points]
@@ -309,8 +312,7 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         # The ideal's dashes lie at or above the bars: numbers stand inside where there is one.
         place: Any = {"padding": -19, "color": "white", "weight": "bold"}
         if not ideal:
-            rim = [withStroke(linewidth=4, foreground="white")]
-            place = {"padding": 3, "color": drawing.TEXT, "path_effects": rim}
+            place = {"padding": 3, "color": drawing.TEXT, "path_effects": _rim()}
         labels = [value_text(spec, p).removesuffix("×") for p in points]
         numbers = axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
         for number, point in zip(numbers, points, strict=True):
@@ -388,7 +390,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     for order, part in enumerate(parts):
         shade = shades[COLOUR_OF_PART.get(part.short, -1)]
         ink = "white" if shade in (first, second, fourth) else drawing.TEXT
-        labels = [p.label.removesuffix(" %") if abs(p.y) >= 0.012 else "" for p in part.points]
+        labels = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
         bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
@@ -400,7 +402,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
                 axes.plot(ends, below, "|-", color=drawing.TEXT, lw=1.6, ms=7)
             left[point.x] += 100 * point.y
     for x, total in left.items():
-        text = f"{in_digits_of(kept[x].label, total / 100).removesuffix(' %')} points lost"
+        text = in_digits_of(kept[x].label, total / 100).replace("%", "points lost")
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
     names = [f"{clean(label)}{' GPUs' * label.isdecimal()}" for _, label in spec.x_ticks]

@@ -35,7 +35,7 @@ _MARKS = (
     XL_MARKER_STYLE.CIRCLE, XL_MARKER_STYLE.DIAMOND, XL_MARKER_STYLE.TRIANGLE, XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
 _NARROW = 4.0
-"""Inches of a chart in which a share falls steeply from mark to mark."""
+"""Inches of a chart below which its axis has room for few ticks."""
 Box = tuple[float, float, float, float]
 
 
@@ -175,9 +175,9 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
             _mark_points(native, spec, series, place)
             for point, text, x, y in drawing.numbers(spec, series) if labelled else ():
                 side = (XL_LABEL_POSITION.RIGHT, XL_LABEL_POSITION.LEFT)[x < 0]
-                if spec.percent and y and box[2] > _NARROW:  # nearly level
-                    side = (XL_LABEL_POSITION.ABOVE, XL_LABEL_POSITION.BELOW)[y < 0]
-                _label(native, _places(spec, series).index(point.x), text, colour, side)
+                label = _label(native, _places(spec, series).index(point.x), text, colour, side)
+                if y:
+                    _move(label, "c:idx", 0, -y * 10 / height)
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
     low, high = _axes(chart, spec, labelled=labelled, named=bool(names), width=box[2], chosen=bool(chosen))
     scale = math.log if spec.y_log else float
@@ -321,7 +321,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
         points = {point.x: point for point in series.points}
         for at, (x, _) in enumerate(_rows(spec)):
             if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
-                text = point.label.removesuffix(" %") if lost else value_text(spec, point).removesuffix("×")
+                text = value_text(spec, point).removesuffix("×").removesuffix(" points")
                 _label(native, at, text, ink, side, bold=inside)
     if len(shown) > 1:
         chart.has_legend = True
