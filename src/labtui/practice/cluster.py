@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import json
+import itertools
 import math
 import os
 import secrets
@@ -28,21 +28,28 @@ MAX_REQUEST = 8 * 2**20
 
 
 def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socketserver.ThreadingTCPServer:
-    """Listens on 127.0.0.1 and hands each call of a program to `answer(program, call)`: a line of JSON each way."""
+    """Listens on 127.0.0.1 and hands each call of a program to `answer(program, call)`.
+
+    A call is the secret, the program, its folder, how many words and how many variables, then these, each with a NUL
+    behind it, and standard input. The answer is a line (exit status, bytes of standard output), then both streams.
+    """
 
     class Handler(socketserver.StreamRequestHandler):
         timeout = 60
 
         def handle(self) -> None:
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                request = json.loads(self.rfile.readline(MAX_REQUEST))
-                if not hmac.compare_digest(str(request.pop("secret")), secret):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                given, *head, rest = self.rfile.read(MAX_REQUEST).split(b"\0", 5)
+                if not hmac.compare_digest(given, secret.encode()):
                     return
-                program, stdin = request.pop("program"), request.pop("stdin").encode("latin-1")
-                call = Call(words=tuple(request.pop("words")), stdin=stdin, **request)
-                status, out, err = answer(program, call)
-                reply = {"status": status, "stdout": out, "stderr": err}
-                self.wfile.write(json.dumps(reply).encode() + b"\n")
+                program, folder, words, variables = (os.fsdecode(field) for field in head)
+                *fields, stdin = rest.split(b"\0", int(words) + int(variables))
+                texts = map(os.fsdecode, fields)
+                asked = tuple(itertools.islice(texts, int(words)))
+                call = Call(asked, folder, dict(text.split("=", 1) for text in texts), stdin)
+                status, *streams = answer(program, call)
+                out, err = (stream.encode("utf-8", "surrogateescape") for stream in streams)
+                self.wfile.write(b"%d %d\n" % (status, len(out)) + out + err)
 
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
