@@ -131,7 +131,7 @@ def watched_scripts(small_scripts: Path, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="session")
 def two_words(data: Path) -> list[str]:
     """40 images in batches of 16 on two CPU devices, so the third step is short."""
-    return ["--epochs", "3", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
+    return ["--epochs", "2", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
 
 
 @pytest.fixture(scope="session")

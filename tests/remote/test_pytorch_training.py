@@ -1,4 +1,4 @@
-"""The PyTorch scripts, trained with real torchrun and gloo on this machine, and read by labtui."""
+"""The PyTorch scripts, trained with gloo on this machine, and read by labtui; e2e/test_two_nodes has real torchrun."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import pytest
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
-from tests.remote.torch_ranks import ROOT, SCRIPTS, SMALL, TORCH_PYTHON, Ended, Ranks, run, run_code, trained
+from tests.remote.torch_ranks import ROOT, SCRIPTS, SMALL, Ended, Ranks, run_code, trained
 
 TRAINS = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 PAGE = ROOT / "docs" / "training-scripts.md"
@@ -124,16 +124,28 @@ def test_parameter_counts(tmp_path):
 # --------------------------------------------------------------------------- trainings
 
 
+READS = """
+import json, sys
+from torch.distributed.run import get_args_parser
+read = get_args_parser().parse_args()
+print(json.dumps([read.nproc_per_node, read.training_script, read.training_script_args]))
+"""
+
+
 class TestThePagesCommand:
-    """The command of docs/training-scripts.md, word for word."""
+    """The command of docs/training-scripts.md, as torchrun reads it; its ranks are started here."""
 
     pytestmark = TRAINS
 
     @pytest.fixture(scope="class")
-    def ended(self) -> Ended:
+    def ended(self, tmp_path_factory: pytest.TempPathFactory) -> Ended:
         command = re.search(r"^\.venv-torch/bin/(torchrun .+) > train\.out$", PAGE.read_text("utf-8"), re.M)
         assert command is not None
-        return run([str(TORCH_PYTHON.parent / "torchrun"), *shlex.split(command[1])[1:]], ROOT)
+        folder = tmp_path_factory.mktemp("page")
+        processes, script, words = json.loads(run_code(folder, READS, *shlex.split(command[1])[1:]).out)
+        first, second = Ranks(folder, int(processes), *words, script=str(ROOT / script)).ended()
+        assert (second.code, second.out, second.err) == (0, "", "")
+        return first
 
     def test_labtui_reads_it(self, ended):
         found = the_run(ended)

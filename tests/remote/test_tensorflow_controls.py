@@ -28,8 +28,8 @@ def test_one_batch_again_and_again_has_no_loader(two_replicas, watched_scripts, 
     for made, tuning in ((two_replicas, ()), (alone, (("control", "one-batch"),))):
         assert made.status == 0, made.err.decode()
         (run,) = parse_log(made.out).runs
-        assert [epoch.steps for epoch in run.epochs] == [3] * 3 and (run.images, run.tuning) == (40, tuning)
-    assert batches_read(two_replicas) >= 3 * 3 and batches_read(alone) == 1
+        assert [epoch.steps for epoch in run.epochs] == [3] * 2 and (run.images, run.tuning) == (40, tuning)
+    assert batches_read(two_replicas) >= 2 * 3 and batches_read(alone) == 1
 
 
 def test_the_log_changes_no_loss(two_replicas, watched_scripts, two_words, tmp_path):
@@ -38,7 +38,7 @@ def test_the_log_changes_no_loss(two_replicas, watched_scripts, two_words, tmp_p
     changed(tmp_path / "remote", "ResNet50.py", ("[lab.RunLog(args, train_ds)]", "[]"))
     silent = trained(tmp_path, str(tmp_path / "remote" / "ResNet50.py"), *two_words)
     assert silent.status == 0 and b":::MLLOG" not in silent.out, silent.err.decode()
-    assert losses(silent) == losses(two_replicas) and len(losses(silent)) == 3
+    assert losses(silent) == losses(two_replicas) and len(losses(silent)) == 2
 
 
 def test_a_script_that_ignores_one_batch_is_refused(small_scripts, two_words, tmp_path):
@@ -54,7 +54,7 @@ def test_a_script_that_ignores_one_batch_is_refused(small_scripts, two_words, tm
 
 @pytest.mark.parametrize(("control", "tasks"), [("independent", 2), ("one-batch", 1)])
 def test_control_runs_have_the_steps_of_the_training(control, tasks, tmp_path):
-    """Each task is a worker on this machine; those of independent trainings do not wait for each other."""
+    """The first task's log; of independent trainings the second never starts, and is not waited for."""
     if importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
     words = [
@@ -62,13 +62,8 @@ def test_control_runs_have_the_steps_of_the_training(control, tasks, tmp_path):
         *("--batch_size", "16", "--epochs", "1", "--control", control),
     ]  # fmt: skip
     job = {"SLURM_JOB_ID": "5", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": str(tasks)}
-    folders = [tmp_path / str(rank) for rank in range(tasks)]
-    for folder in folders:
-        folder.mkdir()
-    workers = [started(each, str(MULTIWORKER), *words, SLURM_PROCID=each.name, **job) for each in folders]
-    first, *others = map(ended, workers, folders)
-    assert not any(each.status for each in (first, *others)), (first, others)
+    first = ended(started(tmp_path, str(MULTIWORKER), *words, SLURM_PROCID="0", **job), tmp_path)
+    assert first.status == 0, first.err.decode()
     (run,) = parse_log(first.out).runs
     assert (run.n_gpus, run.batch_size, run.tuning) == (tasks, 16, (("control", control),))
     assert [epoch.steps for epoch in run.epochs] == [3]
-    assert all(b"epoch_stop" not in each.out for each in others)

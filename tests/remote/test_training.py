@@ -50,9 +50,9 @@ def test_it_prints_the_books_banner_and_keras_lines(two_replicas):
     banner, lines = plain(two_replicas)[:4], plain(two_replicas)[5:]
     assert banner[0] == " Model ResNet50 2 GPUs " and set(banner[1]) == {"-"}
     assert banner[2:] == ["Batch_size: 16", "Num_replicas: 2 "]
-    assert [line for line in lines if line.startswith("Epoch")] == ["Epoch 1/3", "Epoch 2/3", "Epoch 3/3"]
+    assert [line for line in lines if line.startswith("Epoch")] == ["Epoch 1/2", "Epoch 2/2"]
     summaries = [line for line in lines if re.match(r"3/3 - \d+s - ", line)]
-    assert len(summaries) == 3
+    assert len(summaries) == 2
     assert all("loss: " in line and "accuracy: " in line and "/step" in line for line in summaries)
 
 
@@ -60,14 +60,14 @@ def test_its_records_hold_facts_times_and_the_metrics_of_keras(two_replicas):
     found = facts(two_replicas)
     expected = {
         "model_name": "ResNet50", "device": "cpu", "n_gpus": 2, "num_replicas": 2, "global_batch_size": 16,
-        "train_samples": IMAGES, "epochs": 3, "opt_name": "sgd", "opt_base_learning_rate": 0.02,
+        "train_samples": IMAGES, "epochs": 2, "opt_name": "sgd", "opt_base_learning_rate": 0.02,
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert found["framework"].startswith("tensorflow 2.") and found["host"]
     assert metadata(two_replicas, "device")[0]["practice"] is True
     stops, (end,) = metadata(two_replicas, "epoch_stop"), metadata(two_replicas, "run_stop")
     for key in ("epoch_start", "epoch_stop", "tracked_stats"):
-        assert [each["epoch_num"] for each in metadata(two_replicas, key)] == [1, 2, 3]
+        assert [each["epoch_num"] for each in metadata(two_replicas, key)] == [1, 2]
     assert all(stop["steps"] == 3 and stop["samples"] == IMAGES and stop["seconds"] > 0 for stop in stops)
     assert end["status"] == "success" and sum(stop["seconds"] for stop in stops) <= end["seconds"]
     assert [stop["run_seconds"] for stop in stops] == sorted(stop["run_seconds"] for stop in stops)
@@ -80,7 +80,7 @@ def test_its_records_hold_facts_times_and_the_metrics_of_keras(two_replicas):
 def test_labtui_reads_one_complete_run(two_replicas):
     report = parse_log(two_replicas.out)
     (run,) = report.runs
-    assert (run.model, run.n_gpus, run.batch_size, run.epochs_planned) == ("ResNet50", 2, 16, 3)
+    assert (run.model, run.n_gpus, run.batch_size, run.epochs_planned) == ("ResNet50", 2, 16, 2)
     assert (run.outcome, run.images, run.learning_rate) == ("completed", IMAGES, 0.02)
     assert run.small
     (keras,) = parse_log("\n".join(plain(two_replicas)).encode()).runs

@@ -1,4 +1,4 @@
-"""Starting the PyTorch scripts: by torchrun, or rank by rank as `srun python` does."""
+"""Starting the PyTorch scripts rank by rank, as `srun python` does."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ SMALL = [
 
 @dataclass(frozen=True)
 class Ended:
-    """A finished training: exit code of the launcher (or of each rank), and what was written."""
+    """A finished training: its exit code, and what was written."""
 
     code: int
     out: str
@@ -57,13 +57,6 @@ def run_code(folder: Path, code: str, *words: str, **more: str) -> Ended:
     script = folder / "code.py"
     script.write_text(code, "utf-8")
     return run_script(folder, str(script), *words, **more)
-
-
-def run(words: list[str], cwd: Path, **more: str) -> Ended:
-    done = subprocess.run(
-        words, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=900, check=False
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 class Ranks:
