@@ -211,7 +211,9 @@ def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
     assert document.mark == SMALL_MARK
     files = [chart_text(spec) for page in document.pages for spec in page.charts]
     assert files and all("(small run)" in text for text in files)
-    words = "\n".join((*map(page_text, document.pages), *files, report_text(contents.results)))
+    assert all(spec.small for spec in lab_plots(contents.measurements, contents.named))
+    texts = (*files, report_text(contents.results), document.stamp)
+    words = "\n".join((*map(page_text, document.pages), *texts))
     assert "practice" not in words.lower() and "(small run)" in words
     rows = results_json(contents.results)["rows"]
     assert rows and all(row["small"] and not row["practice"] for row in rows)
@@ -227,6 +229,9 @@ def test_a_small_run_beside_others_is_in_no_chart_and_named_with_its_reason(tmp_
     charts += lab_plots(contents.measurements, contents.named)
     assert charts and not any(spec.small or "ResNet152" in chart_text(spec) for spec in charts)
     assert any("ResNet152" in note and "small run" in note for note in document.notes)
+    models = {row.model for row in contents.results.rows}
+    marked = [page.practice for page in document.pages if all(name in page_text(page) for name in models)]
+    assert marked and not any(marked)
 
 
 def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_path):

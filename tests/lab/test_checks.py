@@ -198,6 +198,9 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     box = check("10.5", with_submissions(full(), practice=True))
     assert box.status == "done" and box.practice and "Practice runs" in box.notes[0]
     evidence = full()
+    small = {number: replace(run, practice=True) for number, run in evidence.state.runs.items()}
+    box = check("10.5", replace(evidence, state=replace(evidence.state, runs=small)))
+    assert (box.practice, box.small) == (False, True) and "Small runs" in box.notes[0]
     assert not check("10.5", evidence).practice
     submissions, runs = dict(evidence.state.submissions), dict(evidence.state.runs)
     for run in list(runs.values()):

@@ -178,7 +178,8 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
-    word = line.word + " (practice)" * (check.practice and check.status == "done")
+    mark = " (practice)" if check.practice else " (small run)" if check.small else ""
+    word = line.word + mark * (check.status == "done")
     print_wrapped(plain(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
     if check.missing:
         more = sum(not item.met for item in check.items) - 1

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError
@@ -132,9 +133,9 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
     charts = list(lab_charts(without_small(results)))
     first = {use.run.source: use.run for use in reversed(measurements.uses)}
     for source, run in first.items():
-        name, practice = Path(source).name, run.practice
-        chart = job_gpu_chart(measurements.samples[source], run.job_id, log=name, practice=practice)
-        charts += [chart] if chart is not None else []
+        chart = job_gpu_chart(measurements.samples[source], run.job_id, log=Path(source).name)
+        if chart is not None:
+            charts.append(replace(chart, practice=run.practice, small=run.small))
     return with_unique_keys(charts)
 
 

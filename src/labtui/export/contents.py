@@ -57,7 +57,7 @@ def stamp_of(results: Results) -> str:
     when = ""
     with contextlib.suppress(OverflowError, ValueError, OSError):  # a damaged time, or none
         when = f"last epoch {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
-    if when and any(run.practice for row in results.rows for run in row.members):
+    if when and any(row.configuration.rehearsed for row in results.rows):
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)
     state = f"state {hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -106,7 +106,9 @@ def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
         facts = tables.machine_facts(contents.named)
         words = (plain(contents.edition.about),)
         title = plan.heading or contents.edition.title
-        yield Page(title=title, facts=facts, blocks=words if facts else (), practice=bool(contents.mark))
+        yield Page(
+            title=title, facts=facts, blocks=words if facts else (), practice=_is_marked(contents.results)
+        )
     elif plan.kind == "conclusions":
         yield _conclusions(contents)
     elif plan.kind == "sources":
@@ -138,8 +140,15 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         note=" ".join(dict.fromkeys(clean(note) for chart in charts for note in chart.captions)),
         warnings=tuple(warnings),
         numbers=tuple(_provenance(results)) if shown else (),
-        practice=shown and any(row.practice for row in (*results.rows, *results.programs)),
+        practice=shown and _is_marked(results),
     )
+
+
+def _is_marked(results: Results) -> bool:
+    """Whether a page bears the mark: for any rehearsal on it; for small runs, whose names say it, where all are."""
+    rows = (*results.rows, *results.programs)
+    marked = [row for row in rows if row.practice]
+    return bool(marked) and (len(marked) == len(rows) or any(row.configuration.rehearsed for row in marked))
 
 
 def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:
@@ -188,7 +197,7 @@ def _conclusions(contents: LabContents) -> Page:
     found += [messages.acceleration_message(next((r for r in results.measured if r.acceleration), None))]
     found += [messages.loss_message(results.measured)]
     points = tuple(plain(text, bullet="•", level=1) for text in list(dict.fromkeys(filter(None, found)))[:7])
-    return Page(title="What the numbers say", blocks=points, practice=bool(contents.mark))
+    return Page(title="What the numbers say", blocks=points, practice=_is_marked(contents.results))
 
 
 def _sources(contents: LabContents) -> Page:
@@ -209,7 +218,10 @@ def _sources(contents: LabContents) -> Page:
     )
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *overridden)
     return Page(
-        title="Where the numbers come from", kicker="Sources", blocks=blocks, practice=bool(contents.mark)
+        title="Where the numbers come from",
+        kicker="Sources",
+        blocks=blocks,
+        practice=_is_marked(contents.results),
     )
 
 

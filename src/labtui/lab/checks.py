@@ -64,6 +64,7 @@ class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
     missing: str
     notes: tuple[str, ...] = ()
     practice: bool = False
+    small: bool = False  # it rests on small runs of a real cluster
 
     @property
     def done(self) -> bool:
@@ -81,7 +82,8 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     at = _At(edition, task, evidence)
     found = ((check, item) for check in task.checks for item in _CHECKS[type(check)](at, check))
     items = [replace(item, kind=str(type(check).__struct_config__.tag)) for check, item in found]
-    practice = any(item.met and item.practice for item in items)
+    unreal = any(item.met and item.practice for item in items)
+    practice = unreal and any(each.practice for each in evidence.state.submissions.values())
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
     ran = [item.met for item in items if item.of_runs]  # perhaps by the tasks that this one compares
@@ -89,10 +91,16 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
-    if practice and status != "open":
-        notes.insert(0, "Practice runs: nothing to hand in.")
+    if unreal and status != "open":
+        notes.insert(0, f"{'Practice' if practice else 'Small'} runs: nothing to hand in.")
     box = TaskCheck(
-        task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), practice=practice
+        task_id=task.id,
+        status=status,
+        items=tuple(items),
+        missing="",
+        notes=tuple(notes),
+        practice=practice,
+        small=unreal and not practice,
     )
     return replace(box, missing=box.next_item.missing) if box.next_item is not None else box
 

@@ -235,7 +235,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     chart = _over_epochs("accuracy", series, message=message)
-    return replace(chart, practice=any(run.practice for *_, run in runs))
+    marked = [run for *_, run in runs if run.practice]
+    return replace(chart, practice=bool(marked), small=all(run.small for run in marked))
 
 
 _ALIKE = 0.005
@@ -354,9 +355,7 @@ def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
 # --------------------------------------------------------------------------- what the GPUs did
 
 
-def job_gpu_chart(
-    samples: Sequence[GpuSample], job_id: str = "", *, log: str = "", practice: bool = False
-) -> ChartSpec | None:
+def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = "") -> ChartSpec | None:
     """Utilisation of each GPU over the time of a job (named after its `log` without an id); None for one moment."""
     origin = min((sample.at for sample in samples), default=0.0)
     series = []
@@ -374,5 +373,4 @@ def job_gpu_chart(
         [each for each in series if each.points],
         key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}",
         of=f"job {job_id}" if job_id else log,
-        practice=practice,
     )
