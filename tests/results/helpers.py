@@ -81,12 +81,13 @@ def run(
         "device": ("gpu" if n_gpus else "cpu") if known else None,
         "batch_size": 2048 * max(1, n_gpus or 1) if batch is None and known else batch,
         "outcome": "completed",
+        "epochs_planned": len(times),
         "epochs": tuple(
             epoch(number, time, half_width=half_width, printed_seconds=round(time), line=10 * number)
             for number, time in enumerate(times, start=1)
         ),
     }
-    parsed = ParsedRun(n_gpus=n_gpus, epochs_planned=len(times), **(values | told))
+    parsed = ParsedRun(n_gpus=n_gpus, **(values | told))
     return MeasuredRun(run=parsed, **more)
 
 

@@ -151,8 +151,8 @@ def test_images_of_the_log_go_before_those_of_the_caller():
 def test_live_and_broken_runs_count_and_say_so():
     live = only_row(run(1, [9, 5], live=True))
     assert live.live and live.epoch_seconds is not None
-    broken = only_row(run(1, [9, 5], outcome="time-limit"))
-    assert any("was stopped by its time limit before its end" in note for note in broken.notes)
+    broken = only_row(run(1, [9, 5, 5], run_id=2, outcome="time-limit", epochs_planned=5))
+    assert "Run 2 was stopped by its time limit before its end: 3 epochs of 5." in broken.notes
 
 
 def test_versions_do_not_part_runs_but_software_does():

@@ -352,7 +352,6 @@ NOTES = {
     "two trainings of other lengths without marks": "trainings",
     "two of PyTorch without marks": "trainings",
     "PyTorch's epochs without the command": "how many epochs were planned",
-    "an aborted run": '"aborted"',
     "blocks of the same label are counted on": "same numbers",
     "the input ran out": "ran out of data",
     "Keras 3 goes on without a step after its input ran out": "no step",

@@ -212,29 +212,32 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
 
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
-    notes = []
-    for run in members:
-        if run.run.outcome not in (None, "completed", "unfinished"):
-            who = f"Run {run.run_id}" if run.run_id else "1 of these runs"
-            notes.append(f"{who} {DEEDS[run.run.outcome]} before its end.")
-    if cut := sum(run.run.outcome in (None, "unfinished") and not run.live for run in members):
-        notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
+    notes = [said for run in members for said in (_end_note(run), _lost_loss(run)) if said]
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
-    notes += [said for run in members for said in (_missing_epochs(run), _lost_loss(run)) if said]
     remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
     return (*notes, *dict.fromkeys(remarks))
 
 
+def _end_note(run: MeasuredRun) -> str:
+    """How a run ended where that was before its end, and how many of its epochs the log has; "" for a whole run."""
+    outcome, epochs = run.run.outcome or "unfinished", _missing_epochs(run)
+    if outcome == "completed" or (outcome == "unfinished" and run.live):
+        return epochs and f"The log has {epochs}."
+    who = f"Run {run.run_id}" if run.run_id else "A run"
+    deed = "is unfinished in the log" if outcome == "unfinished" else f"{DEEDS[outcome]} before its end"
+    return f"{who} {deed}{epochs and f': {epochs}'}."
+
+
 def _missing_epochs(run: MeasuredRun) -> str:
-    """How many epochs a log leaves out between those it has, or before and after them; "" when it has all."""
+    """How many of its epochs a log has, where it leaves some out; "" when it has all."""
     samples = run.run.epochs
     if not samples or run.live:
         return ""
     first = min(1, *(sample.epoch for sample in samples))  # some trainers count from 0
     last = max((run.run.epochs_planned or 0) + first - 1, *(s.epoch + s.count - 1 for s in samples))
     had, planned = count_epochs(samples), last - first + 1
-    return f"The log has {plural(had, 'epoch')} of {planned:,}." if had < planned else ""
+    return f"{plural(had, 'epoch')} of {planned:,}" if had < planned else ""
 
 
 def _lost_loss(run: MeasuredRun) -> str:

@@ -337,5 +337,5 @@ def notes_of_run(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
     """The reader's notes; those of the numbers only where there are numbers."""
     if run.program is not None or (not run.epochs and run.throughput is None):
         return run.notes
-    # its outcome stands in the title
-    return tuple(note for note in row.notes if " of these runs " not in note)
+    # its outcome and its epochs stand in the title
+    return tuple(note for note in row.notes if not note.startswith("A run "))

@@ -307,7 +307,7 @@ def _ends(fold: Fold, line: int, said: Ends) -> None:
     run = fold.open
     if run is None:
         return
-    if said.status and run.ended:
+    if said.final and run.ended:
         run.interleaved = True  # another rank's
         return
     run.last_line = line

@@ -324,4 +324,4 @@ def read_program(program: Program, pattern: re.Pattern[str], text: str) -> list[
         processes=count,
         size=groups.get("size"),
     )
-    return [Begins("sweep", facts), Epoch(SOURCE, 1, times[""], metrics=metrics), Ends(status="success")]
+    return [Begins("sweep", facts), Epoch(SOURCE, 1, times[""], metrics=metrics), Ends(final=True)]

@@ -254,15 +254,13 @@ class OpenRun(msgspec.Struct, dict=True):
             self.success = bool(self.epochs or self.clocked)
             return
         self.success = said.success
-        if not said.status:
+        if not said.final:
             return
-        if self.clock is not None:
+        if said.success and self.clock is not None:
             self.note(f"Epoch {self.clock[0]} began, but its end is not in the log.")
         if said.outcome is not None and self.failure is None:
             self.failure = Failure(said.outcome, line)
         self.ended = True
-        if not said.success and self.clock is None:
-            self.note(f'Its run_stop says "{said.status}", though epochs may be complete.')
 
     def fail(self, failure: Failure) -> None:
         self.fresh = True

@@ -105,12 +105,12 @@ class Rate(msgspec.Struct):
 
 
 class Ends(msgspec.Struct):
-    """A training ended, by its own word. `early`: before the planned epochs, as meant."""
+    """A training ended, by its own word: `final` of its last record. `early`: before the planned epochs, as meant."""
 
     success: bool = True
     outcome: Outcome | None = None
     early: bool = False
-    status: str = ""
+    final: bool = False
     facts: RunFacts = NO_FACTS
 
 

@@ -104,7 +104,7 @@ def said_of(line: int, record: Record) -> list[Said]:
         status = record.word("status").lower()
         success = status in ("success", "") and record.metadata.get("success") is not False
         outcome = _REASONS.get(record.word("reason"))
-        said.append(Ends(success=success, outcome=outcome, status=status or "not successful"))
+        said.append(Ends(success=success, outcome=outcome, final=True))
     elif key in ("epoch_start", "epoch_stop", "block_start", "block_stop"):
         said += _bound(record, block=key.startswith("block"))
     elif key in ("tracked_stats", "eval_accuracy"):
