@@ -37,9 +37,8 @@ def test_own_results_go_before_the_bands():
     (draft,) = task_drafts(EDITION, "10.5", PROFILE)
     banded, _ = expectation(draft, EDITION)
     measured, _ = expectation(draft, EDITION, full().results.measured)
-    starts = 3 * sum(EDITION.startup_seconds) / 2
-    exact = 29 + 4 * 13.6 + 31 + 4 * 8.1 + 47 + 4 * 5.38
-    assert measured.value == pytest.approx(starts + exact, abs=1)
+    exact = 3 * 20 + 29 + 4 * 13.6 + 31 + 4 * 8.1 + 47 + 4 * 5.38
+    assert banded.value == measured.value == pytest.approx(exact, abs=0.1)
     assert measured.half_width < banded.half_width
 
 

@@ -72,17 +72,17 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
             assert word in text_of(app), word
         assert "Findings  none" in text_of(app)
         assert "s  Submit 1 job" in text_of(app), "the next step, and the button where there is room for one"
-        assert "! 3 GPUs idle while 1 GPU trains.  3 jobs save 0.23 GPU-h." in text_of(app)
+        assert "! 3 GPUs idle while 1 GPU trains.  3 jobs save 0.13 GPU-h." in text_of(app)
         if size[0] > 80:
-            assert [each.value for each in screen.query(Digits)] == ["3", "8:21", "0.56"]
+            assert [each.value for each in screen.query(Digits)] == ["3", "4:35", "0.31"]
             rows = [cells(screen.plan, at, row)["expected"] for at, row in enumerate(screen.plan.rows)]
             seconds = [60 * int(minutes) + int(rest) for minutes, rest in (each.split(":") for each in rows)]
-            assert sum(seconds) == pytest.approx(501, abs=1)
+            assert sum(seconds) == pytest.approx(275, abs=1)
             assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
         else:
             keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Form", "? Help")
             await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
-            assert "3 runs in 1 job   8:21 expected, 3:18 to 13:24   0.56 GPU-h, at most 2.0" in text_of(app)
+            assert "3 runs in 1 job   4:35 expected, 3:18 to 13:24   0.31 GPU-h, at most 2.0" in text_of(app)
             line = f"{'▸ Job script  93 lines, yours to edit':<72}v View"
             screen.show()  # as every second
             await until(pilot, lambda: line in text_of(app), "as wide as the window")

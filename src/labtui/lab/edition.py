@@ -251,7 +251,8 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
     id of the edition that its file changes; what the file leaves out is that edition's. `published_in` is the id of one
     whose published numbers are this one's, too. `images` is the training set's
     size per epoch, `base_learning_rate` the rate on one GPU, `startup_seconds` how long a run takes before its first
-    epoch (container, imports, data): from ... to ... `names`: what people read for the models that logs name shorter.
+    epoch (container, imports, data): mostly, and at most. `names`: what people read for the models that logs name
+    shorter.
     """
 
     format: Literal[1]

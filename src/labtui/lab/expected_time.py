@@ -89,7 +89,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         epoch, first = _banded(run, edition), _banded(run, edition, "first_epoch_seconds")
     if epoch is None:
         return None
-    start = Interval.between(*edition.startup_seconds)
+    start = Interval(edition.startup_seconds[0], *edition.startup_seconds)
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
     return total([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 
@@ -137,8 +137,8 @@ def _banded(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> 
     """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
     wanted = "seconds" if run.program is not None else quantity
     bands = (band for band in edition.bands if band.quantity == wanted)
-    fitting = [band for band in bands if band.is_about(replace(run, batch_size=band.batch_size or 1))]
-    fitting.sort(key=lambda band: band.batch_size != run.batch_size)
-    if not fitting:
+    fitting = (band for band in bands if band.is_about(replace(run, batch_size=band.batch_size or 1)))
+    band = min(fitting, key=lambda band: band.batch_size != run.batch_size, default=None)
+    if band is None:
         return None
-    return _scaled(Interval.between(fitting[0].low, fitting[0].high), fitting[0].batch_size, run)
+    return _scaled(Interval(band.value, band.low, band.high), band.batch_size, run)

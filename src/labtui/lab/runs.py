@@ -241,13 +241,15 @@ class About(Table, frozen=True, kw_only=True):
 
 
 class Band(About, frozen=True, kw_only=True):
-    """A range in which a result would surprise nobody: `low <= value <= high` of a `PublishedRow`'s `quantity`.
+    """A range in which a result would surprise nobody: `low <= result <= high` of a `PublishedRow`'s `quantity`.
 
-    `advice` is a question worth asking when a result lies outside. A band never decides whether a box ticks.
+    `value` is the published number, or the middle of a published range. `advice` is a question worth asking when a
+    result lies outside. A band never decides whether a box ticks.
     """
 
     quantity: str
     low: float
+    value: float
     high: float
     source: str
     advice: str = ""
@@ -302,13 +304,15 @@ class PublishedRow(About, frozen=True, kw_only=True):
         for name in QUANTITIES:
             warm_up = name == "first_epoch_seconds"
             tolerance = self.first_tolerance if warm_up else self.tolerance or TOLERANCE
-            found = getattr(self, name)
+            found = value = getattr(self, name)
             if isinstance(found, float):  # to two digits
                 found = tolerance and tuple(float(f"{found * factor:.2g}") for factor in tolerance)
             if found:
                 low, high = found
+                middle = (low + high) / 2 if found is value else sorted((low, value, high))[1]
                 advice = "" if warm_up else self.advice
-                yield Band(quantity=name, low=low, high=high, source=self.source, advice=advice, **about)
+                bounds = {"low": low, "value": middle, "high": high}
+                yield Band(quantity=name, source=self.source, advice=advice, **bounds, **about)
 
 
 class Published(PublishedRow, frozen=True, kw_only=True):
