@@ -26,7 +26,7 @@ def planned(token: str, runs: dict[int, RunSpec], at: float = 0.0, **more: Any) 
 
 
 def status(token: str, word: SubmissionStatus, sentence: str = "") -> Change:
-    return lambda state: state.with_status(token, word, sentence=sentence)
+    return lambda state: state.with_submission(token, status=word, sentence=sentence, hint="")
 
 
 def accepted(token: str, job_id: str, at: float = 0.0) -> Change:

@@ -19,6 +19,7 @@ from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 from labtui.commands.follow import followed, news_of
 from labtui.doctor.findings import Check, Status, summary
 from labtui.session.session import Session
+from labtui.tui.view import View
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, spec
 
@@ -62,7 +63,7 @@ def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
 def test_watch_says_at_once_what_it_follows(lab):
     with open_session(lab, start=False) as session:
         lab_session(session)
-        assert followed(session.state) == "Run 4 is running. Run 5 is waiting."
+        assert followed(View.of(session)) == "Run 4 is running. Run 5 is waiting."
 
 
 def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
@@ -87,11 +88,12 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     token = session.state.runs[4].token
     job = replace(session.state.submissions[token].job, seen_at=time.time())
     session.feed(lambda state: state.with_job(token, job))
-    session.close()
-    main(["check"])
+    session.keep()
+    main(["check"])  # beside the open window
     shown = capsys.readouterr().out
     assert "▶ 10.5   running" in shown and "◐ 10.3   begun" in shown and "partial" not in shown
     assert re.search(r"\d more: `labtui check 10\.5`\.\n", shown)
+    session.close()
     main(["check", "10.5"])
     assert "more: labtui check" not in capsys.readouterr().out
     main(["check", "--json"])

@@ -17,6 +17,7 @@ from labtui.domain.state import LabState, SubmissionState
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import my_jobs
 from labtui.slurm.states import early_end_refusal
+from labtui.tui.view import View
 from tests.session.conftest import Bench, draft, only, submitted
 from tests.session.scripted import ScriptedJob
 
@@ -261,7 +262,31 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
     for unheard in (bench.session.end_after(1, 4), bench.session.cancel(1)):
         bench.run(2, unheard.done)
         assert isinstance(unheard.exception(), ConnectionLost)
-    assert only(bench).early_end_minutes == 0
+    assert only(bench).early_end_minutes == 0 and not only(bench).cancelling
+
+
+def test_a_cancellation_is_stored_before_slurm_is_asked_and_asked_again_by_the_next_process(open_bench):
+    first = open_bench()
+    submitted(first)
+    first.session.cancel(1)
+    assert only(first).cancelling and not first.cluster.count("cancel")
+    first.session._worker = None  # killed: nobody tells those who wait
+    first.session.close()
+    second = open_bench(first.cluster)
+    second.run(30, lambda: second.cluster.jobs["100"].state == "CANCELLED")
+    assert only(second).cancelling and View.of(second.session).every[1].word in ("cancelling", "cancelled")
+
+
+def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read(bench):
+    submitted(bench)
+    bench.cluster.start("100")
+    bench.run(60, lambda: View.of(bench.session).every[1].word == "starting")
+    bench.cluster.reachable = bench.cluster.connected = False
+    bench.run(30, lambda: bench.session.state.connection.status == "offline")
+    bench.cluster.reachable = True
+    bench.run(90, lambda: bench.session.state.connection.status == "online")
+    assert View.of(bench.session).every[1].word.startswith("unknown since")
+    bench.run(90, lambda: View.of(bench.session).every[1].word == "starting")
 
 
 @pytest.mark.parametrize(

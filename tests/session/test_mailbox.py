@@ -10,6 +10,7 @@ from labtui.domain.errors import FolderError, LabError
 from labtui.session import journal
 from labtui.session.journal import Answer, Mailbox, Request
 from labtui.session.session import Session
+from labtui.tui.view import View
 from tests.real_cluster.cluster import wait_until
 from tests.session.conftest import Bench, draft, only
 
@@ -58,6 +59,17 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
         with pytest.raises(LabError, match="is not one of your jobs"):
             action("4711")
     assert only(bench).token == token
+
+
+def test_a_second_process_says_what_the_window_says(bench, beside):
+    beside.submit(draft()).result(0)
+    wait_until(lambda: only(bench).job is not None, what="the job")
+    bench.cluster.reachable = bench.cluster.connected = False
+    wait_until(lambda: bench.session.state.connection.status == "offline", what="the outage")
+    beside._look()
+    assert beside.state.connection == bench.session.state.connection
+    here, there = (View.of(each, now=bench.clock.wall()).every[1].word for each in (bench.session, beside))
+    assert here == there and here.startswith("unknown since")
 
 
 def test_what_nobody_takes_is_withdrawn(bench, monkeypatch):

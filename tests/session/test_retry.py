@@ -108,7 +108,7 @@ def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(
     proposal = retry_after(bench.session, 1)
     assert bench.session.state.runs[1].cause == "node memory"
     assert proposal.drafts[0].runs == (before,)
-    assert "will run out of the node's memory again" in proposal.sentence
+    assert "only more CPUs bring more of the node's memory" in proposal.sentence
 
 
 def test_a_students_own_file_goes_again_as_it_was_sent(bench):

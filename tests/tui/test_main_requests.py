@@ -40,8 +40,11 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         await pilot.press("y")
         await until(pilot, lambda: bool(filled_session.requests))
         assert filled_session.requests[0][:2] == ("cancel", 4)
+        (token,) = (run.token for run in filled_session.state.runs.values() if run.run_id == 4)
+        filled_session.feed(lambda state: state.with_submission(token, cancelling=True))
         await until(pilot, lambda: "cancelling" in text_of(app))  # until Slurm answers
         assert "^k" not in text_of(app)
+        filled_session.feed(lambda state: state.with_submission(token, cancelling=False))
         filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
@@ -223,7 +226,7 @@ async def test_a_failed_run_says_what_to_do(session):
         await until(pilot, lambda: "failed: out of memory" in text_of(app))
         first = [row for row in text_of(app).splitlines()[4:] if row.strip()]
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
-        assert "Run 1 ran out of GPU memory with a batch of 8,192 per GPU." in first[2]
+        assert "Run 1 ran out of memory with a batch of 8,192 per GPU." in first[2]
         app.theme = themes.LIGHT.name
         key = "R  Take the plan's batch"
         await until(pilot, lambda: colour_of(app, key) == themes.LIGHT.variables["on-accent"])

@@ -91,7 +91,7 @@ async def test_a_changed_script_is_checked_again_and_a_job_file_that_is_gone_giv
             script = session.folder.scripts / name
             script.write_text(script.read_text() + "# mine\n")
         await until(pilot, lambda: screen.plan.previews is not before and ready(screen))
-        assert "The files have changed" in text_of(app) and not session.requests
+        assert "Files or runs have changed" in text_of(app) and not session.requests
         assert "   ResNet50.py changed by you" in text_of(app), "of those that the task uses"
         drafts = screen.plan.drafts
         await pilot.press("J", "J")

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import (
     Diagnosis,
     EpochSample,
@@ -20,7 +19,7 @@ from labtui.domain.model import (
     RunSpec,
     SubmissionStatus,
 )
-from labtui.domain.state import QUEUE_KEY, ConnectionState, LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionState, run_phase
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
@@ -49,7 +48,7 @@ from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import error_card, failed_line, run_facts, state_text, table_of
 from labtui.tui.widgets.task_pane import task_page
 from tests.lab.published import published_lab
-from tests.tui.fed_session import NOW, spec
+from tests.tui.fed_session import NOW, FrozenClock, spec
 
 ROLES = Roles(*["white"] * 10)
 EDITION = load_edition("hpc4ai-ch10")
@@ -117,7 +116,9 @@ def seen(state: LabState, **more: Any) -> View:
 @settings(max_examples=300, deadline=None)
 @given(states(), st.booleans())
 def test_no_two_parts_contradict_each_other(state, cancel):
-    view = seen(state, cancelling=frozenset(state.submissions if cancel else ()))
+    for token in state.submissions:
+        state = state.with_submission(token, cancelling=cancel)
+    view = seen(state)
     step, (severity, note) = next_step(view), status_line(view)
     phase, title, _ = title_state(view)
     row = view.task_line
@@ -219,21 +220,22 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     assert begun(time_limit_s=4.0).every[1].left_s == 4.0
 
 
-def test_what_was_seen_before_the_folder_was_opened_is_not_taken_for_now():
+def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     run = in_epochs(NOW)
     job = sent(JobPhase.RUNNING, start_time=NOW - 100, seen_at=NOW - 90)
     item = CheckItem(sentence="It ran.", missing="1 GPU: run 1 is running.", kind="runs")
     checks = {"10.5": TaskCheck(task_id="10.5", status="partial", items=(item,), missing=item.missing)}
     state = LabState(runs={1: run}, submissions={"lt1": job}, refreshed_at=NOW - 80)
-    view = seen(state, opened_at=NOW - 5, checks=checks)
+    state = replace(state, connection=ConnectionState(status="online", since=NOW - 5))
+    view = seen(state, checks=checks)
     unknown = f"unknown since {words.clock(NOW - 80)}"
     assert view.every[1].word == unknown and title_state(view)[1] == "unknown"
     assert next_step(view).reason == f"Run 1 is {unknown}.", "not: submit it again"
-    again = seen(replace(state, refreshed_at=NOW - 1), opened_at=NOW - 5, checks=checks)
+    again = seen(replace(state, refreshed_at=NOW - 1), checks=checks)
     assert again.every[1].word == "running"
-    silent = state.with_problem(QUEUE_KEY, RemoteFailure("squeue failed.", "Wait."))
-    assert seen(silent).every[1].word == unknown, "nor what was seen before Slurm answered no more"
-    queued = silent.with_job("lt1", replace(job.job, phase=JobPhase.QUEUED))
+    online = replace(state, connection=ConnectionState(status="online"))
+    assert seen(online).every[1].word == "running" and seen(online, read_only=True).every[1].word == unknown
+    queued = state.with_job("lt1", replace(job.job, phase=JobPhase.QUEUED))
     assert words.why_it_waits(seen(queued), seen(queued).every[1]) == ""
 
 
@@ -249,6 +251,13 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
     assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
     assert title_state(other)[1:] == ("open", live_reason(other).rstrip("."))
+
+
+def test_a_task_that_is_begun_without_a_run_has_one_sign():
+    begun = TaskCheck(task_id="10.6", status="partial", items=(), missing="Make the change.")
+    state = LabState(runs={1: one_run(1, spec(gpus=1))}, submissions={"lt1": sent(JobPhase.QUEUED)})
+    view = seen(state, task_id="10.6", checks={"10.6": begun})
+    assert title_state(view) == (view.task_line.status, "no run yet", "")  # type: ignore[union-attr]
 
 
 def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_their_own_end():
@@ -586,7 +595,9 @@ def test_networks_are_called_as_the_edition_calls_them():
     edition = load_edition("hpc4ai-ch12")
     state = published_lab(edition).state
     real = {"practice": False, "profile": SimpleNamespace(status="current")}
-    model = ViewModel(SimpleNamespace(state=state, edition=edition, read_only=False, **real))
+    model = ViewModel(
+        SimpleNamespace(state=state, edition=edition, read_only=False, clock=FrozenClock(), **real)
+    )
     model.load_edition()
     view = model.view()
     rows = view.results.measured

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,6 +20,9 @@ from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.states import reason_words
+
+if TYPE_CHECKING:
+    from labtui.tui.view import View
 
 _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING, RunPhase.UNKNOWN)
 
@@ -108,6 +111,7 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
 def run_watch(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
     from labtui.session.notifications import Notifier
+    from labtui.tui.view import View
 
     with Open(args, start=False) as lab:
         told = lab.state
@@ -122,7 +126,7 @@ def run_watch(args: argparse.Namespace) -> int:
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
                 say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
-            say(followed(lab.state))
+            say(followed(View.of(lab.session)))
             names = lab.session.edition.names
             ring = partial(print, end="", file=trusted(sys.stderr), flush=True)
             notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None
@@ -141,14 +145,14 @@ def run_watch(args: argparse.Namespace) -> int:
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
 
 
-def followed(state: LabState) -> str:
+def followed(view: View) -> str:
     """``Run 6 is running. Runs 7, 8 are waiting.``, for example."""
     from labtui.tui.format import run_numbers
 
     groups: dict[str, list[int]] = {}
-    for run in state.runs.values():
-        if run.phase in _OPEN:
-            groups.setdefault(run.phase.value, []).append(run.run_id)
+    for line in view.every.values():
+        if line.phase in _OPEN:
+            groups.setdefault(line.word, []).append(line.run_id)
     return " ".join(
         f"{run_numbers(mine)} {'is' if len(mine) == 1 else 'are'} {word}." for word, mine in groups.items()
     )

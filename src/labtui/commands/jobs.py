@@ -40,7 +40,6 @@ def run_queue(args: argparse.Namespace) -> int:
     from labtui.results.cost import lab_cost
     from labtui.tui.view import View
 
-    asked_at = 0.0 if args.offline else time.time()  # what was seen before is not taken for now
     with Open(args, start=False, looks=args.offline) as lab:
         if not args.offline:
             lab.tell_not_writable()
@@ -50,7 +49,7 @@ def run_queue(args: argparse.Namespace) -> int:
         if args.all:
             return _all_jobs(lab, as_json=args.json)
         results, edition = lab.session.results(), lab.session.edition
-        view = View(state=lab.state, edition=edition, results=results, opened_at=asked_at)
+        view = View.of(lab.session, edition=edition, results=results)
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
         bill = lab_cost(lab.state, practice=lab.session.practice)
         if args.json:
@@ -108,6 +107,7 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
     state, run = view.state, line.run
     submission = state.submissions[run.token]
     row = run_row(state, run) | {
+        "state": line.word,
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
@@ -162,9 +162,7 @@ def _remedy(view: View, line: RunLine) -> str:
     run = line.run
     if run.gpu_memory_ran_out:
         return "" if made_good(view, line) else f"`labtui retry {run.run_id}` plans a smaller batch"
-    if run.outcome == "oom":
-        return "the node's main memory: ask for more CPUs, memory comes with them"
-    return run.diagnosis[0].text if run.outcome == "failed" and run.diagnosis else ""
+    return run.diagnosis[0].text if run.outcome in ("oom", "failed") and run.diagnosis else ""
 
 
 def _print_bill(bill: LabCost) -> None:
@@ -360,11 +358,13 @@ def run_retry(args: argparse.Namespace) -> int:
     """Propose, check, ask, submit: the same way as `labtui submit`."""
     from labtui.commands.submit import send
     from labtui.session.planning import already, retry_after
+    from labtui.tui.view import View
 
     with Open(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
         for other in already(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:
-                said = f"Run {other.run_id} is the same, and is {other.phase.value}."
+                word = View.of(lab.session).every[other.run_id].word
+                said = f"Run {other.run_id} is the same, and is {word}."
                 raise UsageError(said, f"Cancel it first: `labtui cancel {other.run_id}`.")
         return send(lab, args, list(proposal.drafts), proposal.sentence)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,8 +154,8 @@ def run_check(args: argparse.Namespace) -> int:
     with terminal.Open(args, start=False, looks=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
-        view = View(state=lab.state, edition=edition, opened_at=time.time())
-        runs = {number: replace(line.run, phase=line.phase) for number, line in view.every.items()}
+        view = View.of(lab.session, edition=edition)
+        runs = {number: line.run for number, line in view.every.items()}
         checks = check_folder(lab.session.folder, edition, replace(lab.state, runs=runs))
         view = replace(view, checks={check.task_id: check for check in checks})
         lines = {line.task_id: line for line in view.tasks}

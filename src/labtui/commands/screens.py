@@ -118,8 +118,9 @@ def show(
         gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
         from labtui.commands.follow import followed
+        from labtui.tui.view import View
 
-        if under_way := followed(session.state):
+        if under_way := followed(View.of(session)):
             print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
     elif app.keep_in is not None:
         _keep(folder, app.keep_in)

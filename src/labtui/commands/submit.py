@@ -154,12 +154,14 @@ def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> l
     from labtui.lab.plan import drafts_from
     from labtui.lab.plan_table import rows_of
     from labtui.session.planning import already
+    from labtui.tui.view import View
 
     done = already(session, drafts[0].task_id, drafts)
     if not done:
         return drafts
     for spec, run in done.items():
-        say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {run.phase.value}.")
+        word = View.of(session).every[run.run_id].word
+        say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {word}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
     if ask and terminal.at_terminal() and agreed("Run them again?"):

@@ -61,6 +61,7 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     practice: bool = False
     accepted: tuple[model.AcceptedFinding, ...] = ()  # findings that the student overrode
     held: bool = False  # the student wants it to wait
+    cancelling: bool = False  # the student wants it to end; it says nothing of one that is over
     rebuilt: bool = False  # from its job script alone: looked up, never sent
     attempt: int = 0  # tries to send it that are known to have made no job
 
@@ -131,12 +132,16 @@ class RunState(RunRecord, frozen=True, kw_only=True):
 
 
 class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the connection to the cluster. `status`: offline, connecting, online, stale, needs-login."""
+    """The state of the connection to the cluster. `status`: offline, connecting, online, stale, needs-login.
+
+    What the cluster said before `since` (UNIX seconds) need not hold any more.
+    """
 
     status: str = "offline"
     sentence: str = ""
     hint: str = ""
     host: str = ""
+    since: float = 0.0
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,15 +204,9 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         submissions = MappingProxyType({**self.submissions, token: replace(known, **changes)})
         return replace(self, submissions=submissions)._with_phases(token)
 
-    def with_status(
-        self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", **more: Any
-    ) -> LabState:
-        """A submission's way into Slurm, with what is to be said of it."""
-        return self.with_submission(token, status=status, sentence=sentence, hint=hint, **more)
-
     def with_accepted(self, token: str, job_id: str, at: float, sentence: str = "") -> LabState:
         """Slurm gave a submission this job; `at` is when we learned it, in UNIX seconds."""
-        state = self.with_status(token, SubmissionStatus.ACCEPTED, sentence=sentence)
+        state = self.with_submission(token, status=SubmissionStatus.ACCEPTED, sentence=sentence, hint="")
         known = state.submissions.get(token)
         if known is None or (known.job is not None and known.job.job_id == job_id):
             return state

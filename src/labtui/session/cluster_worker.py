@@ -95,28 +95,36 @@ class ClusterWorker:
     def change(self, token: str, wanted: Request) -> Future[None]:
         """Cancel, hold, release or limit a submission wherever it stands, and look at the queue soon after."""
 
+        def cancelling(wish: bool) -> None:
+            self._context.journal.change(lambda state: state.with_submission(token, cancelling=wish))
+
         def work(done: Future[None]) -> None:
-            online = self._connection.online
-            self._submitter.change(token, wanted, done, None if online else self._connection.why_offline)
+            offline = None if self._reached() else self._connection.why_offline
+            self._submitter.change(token, wanted, done, offline)
             self._context.news()
             self._poller.press()
 
-        return self._put(work)
+        if wanted.action != "cancel":
+            return self._put(work)
+        cancelling(True)  # before it is asked for: the next process asks again
+        future = self._put(work)
+        future.add_done_callback(lambda done: cancelling(False) if done.exception() else None)
+        return future
+
+    def _reached(self) -> bool:
+        """Whether there is a connection; the first attempt to connect is waited for, and no other."""
+        if not self._connection.online and self._connection.error is None:
+            self._connection_duty()
+        return self._connection.online
 
     def ask(self, call: Call[_T], then: Callable[[_T], object] = lambda found: None) -> Future[_T]:
-        """Ask the cluster one thing, aside; `then` gets the answer in the worker's thread.
-
-        It waits for the first attempt to connect, and for no other.
-        """
-        connection = self._connection
+        """Ask the cluster one thing, aside; `then` gets the answer in the worker's thread."""
 
         def work(future: Future[_T]) -> None:
-            if not connection.online and connection.error is None:
-                self._connection_duty()
-            if connection.online:
+            if self._reached():
                 self._context.ask_aside(call, future, then)
             else:
-                fail(future, connection.why_offline)
+                fail(future, self._connection.why_offline)
 
         return self._put(work)
 
@@ -152,6 +160,9 @@ class ClusterWorker:
         with contextlib.suppress(StoreError):
             self._context.store.back_up()
         self._submitter.resume()
+        for item in self._context.state.submissions.values():
+            if item.cancelling and not item.over:
+                self.change(item.token, Request(action="cancel"))
 
     def turn(self) -> float | None:
         """Do the most urgent thing, if there is one now; never raises.
@@ -295,14 +306,12 @@ class Poller:
             self._asking = False
             self._took_s = context.now() - began
             try:
-                tick = outcome()
+                told = outcome()
             except ConnectionLost:
                 raise
             except LabError as error:
-                self._failures += 1
-                context.raise_problem(QUEUE_KEY, error)
-            else:
-                self._take(tick, asked)
+                told = Tick(jobs=None, accounting=None, problem=error.sentence)
+            self._take(told, asked)
 
         context.run_in_background(lambda: context.cluster.ask(tick(gone)), answered)
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from labtui.cluster.local_files import open_inside, stat_inside
 from labtui.domain import decode
@@ -131,7 +130,7 @@ class Journal:
         with self._changed:
             state = self._state
             if self._store.changed():
-                state = replace(self._store.load(), connection=state.connection, problems=state.problems)
+                state = self._store.load()
             self._state = self._stored = mirrored(state)
             self._changed.notify_all()
 

@@ -215,11 +215,10 @@ def own_draft(
         if each == name or each.endswith(SHELL_SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n")
     text = files[name].decode("utf-8", "surrogateescape")
-    draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
     account = session.profile.account_of(session.settings.account)
-    if account and not draft.account:
+    if account and not read_script(name, text, given).value("account"):
         given = {"account": account, **(given or {})}
-        draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
+    draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
     return replace(draft, beside=tuple(files.items()))
 
 

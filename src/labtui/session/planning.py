@@ -224,9 +224,7 @@ def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | No
     missing = [row for row in mine if row.spec not in done] or [
         row for row in mine if row.spec.n_gpus == spec.n_gpus
     ]
-    sizes = (
-        "on all sizes, so that they stay comparable" if missing == mine else "as the runs that are done have"
-    )
+    sizes = "on all sizes, to compare them" if missing == mine else "as the runs that are done have"
     return Proposal(
         drafts=drafts_from(missing, planned, None, session.edition, session.profile),
         sentence=f"Out of memory: try a batch of {batch:,} per GPU, {sizes}.",
@@ -254,8 +252,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     runs = [session.state.runs[number] for number in submission.run_ids]
     starved = None if same else next((each for each in (run, *runs) if each.gpu_memory_ran_out), None)
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
-        reason = "The same settings again: without more CPUs (memory comes with them) or less data in memory, it will "
-        reason += "run out of the node's memory again."
+        reason = "The same settings again: only more CPUs bring more of the node's memory."
     longer = run.outcome == "time-limit" and minutes is None and not same
     if longer:
         queue = session.profile.queue(submission.queue)

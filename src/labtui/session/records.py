@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from labtui.domain import decode
 from labtui.domain.errors import FolderError
 from labtui.domain.model import JobView
-from labtui.domain.state import LabState, PathStatus, RunState, SubmissionState
+from labtui.domain.state import ConnectionState, LabState, PathStatus, Problem, RunState, SubmissionState
 from labtui.session.folder import LabFolder
 
 _T = TypeVar("_T")
@@ -40,17 +40,19 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunState, ...]
 
 
-MOMENT = ("refreshed_at", "cluster_time", "other_jobs")
-"""What a process that only looks is told of the queue, by the names of `LabState`."""
+MOMENT = ("refreshed_at", "cluster_time", "other_jobs", "connection", "problems")
+"""What a process that only looks is told of the moment, by the names of `LabState`."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster said last: about remote paths, and, for a process that only looks, of the queue."""
+    """What the cluster said last about remote paths, and, for a process that only looks, what the screen says now."""
 
     paths: dict[str, PathStatus]
     refreshed_at: float | None = None
     cluster_time: float | None = None
     other_jobs: tuple[JobView, ...] = ()
+    connection: ConnectionState = ConnectionState()
+    problems: tuple[Problem, ...] = ()
 
     @classmethod
     def of(cls, state: LabState) -> Seen:

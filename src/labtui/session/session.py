@@ -262,12 +262,6 @@ class Session:
         queue = {"qos": settings.qos, "partition": settings.partition}
         return tuple(in_queue(draft, self.profile, **queue) for draft in drafts)
 
-    def job_files(self) -> tuple[Path, ...]:
-        """The student's own job files in this folder's `slurm/`, beside what labtui renders."""
-        from labtui.session.own_jobs import job_files
-
-        return job_files(self.folder)
-
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.
 

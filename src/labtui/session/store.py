@@ -7,6 +7,7 @@ one nothing of the transaction is in the file.
 
 import contextlib
 import errno
+import math
 import os
 import sqlite3
 import tempfile
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import open_inside
 from labtui.domain import decode
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.state import ConnectionState, LabState, SubmissionState
 from labtui.session import records
 from labtui.session.folder import digest_of
 from labtui.session.records import Writer
@@ -204,7 +205,7 @@ class Store:
             submissions = db.execute("SELECT token, data FROM submissions ORDER BY rowid").fetchall()
             readings = db.execute("SELECT token, data FROM readings").fetchall()
             last = db.execute("SELECT value FROM meta WHERE key = ?", (_SEEN,)).fetchall()
-        state = LabState()
+        state = LabState(connection=ConnectionState(since=math.inf))
         for token, data in submissions:
             state = state.with_planned(_decoded(SubmissionState, token, data))
         read = {token: _decoded(records.Reading, token, data) for token, data in readings}
@@ -215,7 +216,7 @@ class Store:
         for (data,) in last:
             seen = _decoded(records.Seen, _SEEN, data)
             state = replace(state, places=MappingProxyType(seen.paths))
-            if self.read_only:  # who writes has not read the queue yet
+            if self.read_only and self.copy is None:  # who writes has not read the queue yet
                 state = replace(state, **{name: getattr(seen, name) for name in records.MOMENT})
         return state
 

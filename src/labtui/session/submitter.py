@@ -191,8 +191,9 @@ class Submitter:
             else:
                 self._give_up(submission, error)
             return
+        sending = {"status": SubmissionStatus.SENDING, "sentence": "", "hint": ""}
         try:
-            context.journal.intend(lambda state: state.with_status(token, SubmissionStatus.SENDING))
+            context.journal.intend(lambda state: state.with_submission(token, **sending))
         except LabError as error:  # it cannot be stored, so nothing is sent
             context.raise_problem(STORE_KEY, error)
             self._must_wait(submission, error, tried=0)
@@ -272,7 +273,8 @@ class Submitter:
     def _change(
         self, token: str, status: SubmissionStatus, sentence: str = "", hint: str = "", **more: Any
     ) -> None:
-        self._context.journal.change(lambda state: state.with_status(token, status, sentence, hint, **more))
+        more |= {"status": status, "sentence": sentence, "hint": hint}
+        self._context.journal.change(lambda state: state.with_submission(token, **more))
 
     # ------------------------------------------------------------------ two jobs of one submission
 

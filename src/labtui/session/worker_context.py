@@ -131,11 +131,8 @@ class WorkerContext(msgspec.Struct):
 
     def absolute(self, path: str) -> str:
         """A remote path from the root; relative ones count from the remote home."""
-        return (
-            path
-            if path.startswith("/")
-            else f"{self.cluster.files.home().rstrip('/')}/{path.removeprefix('~/')}"
-        )
+        inside = path.removeprefix("~/")
+        return path if path.startswith("/") else f"{self.cluster.files.home().rstrip('/')}/{inside}"
 
     def clear_problem(self, key: str) -> None:
         self.journal.change(lambda state: state.without_problem(key))
@@ -325,5 +322,6 @@ class ConnectionMonitor:
             sentence=error.sentence if error else "",
             hint=error.hint if error else "",
             host=self._context.cluster.host,
+            since=self._context.at() if status == "connecting" else self._context.state.connection.since,
         )
         self._context.journal.change(lambda state: replace(state, connection=connection))

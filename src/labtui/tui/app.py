@@ -25,7 +25,7 @@ from labtui.tui.guidance import key_result, next_step
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
-from labtui.tui.view import RunLine, View
+from labtui.tui.view import View
 from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets.frame import CHANGING, key
 
@@ -60,7 +60,7 @@ class LabApp(SanitizedApp[int]):
         key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, those of other programs too"),
         key("exclamation_mark", "page('problems')", "Problems", "problems that are not over, with hints"),
         key("u", "refresh_now", "Update", "ask the cluster now; connect again when the connection is lost"),
-        key("q,ctrl+q", "leave", "Quit", "everything is stored, and jobs go on on the cluster"),
+        key("q,ctrl+q", "leave", "Quit", "close labtui; what would be lost by that is asked about first"),
     ]
     notifier: Notifier
     view: var[View | None] = var(None, init=False, always_update=True)
@@ -250,24 +250,6 @@ class LabApp(SanitizedApp[int]):
                 self.call_later(then, None if error else finished.result(), error)
 
         future.add_done_callback(ended)
-
-    def cancel_run(self, line: RunLine) -> None:
-        """Cancel a run's job. The table says so until the job has ended; a refusal is told."""
-        model, mine = self.view_model, frozenset({line.run.token})
-
-        def said(result: Any, error: BaseException | None) -> None:
-            if error is not None:
-                model.cancelling -= mine
-                self.report(error)
-                self.repaint()
-
-        def ask() -> Future[None]:
-            future = self.session.cancel(line.run_id)
-            model.cancelling |= mine
-            return future
-
-        self.follow(ask, take=said)
-        self.repaint()
 
     def _ended(self, done: str | None, result: Any, error: BaseException | None) -> None:
         """Say how a request went; an unexpected error goes to the log file that is named."""

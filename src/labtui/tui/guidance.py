@@ -84,7 +84,7 @@ def remedy(view: View, line: RunLine) -> tuple[str, str]:
     run, again = line.run, "Run again"
     if run.task_id == view.task_id and view.count("runs").full:
         return again, "The task has its runs."
-    if run.outcome == "time-limit" or line.cause == "time limit":
+    if run.outcome == "time-limit":
         return again, "Press R to run it again, with more time where the queue allows."
     if line.submission is not None and line.submission.sentence and run.outcome is None:
         return again, line.submission.hint
@@ -276,7 +276,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if line.live is None and line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     if view.task is not None and view.task.runs and not view.lines and not view.count("runs").done:
-        return "open", "no run yet", ""
+        return line.status or "open", "no run yet", ""
     waits = live_reason(view).removesuffix(".") if line.live is None else ""
     return line.live or line.status, line.word, waits
 

@@ -9,16 +9,19 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import AcceptedFinding, JobForm, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, JobForm, RunSpec, SubmissionDraft
+from labtui.domain.state import RunState
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
 from labtui.lab.plan_table import WORDS, changed, control_rows, forms_of, rows_of, without_option
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
+from labtui.session.own_jobs import job_files, own_draft
 from labtui.session.planning import BY_HAND, already, too_large
 from labtui.session.preview import Preview
 from labtui.session.session import Session
+from labtui.tui.view import ENDED_BADLY
 
 _NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 
@@ -64,10 +67,9 @@ class Plan:
         """`why`: what is to be said of these runs."""
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.why = why
-        self.already = {} if why else already(session, task_id, planned)  # what is told is repeated
-        self.task_rows: list[PlanRow] = [
-            replace(row, included=row.spec not in self.already) for row in rows_of(planned)
-        ]
+        self.already: dict[RunSpec, RunState] = {}
+        self.task_rows: list[PlanRow] = list(rows_of(planned))
+        self._leave_out()
         self.forms: tuple[JobForm, ...] = forms_of(planned)
         self.form: JobForm | None = next(iter(self.forms), None)
         self.drafts = self._drafts(self.task_rows, self.form) if self.already else planned
@@ -78,7 +80,7 @@ class Plan:
         self.measured: Sequence[ResultRow] = session.results().measured  # what the expected times go by
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
-        if not planned and (own := session.job_files()):
+        if not planned and (own := job_files(session.folder)):
             self.job_file = own[0]
         self.task = edition.task(task_id)
         self.copies = self.task.copies_to_start if self.task is not None else ()
@@ -96,8 +98,8 @@ class Plan:
         Raises:
             LabError: when it could not be read.
         """
-        from labtui.session.own_jobs import own_draft
-
+        if self._read:
+            self._leave_out()
         self._read, self.previews = self._stamp(), []
         try:
             if self.job_file is not None:
@@ -108,6 +110,14 @@ class Plan:
         finally:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
+
+    def _leave_out(self) -> None:
+        """Leave out the runs that are done or under way by now; what is told is repeated."""
+        known = {} if self.why else already(self.session, self.task_id, self.planned)
+        fresh, self.already = known.keys() - self.already.keys(), known
+        self.task_rows = [
+            replace(row, included=row.included and row.spec not in fresh) for row in self.task_rows
+        ]
 
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
@@ -130,15 +140,16 @@ class Plan:
             return [_NOT_CHECKED] * len(drafts), None, error
 
     def _stamp(self) -> tuple[object, ...]:
-        """Tells whether the scripts or the own job file were changed, by whatever program."""
+        """Tells whether the scripts, the own job file or the runs were changed, by whatever program."""
         own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
         scripts = str(self.session.folder.scripts)
         changed = frozenset(each for each in files_stamp(self.session.folder) if each[0].startswith(scripts))
-        return changed, own and (own.st_mtime_ns, own.st_size)
+        runs = {number for number, run in self.session.state.runs.items() if run.phase not in ENDED_BADLY}
+        return changed, own and (own.st_mtime_ns, own.st_size), runs
 
     @property
     def outdated(self) -> bool:
-        """Whether files were changed under the plan."""
+        """Whether files were changed under the plan, or runs came or failed."""
         return self._stamp() != self._read
 
     @property
@@ -224,7 +235,7 @@ class Plan:
         """What `J` goes to: another form of the jobs, or a job file of the student's."""
         forms: tuple[JobForm | None, ...] = (self.forms or (None,)) if self.planned else ()
         choices: list[tuple[JobForm | None, Path | None]] = [(form, None) for form in forms]
-        choices += [(None, path) for path in self.session.job_files()]
+        choices += [(None, path) for path in job_files(self.session.folder)]
         now = (None if self.job_file is not None else self.form, self.job_file)
         ahead = choices[(choices.index(now) + 1) % len(choices) if now in choices else 0] if choices else now
         return None if ahead == now else ahead

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, RunPhase, RunSpec, SubmissionStatus
-from labtui.domain.state import QUEUE_KEY, LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
     from labtui.results.rows import ResultRow, Results
+    from labtui.session.session import Session
 
 LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run that is still to end, the later the nearer to its end."""
@@ -31,7 +32,7 @@ SMALL = "small run, in no chart"
 """Why the numbers of a real cluster's run on stand-in devices do not count."""
 OWN_JOBS = "Own jobs"
 FRESH_S = 60.0
-"""What the cluster said so shortly before the folder was opened, or before it answered no more, holds."""
+"""What another process heard of the cluster so shortly before now holds."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 
@@ -44,20 +45,27 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     nothing tells them. `share` is what of it is done (0 to 1).
     """
 
-    run: RunState
+    run: RunState  # its phase and its end as far as Slurm or the log tells
     submission: SubmissionState | None
-    phase: RunPhase
     cause: str = ""
     why_not: str = ""
     row: ResultRow | None = None
     share: float = 0.0
     left_s: float | None = None
     took_s: float | None = None
-    cancelling: bool = False  # the student's word is on its way, or Slurm has yet to end the job
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether the student's word is on its way, or Slurm has yet to end the job."""
+        return self.live and self.submission is not None and self.submission.cancelling
 
     @property
     def run_id(self) -> int:
         return self.run.run_id
+
+    @property
+    def phase(self) -> RunPhase:
+        return self.run.phase
 
     @property
     def live(self) -> bool:
@@ -97,9 +105,8 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sign(self) -> str:
-        return (
-            words.PHASE_GLYPHS[self.live] if self.live else words.TASK_GLYPHS.get(self.status, words.NOTHING)
-        )
+        checked = words.TASK_GLYPHS.get(self.status, words.NOTHING)
+        return words.PHASE_GLYPHS[self.live] if self.live else checked
 
     @property
     def word(self) -> str:
@@ -138,10 +145,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     profile: Profile | None = None
     gpu_hours: float | None = None
     now: float = 0.0
-    opened_at: float = 0.0  # when this program opened the folder, by our clock
-    cancelling: frozenset[str] = frozenset()  # the submissions that the student cancels
     deck: str = ""  # the exported deck in the lab folder
     exporting: bool = False
+
+    @classmethod
+    def of(cls, session: Session, **more: Any) -> View:
+        """A session as it is now, with what else is known of it."""
+        known = {name: getattr(session, name) for name in ("state", "practice", "read_only", "profile")}
+        return cls(**{"now": session.clock.wall(), **known, **more})
 
     @cached_property
     def every(self) -> Mapping[int, RunLine]:
@@ -286,8 +297,8 @@ def _size(spec: RunSpec) -> tuple[object, ...]:
 # ------------------------------------------------------------------ what a run's line says
 
 
-def _decided(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunPhase, str]:
-    """Phase and cause of a run: what its log says, else its job's end, else what was seen last, but not long ago."""
+def _decided(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunState, str]:
+    """A run as it is, and the cause: what its log says, else its job's end, else what was seen last, not long ago."""
     state = view.state
     job = submission.job if submission is not None else None
     over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
@@ -298,9 +309,9 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
         run = ended_by_slurm(run, job, began=began)
         run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
-        return run.phase, run.cause if run.phase in ENDED_BADLY else ""
+        return run, run.cause if run.phase in ENDED_BADLY else ""
     if over:
-        return RunPhase.UNKNOWN, "(reading log)"
+        return replace(run, phase=RunPhase.UNKNOWN), "(reading log)"
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         causes = {
             RunPhase.FAILED: "refused by Slurm",
@@ -308,14 +319,15 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
             RunPhase.UNKNOWN: "no answer yet",
             RunPhase.WAITING: "(held)" * submission.held,
         }
-        return run.phase, causes.get(run.phase, "")
-    since = job.unknown_since if job is not None and job.unknown_since else state.refreshed_at
-    seen_at = max(math.inf if job is None else job.seen_at, state.refreshed_at or 0.0)
-    unanswered = any(problem.key == QUEUE_KEY for problem in state.problems)
-    heard = connected(state) and seen_at >= (view.now if unanswered else view.opened_at) - FRESH_S
+        return run, causes.get(run.phase, "")
+    seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)
+    known_from = max(state.connection.since, view.now - FRESH_S if view.read_only else 0.0)
+    heard = connected(state) and (job is None or seen_at >= known_from)
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
-        return RunPhase.UNKNOWN, f"since {words.clock(since)}" if since else "until connected"
-    return run.phase, ""
+        since = (job.unknown_since if job is not None else None) or seen_at
+        said = f"since {words.clock(since)}" if since else "until connected"
+        return replace(run, phase=RunPhase.UNKNOWN), said
+    return run, ""
 
 
 def connected(state: LabState) -> bool:
@@ -327,9 +339,8 @@ def connected(state: LabState) -> bool:
 
 def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) -> RunLine:
     submission = view.state.submissions.get(run.token)
-    phase, cause = _decided(view, run, submission)
-    cancelling = run.token in view.cancelling and phase in LIVE
-    line = RunLine(run=run, submission=submission, phase=phase, cause=cause, cancelling=cancelling)
+    run, cause = _decided(view, run, submission)
+    line = RunLine(run=run, submission=submission, cause=cause)
     left = _time(line, row, view)
     done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(

@@ -40,7 +40,6 @@ class ViewModel:
     ) -> None:
         self.session = session
         self.clock = clock
-        self.opened_at = clock()
         self.factor = factor
         self.state: LabState = session.state
         self.edition: Edition | None = None
@@ -52,12 +51,8 @@ class ViewModel:
         self._made: tuple[object, tuple[Results | None, tuple[ChartSpec, ...]]] = (None, (None, ()))
         self._busy: tuple[object, tuple[float, ...]] = (None, ())
         self._evidence: tuple[object, ...] = ()  # of the last checks
-        self.cancelling: frozenset[str] = frozenset()
-        self.task_id = first_task(self._decided())
+        self.task_id = first_task(View.of(session, now=clock()))
         self.run_id = self._newest_run()
-
-    def _decided(self) -> View:
-        return View(state=self.state, edition=self.edition, now=self.clock())
 
     def load_edition(self) -> None:
         """Read the lab's text. Done after the first paint: what is stored can be shown without it."""
@@ -67,7 +62,7 @@ class ViewModel:
             self.edition_problem = error
         self.loaded = True
         if self.edition is not None and self.edition.task(self.task_id) is None:
-            self.choose_task(first_task(self._decided()))
+            self.choose_task(first_task(View.of(self.session, edition=self.edition, now=self.clock())))
 
     # ------------------------------------------------------------------ selecting
 
@@ -103,7 +98,8 @@ class ViewModel:
         """Everything one repaint needs, as of now."""
         # Numbers come with the second view: what computes them need not be there for the first paint.
         results, charts = self._numbers()
-        return View(
+        return View.of(
+            self.session,
             state=self.state,
             edition=self.edition,
             loading=not self.loaded,
@@ -112,14 +108,9 @@ class ViewModel:
             checks=self.checks,
             task_id=self.task_id,
             run_id=self.run_id,
-            practice=self.session.practice,
             factor=self.factor,
-            read_only=self.session.read_only,
-            profile=self.session.profile,
             gpu_hours=self._gpu_hours() if self.loaded else None,
             now=self.clock(),
-            opened_at=self.opened_at,
-            cancelling=self.cancelling,
             deck=self.deck,
             exporting=self.exporting is not None and not self.exporting.done(),
         )

@@ -217,10 +217,12 @@ class MainScreen(FramedScreen):
 
     async def action_show_plan(self) -> None:
         """Make the plan, once that stands on the screen."""
+        from labtui.session.own_jobs import job_files
+
         self.query_one(NoteLine).plan = ""
         session, task_id = self.app.session, self.app.view_model.task_id
         drafts = session.drafts(task_id) if task_id else ()
-        if not drafts and not session.job_files():
+        if not drafts and not job_files(session.folder):
             self.notify(instead_of_runs(self._now), timeout=8, markup=False)
             return
         await self.app.show_plan(task_id, drafts)

@@ -249,11 +249,11 @@ class PlanScreen(FramedScreen):
             self.show()
 
     def _read_again(self) -> bool:
-        """Make the plan anew when its files were changed under it; says whether they were."""
+        """Make the plan anew when files or runs were changed under it; says whether they were."""
         if not self.plan.outdated:
             return False
         self.recompute()
-        self.notify("The files have changed: checking them again.", markup=False, timeout=4)
+        self.notify("Files or runs have changed: the plan is made again.", markup=False, timeout=4)
         return True
 
     def _become(self, rows: list[PlanRow]) -> None:

@@ -1,6 +1,5 @@
 """The charts of a task: five views, one large chart with a cursor on its points; four on very large windows."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -22,7 +21,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
-from labtui.tui.widgets.tail_view import LogText
+from labtui.tui.widgets.tail_view import STAMP, LogText
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 
@@ -391,13 +390,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         )
 
 
-_STAMP = re.compile(r"\[[^\]]*\d:\d\d[^\]]*\]\s*(?:[A-Z]+ - )?")
-"""When a line was written, and how important it is."""
-
-
 def quoted(text: str, width: int) -> str:
     """A line of a log in so many cells: without the time it begins with, then without its middle."""
     if len(text) > width:
-        text = _STAMP.sub("… ", text, count=1)
+        text = STAMP.sub("… ", text, count=1)
     half = max(0, width - 3) // 2
     return text if len(text) <= width else f"{text[:half].rstrip()} … {text[len(text) - half :].lstrip()}"

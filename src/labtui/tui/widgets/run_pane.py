@@ -129,7 +129,8 @@ class RunPane(Pane, Vertical):
             return "" if line.run.epochs else f"Run {line.run_id} has no epochs to compare."
         if action == "hold_run":
             return "" if line.phase in HOLDABLE else f"Run {line.run_id} does not wait any more."
-        return "" if line.cancellable and line.run.outcome is None else f"Run {line.run_id} has ended."
+        why = "is being cancelled" if line.cancelling else "has ended"
+        return "" if line.cancellable and line.run.outcome is None else f"Run {line.run_id} {why}."
 
     @property
     def _line(self) -> RunLine:
@@ -177,7 +178,7 @@ class RunPane(Pane, Vertical):
 
         def answered(yes: str | None) -> None:
             if yes:
-                self.app.cancel_run(line)
+                self.app.follow(partial(self.app.session.cancel, line.run_id))
 
         self.app.push_screen(Ask(text, choices=yes_or_no("Cancel", "Keep")), answered)
 

@@ -321,19 +321,17 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 
 def explained(line: RunLine) -> str:
     """What happened to a run, in one sentence."""
-    run, spec = line.run, line.run.spec
-    if run.gpu_memory_ran_out:
-        size = f" with a batch of {spec.per_gpu_batch:,} per GPU" if "batch_size" not in spec.unknown else ""
-        return f"Run {run.run_id} ran out of GPU memory{size}."
-    if run.outcome == "oom":
-        return f"Run {run.run_id} ran out of the node's main memory."
-    if run.outcome == "time-limit" or line.cause == "time limit":
-        epoch = min(len(run.epochs) + 1, spec.epochs)
-        return f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}."
-    if line.submission is not None and line.submission.sentence and run.outcome is None:
-        return line.submission.sentence
-    unexplained = "" if run.diagnosis or line.cause != "failed" else "; its log does not say why"
-    return f"Run {run.run_id} {line.word}{unexplained}."
+    run, spec, more = line.run, line.run.spec, ""
+    if run.outcome is None:
+        said = line.submission.sentence if line.submission is not None else ""
+        return said or f"Run {run.run_id} {line.word}."
+    if run.gpu_memory_ran_out and "batch_size" not in spec.unknown:
+        more = f" with a batch of {spec.per_gpu_batch:,} per GPU"
+    elif run.outcome == "time-limit":
+        more = f" in epoch {min(len(run.epochs) + 1, spec.epochs)} of {spec.epochs}"
+    elif run.outcome == "failed" and not run.diagnosis:
+        more = "; its log does not say why"
+    return f"Run {run.run_id} {run.deed}{more}."
 
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
@@ -353,7 +351,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         epoch = len(run.epochs) + (
             1 if line.phase is RunPhase.RUNNING and len(run.epochs) < spec.epochs else 0
         )
-        facts.append(("epoch", str(epoch), planned))
+        facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", str(epoch), planned))
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
         if values:

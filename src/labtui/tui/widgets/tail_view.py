@@ -178,7 +178,7 @@ _TELLING = re.compile(
 """Lines that a reader looks for; the first group that fits names the style."""
 
 
-_STAMP = re.compile(
+STAMP = re.compile(
     r"^\[?\d{1,4}[-/]\d\d?[-/]\d{2,4}[ T]\d\d?:\d\d:\d\d\S*(?: [AP]M)?\]?[ :,-]*"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR)\b[ :-]*)?"
 )
@@ -380,7 +380,7 @@ class TailView(ScrollView, can_focus=True):
         read = self.read_as.get(number, "") if self.numbered else ""
         room = max(1, width - len(head) - (cell_len(read) + 2 if read else 0))
         line = self.file.line(number)
-        text = Strip(self._segments(_STAMP.sub("", line) if self.brief else line, number))
+        text = Strip(self._segments(STAMP.sub("", line) if self.brief else line, number))
         if text.cell_length > self._widest:
             self._widest = text.cell_length
             self.call_later(self._resize)
