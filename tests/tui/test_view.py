@@ -519,7 +519,8 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" in card
     assert [line.run_id for line in runs_again(view)] == [1], "what is selected, though nothing misses it"
     assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
-    model = ViewModel(SimpleNamespace(state=view.state), clock=lambda: NOW)  # type: ignore[arg-type]
+    told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
+    model = ViewModel(SimpleNamespace(state=view.state, **told), clock=lambda: NOW)  # type: ignore[arg-type]
     model.choose_task("10.5")
     assert model.run_id == 3  # not the later one that failed
 

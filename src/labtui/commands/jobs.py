@@ -123,7 +123,7 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
         },
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,
-        "limit_warning": limit_warning(submission.job, run, line.row, state.cluster_time),
+        "limit_warning": limit_warning(submission.job, state.runs[run.run_id], line.row, state.cluster_time),
     }
     return dict(msgspec.to_builtins(row))
 
