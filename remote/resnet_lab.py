@@ -291,7 +291,7 @@ def _job_has_gpu():
 
 
 def _why_no_gpu(instead):
-    why = "Start the container with 'singularity exec --nv' and ask Slurm for GPUs (#SBATCH --gres=gpu:N)"
+    why = "Ask Slurm for GPUs (#SBATCH --gres=gpu:N); a container sees them with 'singularity exec --nv'"
     if not tf.test.is_built_with_cuda():
         why = "This TensorFlow was built without GPU support"
     return "{}; to train on the CPU on purpose add --device {}.".format(why, instead)

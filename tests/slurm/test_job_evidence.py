@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.slurm.job_evidence import differs, observe, unanswered
@@ -82,9 +83,19 @@ def test_what_was_known_stays_beside_unknown_since():
     assert (later.phase, later.unknown_since, later.slurm_state) == (JobPhase.UNKNOWN, 100.0, "RUNNING")
 
 
+def test_the_clock_counts_to_the_limit_and_slurm_beyond():
+    """Slurm ends a job up to a minute after its limit."""
+    job = JobView(job_id="7", phase=JobPhase.RUNNING, start_time=100.0, time_limit_s=60.0, elapsed_s=50.0)
+    assert [
+        replace(job, elapsed_s=s).ran_s(now) for s, now in ((50.0, 158.0), (50.0, 999.0), (84.0, 999.0))
+    ] == [58, 60, 84]
+
+
 def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    row = job_row({"job_id": "7", "state": "PENDING", "start": "9600"})
+    told = {"job_id": "7", "state": "PENDING", "start": "9600"}
+    assert job_row(told | {"reason": "JobHeldUser"}).start_estimate is None
+    row = job_row(told)
     lab = after(seen(observe(lab, Tick(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
     assert lab.submissions["t1"].job.start_estimate == 610.0
 

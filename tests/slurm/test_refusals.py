@@ -68,12 +68,13 @@ def test_recorded_test_only_answers(version):
     [
         ("sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error", "qos", "", False),
         ("sbatch: error: The moon is in the wrong house", "other", "The moon is in the wrong house", True),
+        ("sbatch: unrecognized option '--b2'\nTry ...", "option", "script: unrecognized option '--b2'.", False),
         (
             "sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error",
             "other", "Not on Sundays", True,
         ),
     ],
-    ids=["a site plugin's reason comes first", "unknown words are kept and no refusal", "nothing below hides a reason"],
+    ids=["reason", "unknown", "option", "nothing below hides a reason"],
 )  # fmt: skip
 def test_words_of_a_site(stderr, key, words, unclear):
     refusal = classify(stderr)

@@ -69,7 +69,7 @@ def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path):
     path.write_text("Epoch 1/2\n25/25 - 31s\nEpoch 2/2\n:::MLLOG {}\n:::MLLOG {}\n25/25 - 8s\n")
     text = LogText(path)
     text.refresh()
-    assert [text.shown_before(number) for number in (2, 4, 5, 6)] == [2, 2, 2, 6]
+    assert [text.shown_before(number) for number in (2, 3, 4, 5, 6)] == [2, 3, 2, 2, 6]
 
 
 def test_a_file_that_began_anew_is_read_anew(tmp_path):

@@ -386,7 +386,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     def ran_s(self, cluster_time: float | None) -> float:
         """Seconds it has run, by the cluster's clock alone; `cluster_time` is None where that is not known.
 
-        A running job counts no more than its limit: a clock that jumped, or an answer that is old, adds nothing.
+        The clock counts no further than a running job's limit, be it wrong or the answer old; Slurm's word does.
         """
         if self.phase is JobPhase.QUEUED:
             return 0.0
@@ -394,8 +394,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
             return max(0.0, self.end_time - self.start_time)
         ran = self.elapsed_s or 0.0
         if self.phase is JobPhase.RUNNING and self.start_time is not None and cluster_time is not None:
-            ran = max(ran, cluster_time - self.start_time)
-        return ran if self.time_limit_s is None else min(ran, self.time_limit_s)
+            limit = math.inf if self.time_limit_s is None else self.time_limit_s
+            ran = max(ran, min(cluster_time - self.start_time, limit))
+        return ran
 
 
 class EpochSample(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,7 +62,8 @@ def classify(stderr: str) -> SbatchAnswer:
     for text in ([reason[1]] if reason else []) + [words]:
         for pattern, refusal in _refusals():
             if pattern.search(text):
-                return replace(refusal, detail=words)
+                said = next((line for line in text.splitlines() if pattern.search(line)), text)
+                return replace(refusal, sentence=refusal.sentence.replace("{said}", said), detail=words)
     lines = words.splitlines()
     last = reason[1] if reason else lines[-1] if lines else ""
     return SbatchAnswer(

@@ -81,7 +81,12 @@ class LogText:
     def shown_before(self, number: int) -> int:
         """The line itself; for a record that is folded away, the printed line that it is about."""
         row = self.row(number)
-        while row > 0 and (self._rows[row] > number or self.line(self._rows[row]).startswith("Epoch ")):
+        folded = self.number(row) != number
+        while (
+            folded
+            and row > 0
+            and (self._rows[row] > number or self.line(self._rows[row]).startswith("Epoch "))
+        ):
             row -= 1
         return self.number(row)
 
