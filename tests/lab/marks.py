@@ -83,8 +83,7 @@ def _pages(path: Path) -> bool:
     if not has("pdftotext"):
         return path.read_bytes().startswith(b"%PDF")
     completed = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
-    pages = completed.rstrip("\f").split("\f")
-    return len(pages) > 2 and all("Practice" in page for page in pages)
+    return all("Practice" in page for page in completed.rstrip("\f").split("\f"))
 
 
 MARKED: dict[str, Callable[[Path], bool]] = {

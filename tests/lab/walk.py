@@ -79,14 +79,19 @@ def finish(session: Session) -> None:
 
 
 def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> tuple[Path, ...]:
-    """What `labtui export` writes, of slides and reports only what the tasks ask for unless `whole`: it is there."""
-    from labtui.export import DECKS, REPORTS, export_lab
+    """What `labtui export` writes; unless `whole` only tables, the charts as SVG and slides that a task asks for."""
+    from labtui.export import DECKS, REPORTS, _plots, drawings, export_lab, write_files
+    from labtui.export.contents import read_contents
 
+    folder, state = session.folder.path, session.state
     asked = any(isinstance(check, HandInCheck) for task in tasks for check in task.checks)
     decks, reports = (DECKS, REPORTS) if whole else (("pptx",) if asked else (), ())
-    report = export_lab(session.folder.path, formats=decks, reports=reports, state=session.state)
-    names = {path.relative_to(session.folder.path).as_posix() for path in report.files}
-    assert all(path.stat().st_size for path in report.files), names
+    files = export_lab(folder, formats=decks, reports=reports, plots=whole, state=state).files
+    if not whole:
+        charts = _plots(read_contents(session.folder, state=state))
+        files += write_files(drawings(charts, ("svg",), folder="plots/"), folder, folder)
+    names = {path.relative_to(folder).as_posix() for path in files}
+    assert all(path.stat().st_size for path in files), names
     for task in tasks:
         for check in task.checks:
             if isinstance(check, ChartsCheck):
@@ -96,7 +101,7 @@ def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> t
                     assert drawn, (task.id, wanted)
             elif isinstance(check, HandInCheck):
                 assert names & set(check.files), (task.id, sorted(names))
-    return report.files
+    return files
 
 
 def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
