@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from textual import constants as textual_constants
 from textual._compositor import Compositor
+from textual.css.stylesheet import Stylesheet
 
 from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
 from tests.real_cluster.settings import pair_settings
@@ -53,6 +54,20 @@ def _without_painting(compositor: Compositor, full: bool = False, **how: Any) ->
 
 
 Compositor.render_update = _without_painting
+
+_parse_rules = Stylesheet._parse_rules
+_parsed: dict[Any, Any] = {}
+
+
+def _parsed_once(sheet: Stylesheet, css: str, **how: Any) -> Any:
+    """Each app of this process would parse the same stylesheets again."""
+    key = css, *how.values(), *sheet._variables.items()
+    if key not in _parsed:
+        _parsed[key] = _parse_rules(sheet, css, **how)
+    return _parsed[key]
+
+
+Stylesheet._parse_rules = _parsed_once
 
 os.fsync = lambda _: None  # tests kill processes, not machines: nothing waits for the disk
 

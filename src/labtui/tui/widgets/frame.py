@@ -351,7 +351,7 @@ class Foot(Footer):
         keys = []
         for _, each, _, tooltip in {key.binding.action: key for key in reversed(shown)}.values():
             parts = each.key, self.app.get_key_display(each), each.description, each.action
-            keys.append(FooterKey(*parts, tooltip=tooltip))
+            keys.append(FooterKey(*parts, tooltip=tooltip, classes="-compact"))  # else each is styled twice
         return keys[::-1]
 
 
