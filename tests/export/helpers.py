@@ -1,5 +1,6 @@
 """Lab folders with all runs an edition plans, answers of every kind, and what a finished deck holds."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -46,6 +47,7 @@ EVERYTHING = (
     + "averylongwordwithoutanyblank" * 12
 )
 ANSWERS = {"long": LONG, "languages": LANGUAGES, "maths": MATHS, "everything": EVERYTHING}
+EACH_KIND = "each kind"
 
 
 class Lab(msgspec.Struct, frozen=True):
@@ -58,7 +60,10 @@ class Lab(msgspec.Struct, frozen=True):
 
 
 def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> Lab:
-    """A lab folder of an edition: all its planned runs (or none), each question answered with the same text."""
+    """A lab folder of an edition: all its planned runs (or none), each question answered with the same text.
+
+    Of `EACH_KIND` the texts of `ANSWERS` take turns.
+    """
     edition = load_edition(name)
     folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 7", account="nct_345"))
     evidence = published_lab(edition)
@@ -70,10 +75,12 @@ def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> L
                 log = folder.logs / f"{submission.job_name}.{submission.job.job_id}.out"
                 log.write_text(f"run {run_id}\n", encoding="utf-8")
     if answer:
+        turns = itertools.cycle(ANSWERS.values() if answer == EACH_KIND else [answer])
         for task in edition.tasks:
             if task.questions:
                 sheet = open_answers(folder, task)
-                text = sheet.read_text(encoding="utf-8").replace("<!-- your answer -->", answer)
+                text = sheet.read_text(encoding="utf-8")
+                text = re.sub("<!-- your answer -->", lambda _: next(turns), text)
                 sheet.write_text(text, encoding="utf-8")
     return Lab(folder, edition, evidence.state if full else LabState())
 

@@ -250,29 +250,33 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
 def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tmp_path, monkeypatch):
     from PIL import Image
 
-    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer=ANSWERS["everything"])
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch12", answer=ANSWERS["everything"])
     before = check_folder(lab.folder, lab.edition, lab.state)
     assert any("Export" in box.missing for box in before)
     reads = []
     real = contents_module.measurements_of
     monkeypatch.setattr(contents_module, "measurements_of", lambda *a: (reads.append(1), real(*a))[1])
     report = export_lab(lab.folder.path, state=lab.state, today=DAY)
-    assert len(reads) == 1 and len(set(report.files)) == len(report.files) > 40
+    assert len(reads) == 1 and len(set(report.files)) == len(report.files) > 20
     after = check_folder(lab.folder, lab.edition, lab.state)
     assert not any("xport" in item.missing for box in after for item in box.items if not item.met)
     pictures = [path.read_bytes() for path in report.files if path.suffix == ".svg"]
-    assert len(pictures) > 10 and len(set(pictures)) == len(pictures)
+    assert len(pictures) > 5 and len(set(pictures)) == len(pictures)
     there = lab.folder.path
     stamp = json.loads((there / "results.json").read_text("utf-8"))["export"]
     rows = list(csv.DictReader(io.StringIO((there / "results.csv").read_text("utf-8"))))
     assert {row["export"] for row in rows} == {stamp}
     assert len(rows) == len(json.loads((there / "results.json").read_text("utf-8"))["rows"])
-    for name in ("results.md", "results.tex", "analysis.ipynb", "plots/speedup-ResNet50.svg"):
-        assert stamp in (there / name).read_text("utf-8"), name
+    for path in report.files:
+        if path.suffix in (".md", ".tex", ".ipynb", ".svg"):
+            assert stamp in path.read_text("utf-8"), path
+        if path.suffix == ".png":
+            with Image.open(path) as picture:
+                assert picture.info["Description"] == stamp
     with zipfile.ZipFile(there / "deck.pptx") as deck:
         assert stamp in deck.read("docProps/core.xml").decode()
-    with Image.open(there / "plots/speedup-ResNet50.png") as picture:
-        assert picture.info["Description"] == stamp
+    kinds = {"deck.pptx", "deck.pdf", "analysis.ipynb", "results.csv", "results.tex", "accuracy-ViT-H-14.png"}
+    assert kinds < {path.name for path in report.files}
 
 
 def charts_of(edition):
@@ -285,7 +289,8 @@ def test_every_chart_of_every_edition_is_drawn_and_no_labels_meet():
     seen = {}  # the editions share networks with the same numbers
     for edition in EDITIONS:
         first = {spec.family: spec for spec in reversed(charts_of(edition))}
-        seen |= {str((spec.family, spec.kind, spec.series)): spec for spec in first.values()}
+        for spec in first.values():  # one line's name meets no other
+            seen[str((spec.family, spec.kind, spec.series if len(spec.series) > 1 else ""))] = spec
     assert len(seen) > 30
     for spec in seen.values():
         with look():
