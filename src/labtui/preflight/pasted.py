@@ -59,6 +59,8 @@ def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[
 
 def _plain(code: str) -> str:
     """A shell line with plain characters; what stands in straight quotes keeps its dashes and quotes."""
+    if code.isascii():
+        return code
     outside = [free for _, free, _ in quoting(code)]
 
     def dashed(match: re.Match[str]) -> str:

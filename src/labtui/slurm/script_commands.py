@@ -35,6 +35,7 @@ _OUTSIDE = re.compile(
     rf"\\(?P<escaped>.)|'(?P<literal>[^']*)'?|\"(?P<quoted>(?:\\.|[^\"\\])*)\"?|{_VALUES}|[^\\$'\"]+|.", re.S
 )
 _QUOTING = re.compile(r"[\\'\"]")
+_SEPARATES = re.compile(r"[;&|]")
 _SPANNING = re.compile(r"[\\'\"(]")
 """What may make more than one blank-separated piece one word of shell code."""
 
@@ -123,10 +124,6 @@ def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
 
     No sign is what quotes, what is quoted, and what is escaped.
     """
-    if not _QUOTING.search(text):
-        for char in text:
-            yield char, True, True
-        return
     quote, escaped = "", False
     for char in text:
         yield char, not quote, not quote and not escaped and char not in "\\'\""
@@ -142,7 +139,7 @@ def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 def open_quote(text: str) -> bool:
     """Whether a quote that is opened in this shell code is still open at its end."""
-    return not [outside for _, outside, _ in quoting(f"{text} ")][-1]
+    return _QUOTING.search(text) is not None and not [outside for _, outside, _ in quoting(f"{text} ")][-1]
 
 
 def split_words(text: str) -> list[str]:
@@ -201,7 +198,7 @@ def _sum(text: str, otherwise: str) -> str:
 def statements_of(command: Command) -> Iterator[Command]:
     """A logical line cut at ``;``, ``&&``, ``||``, ``|`` and a lone ``&`` outside quotes and substitutions."""
     text, start, depth = command.text, 0, 0
-    for at, (char, _, sign) in enumerate(quoting(text)):
+    for at, (char, _, sign) in enumerate(quoting(text) if _SEPARATES.search(text) else ()):
         if not sign or at < start:
             continue
         if char == "(":
