@@ -217,7 +217,8 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     before, after = (replace(begun(), now=NOW + later).every[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
     assert title_state(begun())[2] == "", "not for 0:00"
-    assert begun(time_limit_s=4.0).every[1].left_s == 4.0
+    limited = begun(time_limit_s=4.0).every[1]
+    assert (limited.left_s, limited.share) == (4.0, 0.0), "the bar goes to the limit"
 
 
 def test_what_was_seen_before_this_connection_is_not_taken_for_now():
@@ -251,6 +252,26 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
     assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
     assert title_state(other)[1:] == ("open", live_reason(other).rstrip("."))
+
+
+def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
+    queued = one_run(1, spec(gpus=1), phase=RunPhase.QUEUED)
+    held = seen(LabState(runs={1: queued}, submissions={"lt1": replace(sent(JobPhase.QUEUED), held=True)}))
+    assert held.every[1].word == "queued (held)"
+    done = in_epochs(NOW, outcome="completed", phase=RunPhase.DONE)
+    failed = sent(JobPhase.FINISHED, slurm_state="FAILED")
+    line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).every[1]
+    assert line.word == "done, its job failed" and "job failed" in state_text(held, line, ROLES, 40).plain
+
+
+def test_an_own_run_without_a_model_is_called_by_its_job():
+    runs = {n: one_run(n, replace(spec(), model=""), token=f"lt{n}", task_id="10.5") for n in (1, 2)}
+    jobs = {
+        f"lt{n}": replace(sent(JobPhase.QUEUED), token=f"lt{n}", job_name=f"mine{n}", run_ids=(n,))
+        for n in runs
+    }
+    _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100, None)
+    assert [f"mine{row.key}" in map(str, row.cells) for row in rows] == [True, True]
 
 
 def test_a_task_that_is_begun_without_a_run_has_one_sign():

@@ -223,7 +223,7 @@ def _news_of_run(
 
     about = f"run {new.run_id}"
     mark = " (small run)" if state.is_small(new) else " (practice)" if new.practice else ""
-    name = f"{new.spec.called(names).label}{mark}"
+    name = f"{state.called(new, names).label}{mark}"
     epochs = old.epochs if old is not None else ()
     if epochs and epochs[:1] != new.epochs[:1]:
         yield {"type": "samples-reset", "run_ids": [new.run_id]}, about, ()

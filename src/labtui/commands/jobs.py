@@ -141,7 +141,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         done = row["outcome"] == "completed"  # what became of its job is another run's story
         counted = row["epochs"]["read"] or not done
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
-        model = names.get(row["model"], row["model"]) or job.get("name", "")
+        model = view.state.called(line.run, names).model
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         why = _remedy(view, line) or reason or row["submission"]["sentence"]
         mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""

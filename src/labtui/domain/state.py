@@ -179,6 +179,11 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     places: Mapping[str, PathStatus] = MappingProxyType({})
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
 
+    def called(self, run: RunState, names: Mapping[str, str]) -> RunSpec:
+        """The run as people read of it: its network as `names` have it; where none is known, its job's name."""
+        spec, submission = run.spec.called(names), self.submissions.get(run.token)
+        return spec if spec.model or submission is None else replace(spec, model=submission.job_name)
+
     def is_small(self, run: RunState) -> bool:
         """Whether a run of a real cluster stood in for one of the lab: on CPU devices in place of GPUs, by its log."""
         submission = self.submissions.get(run.token)

@@ -49,12 +49,12 @@ def _stage(item: SubmissionState, state: LabState) -> NoticeKind | None:
 
 def _notice(kind: NoticeKind, item: SubmissionState, state: LabState, names: Mapping[str, str]) -> Notice:
     runs = [state.runs[run_id] for run_id in item.run_ids]
-    labels = "; ".join(dict.fromkeys(run.spec.called(names).label for run in runs))
+    labels = "; ".join(dict.fromkeys(state.called(run, names).label for run in runs))
     if kind == "failed" and item.status is SubmissionStatus.REFUSED:
         sentence = f"{labels}: Slurm refused it."
     elif kind == "failed":
         bad = next(run for run in runs if run.outcome not in ("completed", "cancelled"))
-        sentence = f"{bad.spec.called(names).label}: {bad.cause}."
+        sentence = f"{state.called(bad, names).label}: {bad.cause}."
     else:
         sentence = f"{labels}."
     title = f"{_TITLES[kind]}: {_plain(item.job_name)}"

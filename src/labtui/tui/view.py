@@ -88,7 +88,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
             return "cancelling"
         if self.phase in ENDED_BADLY:
             return self.phase.value if self.cause == self.phase.value else f"{self.phase.value}: {self.cause}"
-        return f"{self.phase.value} {self.cause}".rstrip()
+        return (
+            f"{self.phase.value}{',' * (self.phase is RunPhase.DONE)} {self.cause}"
+            if self.cause
+            else self.phase.value
+        )
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,6 +306,7 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
     state = view.state
     job = submission.job if submission is not None else None
     over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
+    held = "(held)" * (submission is not None and submission.held)
     if submission is not None and job is not None and over and run.outcome is None:
         from labtui.session.run_matcher import ended_by_slurm
 
@@ -309,7 +314,9 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
         run = ended_by_slurm(run, job, began=began)
         run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
-        return run, run.cause if run.phase in ENDED_BADLY else ""
+        last = submission is not None and submission.run_ids[-1] == run.run_id
+        failed = last and job is not None and job.slurm_state == "FAILED"
+        return run, run.cause if run.phase in ENDED_BADLY else "its job failed" * failed
     if over:
         return replace(run, phase=RunPhase.UNKNOWN), "(reading log)"
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
@@ -317,7 +324,7 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
             RunPhase.FAILED: "refused by Slurm",
             RunPhase.CANCELLED: "withdrawn",
             RunPhase.UNKNOWN: "no answer yet",
-            RunPhase.WAITING: "(held)" * submission.held,
+            RunPhase.WAITING: held,
         }
         return run, causes.get(run.phase, "")
     seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)
@@ -327,7 +334,7 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
         since = (job.unknown_since if job is not None else None) or seen_at
         said = f"since {words.clock(since)}" if since else "until connected"
         return replace(run, phase=RunPhase.UNKNOWN), said
-    return run, ""
+    return run, held * (run.phase is RunPhase.QUEUED)
 
 
 def connected(state: LabState) -> bool:
@@ -368,7 +375,10 @@ def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
 
 
 def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, float] | None:
-    """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects."""
+    """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects.
+
+    Where its job's time limit comes first, those to the limit.
+    """
     run, passed = line.run, _in_epoch(line, view)
     trains = line.phase is RunPhase.RUNNING and not line.cancelling
     if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
@@ -379,14 +389,18 @@ def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, floa
         most = job.time_limit_s - job.ran_s(words.cluster_now(view))
     if row is not None and row.epoch_seconds is not None:
         pace, missing = row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
-        return min(most, max(0.0, pace * missing - min(pace, passed))), pace * run.spec.epochs
-    if view.edition is None:
+        left, whole = max(0.0, pace * missing - min(pace, passed)), pace * run.spec.epochs
+    elif view.edition is None:
         return None
-    from labtui.lab.expected_time import run_seconds
+    else:
+        from labtui.lab.expected_time import run_seconds
 
-    whole = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
-    left = whole.value - passed - sum(each.seconds.value for each in run.epochs) if whole is not None else 0.0
-    return None if whole is None or left <= 0 else (min(left, most), whole.value)
+        expected = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
+        whole = expected.value if expected is not None else 0.0
+        left = whole - passed - sum(each.seconds.value for each in run.epochs)
+        if left <= 0:
+            return None
+    return (left, whole) if left <= most else (max(0.0, most), (_took(line, view) or 0.0) + most)
 
 
 def _in_epoch(line: RunLine, view: View) -> float:

@@ -199,7 +199,7 @@ def _apart(view: View) -> tuple[str, dict[int, str]]:
     edition, lines = view.edition, view.lines
     if not view.task_id:
         return "job", {line.run_id: line.submission.job_name if line.submission else "" for line in lines}
-    specs = {line.run_id: line.run.spec.called(edition.names if edition else {}) for line in lines}
+    specs = {line.run_id: view.state.called(line.run, edition.names if edition else {}) for line in lines}
     for head, name in ("script", "variant"), ("data set", "data_set"), ("model", "model"):
         found = {run_id: getattr(spec, name) or "original" for run_id, spec in specs.items()}
         if len(set(found.values())) > 1:
@@ -272,13 +272,13 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         if line.left_s is not None:
             left = f"{words.clock_span(line.left_s)} left"
         return text.append(f"  {left}", "bold")
-    head, _, rest = line.word.partition(": ")
-    text = ink(head, role).append(f": {rest}" if rest else "", styles.soft)
-    if line.took_s and not line.run.total_seconds and line.phase in (RunPhase.DONE, RunPhase.CANCELLED):
-        after = "in" if line.phase is RunPhase.DONE else "after"
-        text.append(f" {after} {words.clock_span(line.took_s)}", styles.soft)
-    if line.phase is RunPhase.DONE and line.why_not:
-        text.append(f", {line.why_not}", styles.warn)
+    done = line.phase is RunPhase.DONE
+    head, _, rest = line.word.partition(", " if done else ": ")
+    text = ink(head, role).append(f": {rest}" if rest and not done else "", styles.soft)
+    if line.took_s and not line.run.total_seconds and (done or line.phase is RunPhase.CANCELLED):
+        text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
+    for said in filter(None, (rest, line.why_not) if done else ()):
+        text.append(f", {said}", styles.warn)
     return text
 
 
