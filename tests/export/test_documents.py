@@ -122,8 +122,11 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     assert counts == sorted(counts, reverse=True) and len(counts) == len(spec.series)
     (ideal,) = (each for each in series if each.name == "ideal")
     assert list(ideal.values) == [1, 8]
-    ends = [each._element.xpath("c:dLbls/c:dLbl[c:layout]//c:x/@val") for each in series]
-    assert sum(bool(x) and float(x[0]) > 0.1 for x in ends) >= 3, "the names stand at the right of all lines"
+    own, *_ = (each for each in series if each.name == spec.measured[0].name)
+    (x,), (y,) = (own._element.xpath(f"c:dLbls/c:dLbl[c:idx/@val='2']//c:{at}/@val") for at in "xy")
+    assert float(x) == 0 < float(y), "its number is below its own end, where no line goes on"
+    hidden = {int(at) for at in chart._chartSpace.xpath("//c:legendEntry/c:idx/@val")}
+    assert [each.name for at, each in enumerate(series) if at not in hidden] == ["Amdahl", "Gustafson"]
 
 
 @pytest.mark.parametrize(("family", "up"), [("efficiency", True), ("speedup", False)])

@@ -82,6 +82,7 @@ def test_two_series_of_one_network_are_told_apart():
 
 
 def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
+    assert lost_points(compute_results([run(0, [9, 5])]).rows[0]) == [], "the CPU loses nothing"
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:
             shown = [float(points) for points in lost_points(row)]

@@ -104,6 +104,11 @@ def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
     return " ".join(filter(None, (value, name)))
 
 
+def free_side(series: Series) -> int:
+    """Where a name at a line's end is not crossed by what goes on: -1 below one that rises, 1 above others."""
+    return -1 if series.points[-1].y > series.points[-2:][0].y else 1
+
+
 def has_numbers(spec: ChartSpec) -> bool:
     """Whether each mark has room for its number; then there is no y axis, which only curves without marks need."""
     curves = any(series.role in ("fit", "reference") for series in spec.series)

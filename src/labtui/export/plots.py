@@ -209,11 +209,11 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: f
 
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
     """A label at the line's end, a little below one that rises, else above; `spread_names` moves it."""
-    before, last = series.points[-2:][0], series.points[-1]
+    last = series.points[-1]
     if text:
         note = axes.annotate(
-            text, (last.x, last.y), (10, -12 if last.y > before.y else 12), textcoords="offset points", zorder=6,
-            color=colour, va="center", weight="bold" if bold else "normal", annotation_clip=False,
+            text, (last.x, last.y), (10, 12 * drawing.free_side(series)), textcoords="offset points", zorder=6,
+            color=colour, va="center", weight="bold" if bold else "normal", annotation_clip=False, path_effects=_rim(),
         )  # fmt: skip
         note.set_gid("name")
 
@@ -233,9 +233,6 @@ def spread_names(axes: Any) -> None:
         x if farthest - x > box.width / scale + 20 else farthest
         for (x, _), box in zip(points, boxes, strict=True)
     ]
-    for name, end in zip(names, ends, strict=True):
-        if end < farthest:  # other lines go on behind it
-            name.set_path_effects(_rim())
     aims = zip(points, names, ends, strict=True)
     beside = [y + name.get_position()[1] * (end < farthest) for (_, y), name, end in aims]
     for end in set(ends):

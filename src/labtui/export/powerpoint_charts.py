@@ -36,6 +36,7 @@ _MARKS = (
 )  # fmt: skip
 _NARROW = 4.0
 """Inches of a chart below which its axis has room for few ticks."""
+_LAWS = {"Amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "Gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]
 
 
@@ -95,6 +96,17 @@ def _label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: boo
     label.text_frame._txBody.bodyPr.set("wrap", "none")
     label.position = side
     return label._dLbl
+
+
+def _legend(chart: Any, hidden: Sequence[int]) -> None:
+    """The names of the series above them, without those at some places."""
+    chart.has_legend = True
+    legend = chart.legend
+    legend.position, legend.include_in_layout = XL_LEGEND_POSITION.TOP, False
+    legend.font.size = Pt(drawing.TEXT_SIZE)
+    for at in reversed(hidden):
+        entry = f'<c:legendEntry {nsdecls("c")}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>'
+        legend._element.find(qn("c:legendPos")).addnext(parse_xml(entry))
 
 
 def _error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
@@ -164,7 +176,9 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         native.marker.style = XL_MARKER_STYLE.NONE
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
-            line.dash_style = None if series.role == "fit" else MSO_LINE_DASH_STYLE.DASH
+            line.dash_style = _LAWS.get(series.short, MSO_LINE_DASH_STYLE.DASH)
+            if series.role == "fit":  # close to what was measured: a legend names it
+                continue
         elif chosen and series not in chosen:
             line.color.theme_color, line.color.brightness, line.width = GRID, -0.1, Pt(1)
             continue
@@ -176,29 +190,23 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
             for point, text, x, y in drawing.numbers(spec, series) if labelled else ():
                 side = (XL_LABEL_POSITION.RIGHT, XL_LABEL_POSITION.LEFT)[x < 0]
                 label = _label(native, _places(spec, series).index(point.x), text, colour, side)
-                if y:
-                    _move(label, "c:idx", 0, -y * 10 / height)
+                _move(label, "c:idx", 0, -y * 10 / height)
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
+    if laws := {each.short: at for at, each in enumerate(drawn) if each.role == "fit"}:
+        _legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
     low, high = _axes(chart, spec, labelled=labelled, named=bool(names), width=box[2], chosen=bool(chosen))
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
-    ends = [each for each in ends if each[2]]
-    wanted = [share * (scale(series.points[-1].y) - scale(low)) for _, series, *_ in ends]
-    rights = _short_of_the_right(chart, spec, [series.points[-1].x for _, series, *_ in ends])
-    moves = zip(wanted, spread(wanted, 18, 10), rights, strict=True)
-    for (native, series, text, colour), (at, moved, right) in zip(ends, moves, strict=True):
-        last, bold = len(_places(spec, series)) - 1, series.role == "measured"
-        label = _label(native, last, text, colour, XL_LABEL_POSITION.RIGHT, bold=bold)
-        if abs(at - moved) > 1 or right:
-            _move(label, "c:idx", right, (at - moved) / height)
-
-
-def _short_of_the_right(chart: Any, spec: ChartSpec, xs: Sequence[float]) -> list[float]:
-    """How far each x is left of the farthest of them, as a share of the chart's width."""
-    scale = math.log if spec.x_log else float
-    axis = chart.category_axis
-    width = scale(axis.maximum_scale) - scale(axis.minimum_scale)
-    return [0.95 * (scale(max(xs)) - scale(x)) / width for x in xs]
+    farthest = max((series.points[-1].x for _, series, *_ in ends), default=0.0)
+    for early in (False, True):  # other lines go on behind the end of one that ends before them
+        mine = [each for each in ends if each[2] and (each[1].points[-1].x < farthest) is early]
+        heights = [share * (scale(series.points[-1].y) - scale(low)) for _, series, *_ in mine]
+        wanted = [y + 14 * early * drawing.free_side(end[1]) for y, end in zip(heights, mine, strict=True)]
+        moves = zip(mine, heights, spread(wanted, 18, 10), strict=True)
+        for (native, series, text, colour), at, moved in moves:
+            last, bold = len(_places(spec, series)) - 1, series.role == "measured"
+            label = _label(native, last, text, colour, XL_LABEL_POSITION.RIGHT, bold=bold)
+            _move(label, "c:idx", 0, (at - moved) / height)
 
 
 def _mark_points(native: Any, spec: ChartSpec, series: Series, place: int) -> None:
@@ -324,9 +332,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
                 text = value_text(spec, point).removesuffix("×").removesuffix(" points")
                 _label(native, at, text, ink, side, bold=inside)
     if len(shown) > 1:
-        chart.has_legend = True
-        chart.legend.position, chart.legend.include_in_layout = XL_LEGEND_POSITION.TOP, False
-        chart.legend.font.size = Pt(drawing.TEXT_SIZE)
+        _legend(chart, ())
     _, up = _quiet_axes(chart, "" if flat else clean(spec.x_label))
     up.tick_label_position = XL_TICK_LABEL_POSITION.NONE
     if not lost:

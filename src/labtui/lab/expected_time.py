@@ -25,17 +25,12 @@ def expectation(
 
     Own results (`rows`) go before the edition's bands. The time waiting in the queue is not part of it.
     """
-    whole = _expected(draft, edition, rows)
+    whole = total([run_seconds(run, edition, rows) for run in draft.runs])
     if whole is None:
         return None, None
     limit = draft.time_limit_minutes * 60.0 or whole.hi  # Slurm ends the job there, whatever is left
     spent = Interval(min(whole.value, limit), min(whole.lo, limit), min(whole.hi, limit))
     return whole, spent.scaled(draft.all_gpus / 3600)
-
-
-def _expected(draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()) -> Interval | None:
-    """Seconds the runs of a draft would take if nothing stopped them."""
-    return total([run_seconds(run, edition, rows) for run in draft.runs])
 
 
 def time_limit(
@@ -54,7 +49,7 @@ def time_limit(
             return max(prescribed)
         minutes = sum(prescribed)
     else:
-        seconds = _expected(draft, edition)
+        seconds = total([run_seconds(run, edition, ()) for run in draft.runs])
         minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
         minutes = max(MIN_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
     return minutes if most is None else min(minutes, most)

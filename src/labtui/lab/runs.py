@@ -304,14 +304,13 @@ class PublishedRow(About, frozen=True, kw_only=True):
         for name in QUANTITIES:
             warm_up = name == "first_epoch_seconds"
             tolerance = self.first_tolerance if warm_up else self.tolerance or TOLERANCE
-            found = value = getattr(self, name)
-            if isinstance(found, float):  # to two digits
-                found = tolerance and tuple(float(f"{found * factor:.2g}") for factor in tolerance)
+            found = getattr(self, name)
+            if isinstance(found, float):  # bounds to two digits
+                found = tolerance and sorted([found, *(float(f"{found * each:.2g}") for each in tolerance)])
             if found:
-                low, high = found
-                middle = (low + high) / 2 if found is value else sorted((low, value, high))[1]
+                value = found[1] if found[2:] else sum(found) / 2
+                bounds = {"low": found[0], "value": value, "high": found[-1]}
                 advice = "" if warm_up else self.advice
-                bounds = {"low": low, "value": middle, "high": high}
                 yield Band(quantity=name, source=self.source, advice=advice, **bounds, **about)
 
 

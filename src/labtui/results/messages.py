@@ -1,6 +1,5 @@
 """What the numbers say, as sentences of titles and notes with the digits of the tables; "" for nothing."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
@@ -138,19 +137,13 @@ _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEP
 
 
 def lost_points(row: ResultRow) -> list[str]:
-    """The parts of what a row loses in points, rounded so that they add up to what `lost_text` says is lost.
-
-    Each is rounded down; the largest remainders get what is missing.
-    """
-    total = numbers.lost_text(row.efficiency)
-    unit = 10.0 ** -len(total.partition(".")[2])
-    exact = [100 * part.share.value / unit for part in lost_efficiency(row)]
-    whole = [math.floor(each + 1e-9) for each in exact]
-    missing = round(float(total) / unit) - sum(whole)
-    order = sorted(range(len(exact)), key=lambda at: whole[at] - exact[at])
-    for at in order[: max(0, missing)]:
-        whole[at] += 1
-    return [numbers.fixed(each * unit, len(total.partition(".")[2])) for each in whole]
+    """The parts of what a row loses in points: they add up to `lost_text`, the largest takes what rounding leaves."""
+    total, shares = numbers.lost_text(row.efficiency), [part.share.value for part in lost_efficiency(row)]
+    digits = len(total.partition(".")[2])
+    shown = [round(100 * share, digits) + 0.0 for share in shares]
+    if shares:
+        shown[shares.index(max(shares))] += float(total) - sum(shown)
+    return [numbers.fixed(each, digits) for each in shown]
 
 
 def loss_sentence(row: ResultRow) -> str:
