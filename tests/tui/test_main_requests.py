@@ -58,8 +58,17 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
 
-async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_session):
-    async with screens(filled_session, size=(80, 24)) as (app, pilot):
+async def test_ones_own_limit_is_checked_before_it_is_sent_and_a_waiting_run_is_held_and_released(
+    filled_session, monkeypatch
+):
+    held: list[tuple[int, bool]] = []
+
+    def hold(run_id: int, **how: bool) -> Future[None]:
+        held.append((run_id, how["held"]))
+        return Future()
+
+    monkeypatch.setattr(filled_session, "hold", hold)
+    async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
         await pilot.press("T")
         await until(pilot, lambda: types(app))
         await pilot.press("9", "9", "9", "9", "enter")
@@ -73,6 +82,16 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(filled_
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.main)
         assert len(filled_session.requests) == 1
+        filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
+        await until(pilot, lambda: 6 in app.view_model.state.runs)
+        app.view_model.run_id = 6
+        app.repaint()
+        await pilot.press("H")
+        await until(pilot, lambda: held == [(6, True)] and "Hold" in text_of(app))
+        filled_session.feed(lambda state: state.with_submission("lt000000000000000ff1", held=True))
+        await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
+        await pilot.press("H")
+        await until(pilot, lambda: held[1:] == [(6, False)])
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session):
@@ -154,17 +173,16 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         assert "mine" in beside.read_text()
 
 
-async def test_a_task_without_questions_has_no_file_of_answers(filled_session):
+async def test_a_task_without_questions_has_no_file_and_what_is_typed_after_the_key_for_writing_is_text(
+    filled_session,
+):
+    """All keys are there before the first is looked at: `s` must not mean submit."""
     async with screens(filled_session, "answers") as (app, pilot):
         app.go_to_task("10.1")
         await until(pilot, lambda: "This task has no questions." in text_of(app))
         assert not app.main.check_action("edit", ())
         assert not (filled_session.folder.answers / "10.1.md").exists()
-
-
-async def test_what_is_typed_right_after_the_key_for_writing_is_text(filled_session):
-    """All keys are there before the first is looked at: `s` must not mean submit."""
-    async with screens(filled_session, "answers") as (app, pilot):
+        app.go_to_task("10.5")
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         for key in ("ctrl+n", "s", "o"):
             pressed = Key(key, key if len(key) == 1 else None)
@@ -187,20 +205,12 @@ async def test_the_next_step_of_the_answers_is_to_write_and_leaving_stores_what_
 
 async def test_the_other_theme_is_one_step_away_and_kept(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
-        for theme in ("labtui-light", "labtui-dark", "labtui-light"):
+        for theme in ("labtui-light", "labtui-dark"):
             await pilot.press("colon", *"theme")
             await until(pilot, lambda: "light colours, or dark ones again" in text_of(app))
             await pilot.press("enter")
             await until(pilot, lambda theme=theme: app.screen is app.main and app.theme == theme)
-        assert preferred_theme() == "labtui-light"
-
-
-async def test_without_colour_states_are_still_words(filled_session, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with screens(filled_session) as (app, pilot):
-        await until(pilot, lambda: "done in 5:00" in text_of(app))
-        await pilot.press("c")
-        await until(pilot, lambda: "2.53" in text_of(app))
+            assert preferred_theme() == theme
 
 
 async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(session):
@@ -271,26 +281,6 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         started[1].set_exception(ExportError("The disk is [full].", "Remove something."))
         await until(pilot, lambda: "The disk is [full]." in text_of(app) and "Exporting" not in text_of(app))
         assert "Remove something." in text_of(app)
-
-
-async def test_a_waiting_run_is_held_and_released(filled_session, monkeypatch):
-    held: list[tuple[int, bool]] = []
-
-    def hold(run_id: int, **how: bool) -> Future[None]:
-        held.append((run_id, how["held"]))
-        return Future()
-
-    monkeypatch.setattr(filled_session, "hold", hold)
-    filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
-    async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
-        app.view_model.run_id = 6
-        app.repaint()
-        await pilot.press("H")
-        await until(pilot, lambda: held == [(6, True)] and "Hold" in text_of(app))
-        filled_session.feed(lambda state: state.with_submission("lt000000000000000ff1", held=True))
-        await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
-        await pilot.press("H")
-        await until(pilot, lambda: held[1:] == [(6, False)])
 
 
 async def test_my_jobs_have_every_column_at_80_and_last_as_long_as_a_rehearsals_clock_says(filled_session):

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from labtui.cluster.target import LoginQuestion
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.screens.modals import Ask, TextScreen, prompt_screen
@@ -35,8 +33,7 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
         await shown(pilot, MainScreen)
 
 
-@pytest.mark.parametrize("answer", ["n  Leave it", "y  Make this change"])
-async def test_a_fix_is_taken_or_left_by_a_click(session, answer):
+async def test_a_fix_is_left_and_taken_by_clicks(session):
     template = session.folder.slurm / "templates" / "one-job.slurm"
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
     async with screens(session, size=SMALL) as (app, pilot):
@@ -44,18 +41,18 @@ async def test_a_fix_is_taken_or_left_by_a_click(session, answer):
         await click_words(pilot, "s Submit")
         await shown(pilot, PlanScreen)
         plan: Any = app.screen
-        await until(pilot, lambda: plan.found is not None)
-        if place_of(app, "f Fix") is None:  # too narrow for all keys: the palette has them
-            await choose(pilot, "Fix  f")
-        else:
-            await click_words(pilot, "f Fix")
-        await shown(pilot, Ask)
-        await click_words(pilot, answer)
-        await shown(pilot, PlanScreen)
-        assert bool(plan.plan.scripts) is answer.startswith("y")
+        for answer in ("n  Leave it", "y  Make this change"):
+            await until(pilot, lambda: plan.found is not None)
+            if place_of(app, "f Fix") is None:  # too narrow for all keys: the palette has them
+                await choose(pilot, "Fix  f")
+            else:
+                await click_words(pilot, "f Fix")
+            await shown(pilot, Ask)
+            await click_words(pilot, answer)
+            await shown(pilot, PlanScreen)
+            assert bool(plan.plan.scripts) is answer.startswith("y")
         await click_words(pilot, "esc Back")
-        if plan.plan.scripts:  # the change would be lost
-            await click_words(pilot, "Leave the plan")
+        await click_words(pilot, "Leave the plan")  # the change would be lost
         await shown(pilot, MainScreen)
 
 

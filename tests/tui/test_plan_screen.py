@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from textual.events import Key
 from textual.widgets import Button, Digits, Static
 
-from labtui.domain.errors import RemoteFailure
+from labtui.domain.errors import RemoteFailure, UsageError
 from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
@@ -103,18 +103,6 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
         assert app.screen is screen
 
 
-async def test_what_a_job_for_each_size_saves_is_what_the_ticket_then_has_less(filled_session):
-    async with screens(filled_session) as (app, pilot):
-        screen = await open_plan(app, pilot, again=True)
-        before = screen.query(Digits).last().value
-        said = re.search(r"3 jobs save ([\d.]+) GPU-h", text_of(app))
-        assert said is not None and screen.plan.measured
-        await pilot.press("J")
-        await until(pilot, lambda: screen.query(Digits).last().value != before)
-        saved = float(before) - float(screen.query(Digits).last().value)
-        assert saved == pytest.approx(float(said[1]), abs=0.011)
-
-
 def plan_of_vit(session: FedSession, *gpus: int) -> Plan:
     """Task 12.1 on so many GPUs."""
     edition = load_edition("hpc4ai-ch12")
@@ -138,9 +126,8 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     assert {"gpus", "per_gpu"} <= {column.key for column in columns}
 
 
-@pytest.mark.parametrize(("size", "right"), [((80, 24), 79), (WIDE, 118)])
 async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
-    session, painting, monkeypatch, size, right
+    session, painting, monkeypatch
 ):
     frames: list[str] = []
     real = LabApp._display
@@ -153,7 +140,7 @@ async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
     session.preview = lambda draft, **_: never.wait()  # type: ignore[method-assign]
     never = threading.Event()
     monkeypatch.setattr(LabApp, "_display", display)
-    async with screens(session, size=size) as (app, pilot):
+    async with screens(session, size=WIDE) as (app, pilot):
         await pilot.press("c")
         app.go_to_task("10.5")
         await pilot.press("s")
@@ -162,7 +149,7 @@ async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
         never.set()
     assert any("3:18 to 13:24" in line for line in first) and "at most 2.0" in frames[0]
     (split,) = (line for line in first if "GPUs idle" in line)
-    assert split.endswith("J Split") and len(split) == right
+    assert split.endswith("J Split") and len(split) == 118
 
 
 async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session):
@@ -227,7 +214,7 @@ def test_a_job_that_slurm_takes_later_is_not_refused_and_one_without_a_limit_has
         assert cells(planned, 0, planned.rows[0])["limit"] == shown
 
 
-async def test_numbers_are_changed_in_place(session):
+async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_nothing_to_send(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         rates = [cells(screen.plan, at, row)["rate"] for at, row in enumerate(screen.plan.rows)]
@@ -251,12 +238,7 @@ async def test_numbers_are_changed_in_place(session):
         await until(pilot, lambda: len(screen.plan.drafts) == 3)
         await pilot.press("d")
         await until(pilot, lambda: len(screen.plan.drafts) == 2 and "left out" in text_of(app))
-
-
-async def test_without_any_run_left_there_is_nothing_to_send(session):
-    async with screens(session) as (app, pilot):
-        screen = await open_plan(app, pilot)
-        for row in range(3):
+        for row in [at for at, row in enumerate(screen.plan.rows) if row.included]:
             focus_at(screen, row, "in")
             await pilot.press("enter")
         await until(pilot, lambda: not screen.plan.drafts and "d  Take a run back" in text_of(app))
@@ -420,7 +402,9 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
         assert isinstance(app.screen, PlanScreen) and not session.requests
 
 
-async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_session):
+async def test_control_runs_are_added_with_their_cost_and_a_job_for_each_size_saves_what_was_said(
+    filled_session,
+):
     async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot, again=True)
         plain = list(screen.plan.rows)
@@ -432,17 +416,21 @@ async def test_control_runs_are_added_with_their_cost_and_removed_again(filled_s
         assert re.search(r"5 control runs, about [\d.]+ GPU-h", text_of(app))
         assert [run for draft in screen.plan.drafts for run in draft.runs][-1].is_control
         await pilot.press("C")
-        await until(pilot, lambda: screen.plan.rows == plain, "the plan as it was")
+        await until(pilot, lambda: screen.plan.rows == plain and ready(screen), "the plan as it was")
+        before = screen.query(Digits).last().value
+        said = re.search(r"3 jobs save ([\d.]+) GPU-h", text_of(app))
+        assert said is not None and screen.plan.measured
+        await pilot.press("J")
+        await until(pilot, lambda: screen.query(Digits).last().value != before)
+        saved = float(before) - float(screen.query(Digits).last().value)
+        assert saved == pytest.approx(float(said[1]), abs=0.011)
 
 
-async def test_the_practice_cluster_offers_no_control_runs(tmp_path):
-    session = open_session(make_folder(tmp_path / "lab", practice=True).path, start=False)
-    async with screens(session) as (app, pilot):
-        screen = await open_plan(app, pilot)
-        rows = list(screen.plan.rows)
-        await pilot.press("C")
-        await until(pilot, lambda: "The practice cluster has no control runs." in text_of(app))
-        assert screen.plan.rows == rows
+def test_the_practice_cluster_offers_no_control_runs(tmp_path):
+    with open_session(make_folder(tmp_path / "lab", practice=True).path, start=False) as session:
+        planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
+        with pytest.raises(UsageError, match="The practice cluster has no control runs"):
+            planned.with_controls()
 
 
 def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_changed(session):

@@ -60,7 +60,7 @@ LINE = st.dictionaries(st.sampled_from(SIZES), st.floats(0.5, 40), min_size=1, m
 LINES = st.lists(LINE, min_size=1, max_size=15)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(LINES, st.integers(24, 170), st.integers(8, 40), st.integers(0, 14))
 @example([{2: 1.0, 4: 31.0}, {1: 1.0}], 24, 8, 0)
 def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
