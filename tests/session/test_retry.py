@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import Diagnosis, JobPhase, Outcome, RunSpec
+from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec
 from labtui.session.own_jobs import own_draft
 from labtui.session.planning import retry_after, too_large
 from tests.changes import ended as run_ended
-from tests.changes import observed
+from tests.changes import epoch, observed
 from tests.lab.builders import full, with_runs
 from tests.session.conftest import Bench, accepted, draft, only, submitted
 
@@ -115,15 +115,18 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     path = bench.session.folder.slurm / "own.slurm"
     path.write_text(
         "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
-        "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 1\n"
+        "python mine.py --batch_size 64 --n_gpus 1\n"
     )
-    draft = own_draft(bench.session, path)
+    draft = own_draft(bench.session, path, answers={"epochs": 400})
     token = submitted(bench, draft)
     sent = path.read_bytes()
     path.write_text("changed since")
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "time-limit"))
     (again,) = retry_after(bench.session, 1).drafts
     assert again.options == ("--time=20",)
+    bench.session._journal.change(epoch(1, EpochSample(epoch=1, seconds=Interval.exact(6.0))))
+    (paced,) = retry_after(bench.session, 1).drafts
+    assert paced.options == ("--time=48",), "400 epochs of 6 s, and a fifth more"
     assert dict(again.beside)["own.slurm"] == sent
     assert again.runs == draft.runs and again.job_name == draft.job_name
     bench.session._journal.change(run_ended(1, "oom"))

@@ -6,9 +6,11 @@ when the student agrees.
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 
+PACE_MARGIN = 1.2
+"""So much longer than its epochs so far tell may a run take that is given more time."""
 BY_HAND = "slurm/by-hand"
 """Where a job script lies that the student may submit without labtui."""
 
@@ -234,7 +238,7 @@ def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | No
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
     """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
 
-    After a time-out twice the time, or what the runs should take where that is more, as far as the queue allows;
+    After a time-out twice the time, or what the runs need where that is more, as far as the queue allows;
     after an out-of-memory on the GPU a smaller batch, on all sizes that the task plans.
     `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
 
@@ -255,8 +259,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = "The same settings again: only more CPUs bring more of the node's memory."
     longer = run.outcome == "time-limit" and minutes is None and not same
     if longer:
-        queue = session.profile.queue(submission.queue)
-        limit = min(2 * limit, (queue.max_minutes if queue is not None else None) or 2 * limit)
+        limit = _longer(session, submission, runs)
         reason = _more_time(submission, limit)
     if submission.job_file:
         if starved is not None:
@@ -279,6 +282,15 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         limit = max(limit, time_limit(draft, session.edition, session.profile))
         draft, reason = replace(draft, time_limit_minutes=limit), _more_time(submission, limit)
     return Proposal(drafts=(draft,), sentence=reason)
+
+
+def _longer(session: Session, submission: SubmissionState, runs: Iterable[RunState]) -> int:
+    """Minutes after a time-out: twice as many, or what the runs need at their own pace, as far as the queue allows."""
+    paced = [run for run in runs if run.epochs and "epochs" not in run.spec.unknown]
+    needed = sum(fmean(each.seconds.value for each in run.epochs) * run.spec.epochs for run in paced)
+    limit = max(2 * submission.time_limit_minutes, math.ceil(PACE_MARGIN * needed / 60))
+    queue = session.profile.queue(submission.queue)
+    return min(limit, (queue.max_minutes if queue is not None else None) or limit)
 
 
 def _more_time(submission: SubmissionState, minutes: int) -> str:
@@ -326,4 +338,5 @@ def _own_again(session: Session, submission: SubmissionState, minutes: int) -> S
     draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
     others = ((path, data) for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep")
     beside = {**dict(others), name: content}
-    return replace(draft, job_name=submission.job_name, beside=tuple(sorted(beside.items())))
+    runs = submission.runs[: len(draft.runs)]  # with what the student said of them
+    return replace(draft, job_name=submission.job_name, runs=runs, beside=tuple(sorted(beside.items())))

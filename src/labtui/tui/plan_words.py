@@ -265,7 +265,8 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
-    rate = spec.learning_rate if plan.job_file is not None else expected_learning_rate(plan.edition, spec)
+    own = plan.job_file is not None or (draft is not None and draft.form == "own")
+    rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
     found = {
         "in": "✔" if row.included else "○",
         "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
