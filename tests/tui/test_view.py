@@ -262,6 +262,10 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     failed = sent(JobPhase.FINISHED, slurm_state="FAILED")
     line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).every[1]
     assert line.word == "done, its job failed" and "job failed" in state_text(held, line, ROLES, 40).plain
+    never = one_run(1, spec(gpus=1), outcome="failed", phase=RunPhase.FAILED)
+    job = sent(JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
+    view = seen(LabState(runs={1: never}, submissions={"lt1": job}))
+    assert "No node can ever give" in error_card(view, view.every[1], ROLES, 90).plain
 
 
 def test_an_own_run_without_a_model_is_called_by_its_job():

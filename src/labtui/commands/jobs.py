@@ -162,7 +162,9 @@ def _remedy(view: View, line: RunLine) -> str:
     run = line.run
     if run.gpu_memory_ran_out:
         return "" if made_good(view, line) else f"`labtui retry {run.run_id}` plans a smaller batch"
-    return run.diagnosis[0].text if run.outcome in ("oom", "failed") and run.diagnosis else ""
+    if run.outcome not in ("oom", "failed"):
+        return ""
+    return run.diagnosis[0].text if run.diagnosis else line.slurms_reason
 
 
 def _print_bill(bill: LabCost) -> None:

@@ -90,7 +90,7 @@ def remedy(view: View, line: RunLine) -> tuple[str, str]:
         return again, line.submission.hint
     if run.gpu_memory_ran_out:
         return _after_oom(view, line)
-    return again, run.diagnosis[0].advice if run.diagnosis else "Press l for the log."
+    return again, run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
 
 
 def _after_oom(view: View, line: RunLine) -> tuple[str, str]:

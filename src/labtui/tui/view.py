@@ -78,6 +78,14 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         return (self.live and not self.cancelling) or lost
 
     @property
+    def slurms_reason(self) -> str:
+        """Why Slurm ended its job, in a sentence; "" where it does not say."""
+        from labtui.slurm.states import explain_reason
+
+        job = self.submission.job if self.submission is not None else None
+        return explain_reason(job.reason) if job is not None and job.phase is JobPhase.FINISHED else ""
+
+    @property
     def sign(self) -> str:
         return words.PHASE_GLYPHS[self.phase]
 
