@@ -208,18 +208,17 @@ SHAPES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("words", SHAPES)
-def test_a_job_and_its_tasks_know_their_shape(jobs, words):
+def test_a_job_and_its_tasks_know_their_shape(jobs):
     show = f"env | grep -E '^{ASKED}=' | sort"
     first = f"[ $SLURM_PROCID != 0 ] || {{ {show}; }}"
     text = f"#!/bin/bash\n#SBATCH -t 5 --output shape.%j.out\n{show}\necho ===\nsrun sh -c {shlex.quote(first)}\n"
     jobs.site.write(f"{jobs.directory}/shape.sh", text.encode())
-    job = jobs.submit(f"{jobs.cpu} {words} shape.sh")
-    jobs.wait_for(job, "COMPLETED")
-    script, _, tasks = jobs.run(f"cat shape.{job}.out").out.partition("===\n")
-    expected, more = SHAPES[words]
-    assert _variables(script) == expected
-    assert _variables(tasks) == expected | more
+    sent = {words: jobs.submit(f"{jobs.cpu} {words} shape.sh") for words in SHAPES}
+    for words, (expected, more) in SHAPES.items():
+        jobs.wait_for(sent[words], "COMPLETED")
+        script, _, tasks = jobs.run(f"cat shape.{sent[words]}.out").out.partition("===\n")
+        assert _variables(script) == expected, words
+        assert _variables(tasks) == expected | more, words
 
 
 def _variables(text: str) -> dict[str, str]:
