@@ -131,15 +131,3 @@ def test_the_true_time_always_lies_within_the_bounds(seconds, steps, generation)
     interval = epoch_interval(summary)
     slack = 1e-9 * max(1.0, seconds)  # rounding of our own multiplications
     assert interval.lo - slack <= seconds <= interval.hi + slack
-
-
-@given(st.floats(1e-3, 1e4), st.floats(0, 1e3), st.integers(2, 3000))
-def test_the_true_time_lies_within_the_bounds_of_a_bar(rest, first, steps):
-    """A bar's step time leaves the first step out."""
-    seconds, step = first + rest, rest / (steps - 1)
-    unit = f"{step:.0f}s" if step >= 1 else f"{step * 1e3:.0f}ms" if step >= 1e-3 else f"{step * 1e6:.0f}us"
-    summary = read_summary(f"{steps}/{steps} [{'=' * 30}] - {seconds:.0f}s {unit}/step - loss: 2.0000")
-    assert isinstance(summary, Summary)
-    interval = epoch_interval(summary)
-    slack = 1e-9 * max(1.0, seconds)
-    assert interval.lo - slack <= seconds <= interval.hi + slack

