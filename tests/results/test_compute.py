@@ -130,6 +130,7 @@ def test_gpus_that_were_not_found_are_not_gpu_runs():
     results = compute_results([run(1, [220, 215], no_gpu=True)])
     assert not results.rows
     assert "no GPU" in results.left_out[0].reason
+    assert "no epoch" in compute_results([run(1, [], no_gpu=True)]).left_out[0].reason, "it trained nothing"
 
 
 def test_steps_come_from_the_batch_and_a_disagreement_is_said():

@@ -284,12 +284,11 @@ def software_family(framework: str) -> str:
 
 
 def _unusable(run: MeasuredRun) -> str:
-    if run.no_gpu:
-        return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
     if not run.run.epochs and run.run.throughput is None:
         missing = "no epoch was finished" if run.run.program is None else "its log has no time"
         return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
-    return ""
+    said = "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
+    return said if run.no_gpu else ""
 
 
 def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
