@@ -43,7 +43,12 @@ async def charts(session: FedSession, **how: Any) -> AsyncIterator[tuple[LabApp,
         yield app, pilot
 
 
-async def test_each_number_is_a_view_with_a_name_and_bars_and_lines_change_places(filled_session):
+async def test_each_number_is_a_view_bars_and_lines_change_places_and_the_law_lies_over_the_speedups(
+    filled_session,
+):
+    def roles(app: LabApp) -> set[str]:
+        return {series.role for series in pane_of(app).query_one("#chart-speedup").spec.series}
+
     async with charts(filled_session) as (app, pilot):
         assert pane_of(app).view_name == "speedup"
         for number, name in enumerate(VIEWS, 1):
@@ -58,6 +63,20 @@ async def test_each_number_is_a_view_with_a_name_and_bars_and_lines_change_place
         for same in (False, True):
             await pilot.press("y")
             await until(pilot, lambda same=same: (chart.spec.kind == before) is same)
+        await pilot.press("4", "o")
+        await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
+        await pilot.press("3", "o")
+        if pane_of(app).query_one("#chart-speedup").spec.kind == "bars":
+            await pilot.press("y")
+        await until(pilot, lambda: "fit" in roles(app))
+        assert re.match(
+            r"Serial: [\d.]+ % \(Amdahl, fixed problem\), [\d.]+ % \(Gustafson, growing problem\)",
+            text(app, "sentence"),
+        )
+        await pilot.press("3")
+        assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
+        await pilot.press("o")
+        await until(pilot, lambda: "fit" not in roles(app))
 
 
 async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
@@ -106,27 +125,6 @@ async def test_the_log_line_is_read_through_no_link(filled_session):
         await pilot.press("left")
         await until(pilot, lambda: "run 3" in text(app, "strip"))
         assert "secret" not in text(app, "strip")
-
-
-async def test_the_law_lies_over_the_speedups(filled_session):
-    def roles(app: LabApp) -> set[str]:
-        return {series.role for series in pane_of(app).query_one("#chart-speedup").spec.series}
-
-    async with charts(filled_session) as (app, pilot):
-        await pilot.press("4", "o")
-        await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
-        await pilot.press("3", "o")
-        if pane_of(app).query_one("#chart-speedup").spec.kind == "bars":
-            await pilot.press("y")
-        await until(pilot, lambda: "fit" in roles(app))
-        assert re.match(
-            r"Serial: [\d.]+ % \(Amdahl, fixed problem\), [\d.]+ % \(Gustafson, growing problem\)",
-            text(app, "sentence"),
-        )
-        await pilot.press("3")
-        assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
-        await pilot.press("o")
-        await until(pilot, lambda: "fit" not in roles(app))
 
 
 async def test_models_together_or_one_after_the_other(session):
