@@ -201,6 +201,9 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     small = {number: replace(run, practice=True) for number, run in evidence.state.runs.items()}
     box = check("10.5", replace(evidence, state=replace(evidence.state, runs=small)))
     assert (box.practice, box.small) == (False, True) and "Small runs" in box.notes[0]
+    some = {n: small[n] if run.spec.model == "ResNet50" else run for n, run in evidence.state.runs.items()}
+    box = check("10.5", replace(evidence, state=replace(evidence.state, runs=some)))
+    assert "chart of ResNet50" in box.missing, "no chart shows a small run beside others"
     assert not check("10.5", evidence).practice
     submissions, runs = dict(evidence.state.submissions), dict(evidence.state.runs)
     for run in list(runs.values()):

@@ -251,7 +251,10 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
 def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     of = f" of {' and '.join(at.edition.names.get(m, m) for m in check.models)}" if check.models else ""
     matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
-    shown = any(each.run is not None and (each.met or _is_measured(each.run)) for each in matches)
+    state = at.evidence.state
+    ran = (each.run for each in matches if each.met or (each.run and _is_measured(each.run)))
+    small = all(map(state.is_small, filter(_is_measured, state.runs.values())))  # else charts leave them out
+    shown = any(run is not None and (small or not state.is_small(run)) for run in ran)
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]
