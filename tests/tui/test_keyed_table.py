@@ -8,9 +8,8 @@ from typing import Any
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from labtui.tui import themes
 from labtui.tui.widgets.run_pane import KeyedTable, Row, TableColumn
-from tests.tui.waiting import screens, text_of, until
+from tests.tui.waiting import text_of, until
 
 COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))
 
@@ -88,10 +87,3 @@ async def test_a_change_of_colour_alone_is_shown():
         part = Text.assemble(("do", "#b3261e"), "ne")
         assert table.sync(COLUMNS, [new[0], Row("a", ("run", part))])
         await until(pilot, lambda: colour_of(app, "do") == "#b3261e")
-
-
-async def test_another_theme_recolours_the_runs(filled_session):
-    async with screens(filled_session, pane="runs", size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: colour_of(app, "done") == themes.DARK.success)
-        app.theme = themes.LIGHT.name
-        await until(pilot, lambda: colour_of(app, "done") == themes.LIGHT.success)

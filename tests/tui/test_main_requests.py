@@ -203,14 +203,14 @@ async def test_the_next_step_of_the_answers_is_to_write_and_leaving_stores_what_
     assert "q. last words" in path.read_text()
 
 
-async def test_the_other_theme_is_one_step_away_and_kept(filled_session):
+async def test_the_other_theme_is_one_step_away_recolours_the_runs_and_is_kept(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
-        for theme in ("labtui-light", "labtui-dark"):
+        for ours in (themes.LIGHT, themes.DARK):
             await pilot.press("colon", *"theme")
             await until(pilot, lambda: "light colours, or dark ones again" in text_of(app))
             await pilot.press("enter")
-            await until(pilot, lambda theme=theme: app.screen is app.main and app.theme == theme)
-            assert preferred_theme() == theme
+            await until(pilot, lambda ours=ours: colour_of(app, "done") == ours.success)
+            assert app.screen is app.main and app.theme == preferred_theme() == ours.name
 
 
 async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(session):

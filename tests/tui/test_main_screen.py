@@ -166,17 +166,12 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_sess
     assert "13.6 s" in painted[0] and "0:11 left" in painted[0]
 
 
-async def test_a_folder_without_runs_begins_with_the_first_task(session):
-    async with screens(session, size=(100, 30)) as (app, pilot):
+async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_offers_its_plan(session):
+    async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Set up the files" in text_of(app))
-        assert app.main.pane == "task"
-        assert "○ connecting" in text_of(app)
+        assert app.main.pane == "task" and "○ connecting" in text_of(app)
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
-
-
-async def test_titles_stand_whole_in_the_rail_and_a_task_without_runs_offers_its_plan(session):
-    async with screens(session, "runs") as (app, pilot):
         await until(pilot, lambda: app.view_model.checks and "No run yet" not in text_of(app))
         rail = app.main.query_one(TaskList)
         await until(pilot, lambda: rail.option_count == 7)

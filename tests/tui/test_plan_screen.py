@@ -22,7 +22,7 @@ from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurms_word, cells, runs_title, table_of
+from labtui.tui.plan_words import _slurms_word, cells, nothing_to_send, runs_title, table_of
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -245,6 +245,8 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         await pilot.press("s")
         await until(pilot, lambda: text_of(app).count("Every run is left out.") >= 2)
         assert app.screen is screen and not session.requests
+        await pilot.press("d")
+        await until(pilot, lambda: ready(screen) and "Submit 1 job" in text_of(app))
 
 
 async def test_a_batch_that_did_not_fit_is_told(session):
@@ -363,16 +365,6 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
         assert sent == [("submit", 1), ("submit", 2), ("submit", 4)]
 
 
-async def test_a_task_that_is_done_is_not_submitted_again_unasked(session):
-    session.feed(*finished_runs("10.5", (run for draft in session.drafts("10.5") for run in draft.runs)))
-    async with screens(session, size=(80, 24)) as (app, pilot):
-        await app.show_plan("10.5", session.drafts("10.5"))
-        await until(pilot, lambda: ready(app.screen) and "Every run is done or under way." in text_of(app))
-        await pilot.press("s", "d")
-        await until(pilot, lambda: ready(app.screen) and "Submit 1 job" in text_of(app))
-        assert not session.requests
-
-
 async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_for_it(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -469,6 +461,7 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert not planned.drafts and not planned.outdated
     again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert not any(row.included for row in again.rows) and not again.drafts
+    assert nothing_to_send(again) == "Every run is done or under way."
     told = Plan(session, session.edition, "10.5", session.drafts("10.5"), "The same settings again.")
     assert all(row.included for row in told.rows)
     older = {"ResNet50.py": "older"}
