@@ -83,6 +83,8 @@ def test_two_series_of_one_network_are_told_apart():
 
 def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
     assert lost_points(compute_results([run(0, [9, 5])]).rows[0]) == [], "the CPU loses nothing"
+    ideal = compute_results([run(n, [9, 8 / n], batch=1000 * n, images=8000) for n in (1, 2)])
+    assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:
             shown = [float(points) for points in lost_points(row)]

@@ -70,7 +70,7 @@ async def test_each_number_is_a_view_bars_and_lines_change_places_and_the_law_li
             await pilot.press("y")
         await until(pilot, lambda: "fit" in roles(app))
         assert re.match(
-            r"Serial: [\d.]+ % \(Amdahl, fixed problem\), [\d.]+ % \(Gustafson, growing problem\)",
+            r"Serial: [\d.]+ % \(Amdahl, fixed work\), [\d.]+ % \(Gustafson, growing work\)",
             text(app, "sentence"),
         )
         await pilot.press("3")
@@ -165,7 +165,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         await until(pilot, lambda: "tiny-224, 1 GPU " in text(app, "strip"))
         assert "run 4, job 31334" in text(app, "strip"), "each line has its own run on one GPU"
         await pilot.press("o")
-        await until(pilot, lambda: "(Amdahl, fixed problem)" in text(app, "sentence"))
+        await until(pilot, lambda: "(Amdahl, fixed work)" in text(app, "sentence"))
         await pilot.press("m")
         await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
         assert text(app, "sentence") == said

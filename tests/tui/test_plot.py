@@ -140,6 +140,12 @@ def test_two_lines_have_their_last_values_beside_their_names(width):
     assert "2.53×" in text and "3.26×" in text and "ResNet" in text
 
 
+def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
+    spec = replace(chart({1: 32.7, 2: 18.0, 4: 10.1}, {1: 13.6, 2: 8.1, 4: 5.38}), unit="s")
+    text = "\n".join(rows_of(spec, 95, 18))
+    assert all(f"{value} s" in text for value in ("32.70", "13.60", "18.00", "8.10"))
+
+
 def test_names_say_only_what_tells_the_lines_apart():
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = [replace(each, short=f"{each.short}, 99,968 images") for each in spec.series]

@@ -68,7 +68,8 @@ def _many(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set
     worst, best = by_speedup[0], by_speedup[-1]
     if "efficiency" in families and families.isdisjoint({"speedup", "throughput"}):
         low, high = percent_text(worst.efficiency), percent_text(best.efficiency)
-        return f"{many} keep {low.removesuffix(' %')} to {high} efficiency"
+        shares = low if low == high else f"{low.removesuffix(' %')} to {high}"
+        return f"{many} keep {shares} efficiency"
     low, high = ratio_text(worst.speedup), ratio_text(best.speedup)
     times = low if low == high else f"{low} to {high}"
     return f"{many} give {times} times the {lines[0].unit} per second of one"
@@ -197,10 +198,11 @@ def _with_half(points: str, share: Interval) -> str:
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
     """The part that costs most, where its least is above the most of every other part; else the sum."""
-    found = [(row, parts) for row in rows if (row.n_gpus or 0) > 1 and (parts := lost_efficiency(row))]
+    found = [row for row in rows if (row.n_gpus or 0) > 1 and any(map(float, lost_points(row)))]
     if not found:
         return ""
-    row, parts = min(found, key=lambda each: _value(each[0].efficiency))
+    row = min(found, key=lambda each: _value(each.efficiency))
+    parts = lost_efficiency(row)
     lost, many = numbers.lost_text(row.efficiency), count_words(row.n_gpus or 0)
     name = clean(row.configuration.network)
     most = max(parts, key=lambda each: each.share.value)
@@ -247,7 +249,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     if not fits:
         return ""
     if len(fits) == 1:
-        wholes = {"amdahl": "Amdahl, fixed problem", "gustafson": "Gustafson, growing problem"}
+        wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
         mine = (fit for fit in results.fits if fit.baseline == fits[0].baseline)
         shares = (f"{percent_text(fit.serial_fraction)} ({wholes[fit.law]})" for fit in mine)
         return f"Serial: {', '.join(shares)}"

@@ -236,8 +236,7 @@ def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
 
 def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     """Where 100 % went: kept, and the parts of what was lost, for each line on each number of GPUs."""
-    rows = [(line, row) for line in lines for row in line.rows if row.efficiency and lost_efficiency(row)]
-    rows = [(line, row) for line, row in rows if (row.n_gpus or 0) > 1]
+    rows = [(line, row) for line in lines for row in line.rows if any(map(float, messages.lost_points(row)))]
     several = len({line.name for line, _ in rows}) > 1
     shares: dict[str, list[Point]] = {}
     for x, (_, row) in enumerate(rows):

@@ -369,7 +369,8 @@ class _Drawing:
                 near = 1 if below else -1
                 starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
                 alone = not any(p.x == point.x for p in others)
-                spots = [(start, row + step) for step in (near, -near)[: 1 + alone] for start in starts]
+                steps = (near, 2 * near, -near)[: 2 + alone]
+                spots = [(start, row + step) for step in steps for start in starts]
                 spots.append((column + 2, row))
                 self._write(spots, text, style) or self._write(spots, text, style, over=self.look.quiet)
 
