@@ -9,14 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pptx.chart.data import CategoryChartData, XyChartData
-from pptx.enum.chart import (
-    XL_CHART_TYPE,
-    XL_LABEL_POSITION,
-    XL_LEGEND_POSITION,
-    XL_MARKER_STYLE,
-    XL_TICK_LABEL_POSITION,
-    XL_TICK_MARK,
-)
+from pptx.enum import chart as xl
 from pptx.enum.dml import MSO_LINE_DASH_STYLE
 from pptx.enum.dml import MSO_THEME_COLOR as THEME
 from pptx.oxml import parse_xml
@@ -32,7 +25,7 @@ from labtui.results.scaling import COLOUR_OF_PART
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4)
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
 _MARKS = (
-    XL_MARKER_STYLE.CIRCLE, XL_MARKER_STYLE.DIAMOND, XL_MARKER_STYLE.TRIANGLE, XL_MARKER_STYLE.SQUARE,
+    xl.XL_MARKER_STYLE.CIRCLE, xl.XL_MARKER_STYLE.DIAMOND, xl.XL_MARKER_STYLE.TRIANGLE, xl.XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
 _NARROW = 4.0
 """Inches of a chart below which its axis has room for few ticks."""
@@ -102,7 +95,7 @@ def _legend(chart: Any, hidden: Sequence[int]) -> None:
     """The names of the series above them, without those at some places."""
     chart.has_legend = True
     legend = chart.legend
-    legend.position, legend.include_in_layout = XL_LEGEND_POSITION.TOP, False
+    legend.position, legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
     legend.font.size = Pt(drawing.TEXT_SIZE)
     for at in reversed(hidden):
         entry = f'<c:legendEntry {nsdecls("c")}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>'
@@ -129,7 +122,7 @@ def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
     across, up = chart.category_axis, chart.value_axis
     for axis in (across, up):
         axis.has_major_gridlines = False
-        axis.major_tick_mark = XL_TICK_MARK.NONE
+        axis.major_tick_mark = xl.XL_TICK_MARK.NONE
         _font(axis.tick_labels.font, QUIET)
         axis._element.txPr.bodyPr.set("rot", "0")  # never turned
     if title:
@@ -159,7 +152,7 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
         line, values = data.add_series(clean(series.short or series.name)), {p.x: p.y for p in series.points}
         for x in _places(spec, series):
             line.add_data_point(x, values.get(x))
-    return XL_CHART_TYPE.XY_SCATTER_LINES, data
+    return xl.XL_CHART_TYPE.XY_SCATTER_LINES, data
 
 
 def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series], *, named: bool) -> None:
@@ -173,7 +166,7 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
     for native, series in zip(chart.plots[0].series, drawn, strict=True):
         native.smooth = False
         line, colour = native.format.line, QUIET
-        native.marker.style = XL_MARKER_STYLE.NONE
+        native.marker.style = xl.XL_MARKER_STYLE.NONE
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
             line.dash_style = _LAWS.get(series.short, MSO_LINE_DASH_STYLE.DASH)
@@ -188,7 +181,7 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
             line.color.theme_color, line.width = colour, Pt(2.5)
             _mark_points(native, spec, series, place)
             for point, text, x, y in drawing.numbers(spec, series) if labelled else ():
-                side = (XL_LABEL_POSITION.RIGHT, XL_LABEL_POSITION.LEFT)[x < 0]
+                side = (xl.XL_LABEL_POSITION.RIGHT, xl.XL_LABEL_POSITION.LEFT)[x < 0]
                 label = _label(native, _places(spec, series).index(point.x), text, colour, side)
                 _move(label, "c:idx", 0, -y * 10 / height)
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
@@ -205,7 +198,7 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         moves = zip(mine, heights, spread(wanted, 18, 10), strict=True)
         for (native, series, text, colour), at, moved in moves:
             last, bold = len(_places(spec, series)) - 1, series.role == "measured"
-            label = _label(native, last, text, colour, XL_LABEL_POSITION.RIGHT, bold=bold)
+            label = _label(native, last, text, colour, xl.XL_LABEL_POSITION.RIGHT, bold=bold)
             _move(label, "c:idx", 0, (at - moved) / height)
 
 
@@ -249,7 +242,7 @@ def _axes(
         low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
     up.minimum_scale, up.maximum_scale = low, high
     if labelled:
-        up.tick_label_position = XL_TICK_LABEL_POSITION.NONE
+        up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
         return low, high
     up.has_major_gridlines = True
     up.major_gridlines.format.line.color.theme_color = GRID
@@ -297,17 +290,17 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
         values = {point.x: point.y * (100 if lost else 1) for point in series.points}
         data.add_series(clean(series.short or series.name), [values.get(x) for x, _ in rows])
     if lost:
-        return XL_CHART_TYPE.BAR_STACKED, data
+        return xl.XL_CHART_TYPE.BAR_STACKED, data
     flat = spec.x_axis == "names"
-    return (XL_CHART_TYPE.BAR_CLUSTERED if flat else XL_CHART_TYPE.COLUMN_CLUSTERED), data
+    return (xl.XL_CHART_TYPE.BAR_CLUSTERED if flat else xl.XL_CHART_TYPE.COLUMN_CLUSTERED), data
 
 
 def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     places, lost, flat = slots(spec), _is_lost(spec), spec.x_axis == "names"
     plot, shown = chart.plots[0], _barred(spec)
     inside = any(series.role == "ideal" for series in shown)  # an outline round one bar, beside several
-    side = XL_LABEL_POSITION.INSIDE_END if inside else XL_LABEL_POSITION.OUTSIDE_END
-    side = XL_LABEL_POSITION.CENTER if lost else side
+    side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
+    side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
     parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3], ACCENTS[0], GRID)
     for native, series in zip(plot.series, shown, strict=True):
@@ -334,6 +327,6 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     if len(shown) > 1:
         _legend(chart, ())
     _, up = _quiet_axes(chart, "" if flat else clean(spec.x_label))
-    up.tick_label_position = XL_TICK_LABEL_POSITION.NONE
+    up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:
         up.minimum_scale, up.maximum_scale = 0, 1.15 * max(p.y for s in shown for p in s.points)
