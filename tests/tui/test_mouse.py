@@ -1,14 +1,13 @@
-"""Everything by mouse: each page and dialog that lies over a screen is opened and left, or answered, by clicks."""
+"""By mouse alone: pages over a screen are opened and left, questions answered; fixes are in the tests of the plan."""
 
 from typing import Any
 
 from labtui.cluster.target import LoginQuestion
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.screens.modals import Ask, TextScreen, prompt_screen
-from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.wizard import WizardApp
 from tests import changes
-from tests.tui.clicking import choose, click_words, place_of
+from tests.tui.clicking import choose, click_words
 from tests.tui.waiting import screens, text_of, until
 
 SMALL = (80, 24)
@@ -30,29 +29,6 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
         await pilot.press("ctrl+p")
         await until(pilot, lambda: "Find an action or a task" in text_of(app))
         assert await pilot.click(offset=(40, 0))  # above it
-        await shown(pilot, MainScreen)
-
-
-async def test_a_fix_is_left_and_taken_by_clicks(session):
-    template = session.folder.slurm / "templates" / "one-job.slurm"
-    template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
-    async with screens(session, size=SMALL) as (app, pilot):
-        app.go_to_task("10.5")
-        await click_words(pilot, "s Submit")
-        await shown(pilot, PlanScreen)
-        plan: Any = app.screen
-        for answer in ("n  Leave it", "y  Make this change"):
-            await until(pilot, lambda: plan.found is not None)
-            if place_of(app, "f Fix") is None:  # too narrow for all keys: the palette has them
-                await choose(pilot, "Fix  f")
-            else:
-                await click_words(pilot, "f Fix")
-            await shown(pilot, Ask)
-            await click_words(pilot, answer)
-            await shown(pilot, PlanScreen)
-            assert bool(plan.plan.scripts) is answer.startswith("y")
-        await click_words(pilot, "esc Back")
-        await click_words(pilot, "Leave the plan")  # the change would be lost
         await shown(pilot, MainScreen)
 
 

@@ -27,6 +27,7 @@ from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
+from tests.tui.clicking import click_words
 from tests.tui.fed_session import (
     NOW,
     FedSession,
@@ -290,22 +291,25 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session,
         assert session.requests[0][1][1].endswith(EDIT)
 
 
-async def test_a_fix_is_shown_before_it_is_made_and_submit_offers_it_first(session):
+async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_offers_it_first(session):
     damage(session)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await until(pilot, lambda: "Findings  1 error" in text_of(app))
         assert "+#SBATCH --nodes=1" in text_of(app)
         assert "s  Fix the error" in text_of(app), "the next step"
-        for key in ("f", "s"):
-            await pilot.press(key)
+        for words in ("f Fix", "s Submit"):
+            await click_words(pilot, words)
             await until(pilot, lambda: chooses(app) and "y  Make this change" in text_of(app))
-            await pilot.press("n")
+            await click_words(pilot, "n  Leave it")
             await until(pilot, lambda: app.screen is screen)
             assert not screen.plan.scripts and not session.requests
         await pilot.press("s", "y")
         await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
         assert "#SBATCH --nodes=1" in next(iter(screen.plan.scripts.values()))
+        await click_words(pilot, "esc Back")
+        await click_words(pilot, "Leave the plan")  # the change would be lost
+        await until(pilot, lambda: app.screen is app.main)
 
 
 async def test_an_error_is_overridden_with_a_reason(session):
