@@ -74,14 +74,14 @@ def test_only_our_key_gets_in(cluster):
     connect(cluster, own_key(cluster)).close()
 
 
-def test_nobody_elses_command_reaches_the_controller(cluster, tmp_path):
-    shim = cluster.layout.programs / "squeue"
-    environment = {
-        **os.environ,
-        "LABTUI_PRACTICE_CONTROL": f"{cluster._control.server_address[1]}:wrong-secret",
-    }
-    done = subprocess.run([shim], env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode != 0 and "JOBID" not in done.stdout
+def test_nobody_elses_command_reaches_the_controller(cluster):
+    control = cluster._ssh.environment["LABTUI_PRACTICE_CONTROL"]
+    for wrong, words in (("", "JOBID"), ("x", "The practice cluster is no longer running.")):
+        environment = {**cluster._ssh.environment, "LABTUI_PRACTICE_CONTROL": control + wrong}
+        done = subprocess.run(
+            [cluster.layout.programs / "squeue"], env=environment, capture_output=True, text=True, timeout=240
+        )
+        assert (done.returncode != 0) == bool(wrong) and words in (done.stderr if wrong else done.stdout)
 
 
 def test_sftp_cannot_leave_the_folder(cluster):

@@ -22,6 +22,7 @@ from labtui.slurm.probe import (
 )
 from labtui.slurm.queue import parse_accounting, parse_queue, tick
 from labtui.slurm.remote_command import cut_frame, section_status
+from labtui.slurm.script_commands import Command, statements_of
 from labtui.slurm.site_probe import gpus_of, site_probe
 from labtui.slurm.states import phase_of
 from labtui.slurm.submit import lookup, parse_submit
@@ -259,6 +260,13 @@ def _port(text: str) -> int | None:
 def test_only_ascii_digits_are_a_number(reader, text):
     assert READERS[reader]("12") is not None
     assert READERS[reader](text) is None
+
+
+def test_statements_are_cut_outside_quotes_and_substitutions():
+    text = "a; b && c | d & e 2>&1 'f; g' $(h; i)"
+    found = [each.text.strip() for each in statements_of(Command(1, 1, text))]
+    assert found == ["a", "b", "c", "d", "e 2>&1 'f; g' $(h; i)"]
+    assert [each.text for each in statements_of(Command(1, 1, "a; b"))] == ["a", " b"]
 
 
 def test_log_patterns():
