@@ -163,10 +163,7 @@ def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench, state
     bench.cluster.end("100", state)
     bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
     ended = [bench.session.state.runs[number] for number in (1, 2)]
-    assert [(run.outcome, run.cause) for run in ended] == [
-        (outcome, cause),
-        ("unfinished", "never started"),
-    ]
+    assert [(run.outcome, run.cause) for run in ended] == [(outcome, cause), ("unfinished", "never started")]
 
 
 def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench):

@@ -14,7 +14,6 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost, SubmitRefused
 from labtui.slurm.job_control import cancel
-from labtui.slurm.queue import tick
 from labtui.slurm.remote_command import Call, CommandResult, T
 from labtui.slurm.submit import (
     NOT_ASKED,
@@ -331,13 +330,3 @@ def test_a_limit_of_the_queue_asks_nothing_more(site):
 def test_cancelling_what_is_over():
     for words in ("Kill job error on job id 5: Invalid job id specified", "Job/step already completing"):
         read(cancel("5"), "", f"scancel: error: {words}", 1)
-
-
-def test_the_queue_over_the_line(site):
-    site.queue_holds("7", "", "job\n7")
-    (job,) = site.ask(tick()).jobs or ()
-    assert (job.job_id, job.name) == ("7", "job\n7")
-    site.program("squeue", ":")
-    assert site.ask(tick()).jobs == ()
-    site.program("squeue", "echo 'slurm_load_jobs error: Socket timed out' >&2; exit 1")
-    assert site.ask(tick()).jobs is None
