@@ -217,10 +217,8 @@ def test_what_a_slow_laptop_takes_to_start_a_script_is_no_time_of_its_job(monkey
     monkeypatch.setattr(time, "sleep", slept.append)
     assert programs.unaccounted_s() == 0
     programs.account()
-    for name, at, late in (
-        ("accounted", 992, 8),
-        ("slurm_script.new", 998, 2),
-    ):  # begun, then put back and begun again
+    # Begun, then put back and begun again.
+    for name, at, late in (("accounted", 992, 8), ("slurm_script.new", 998, 2)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (at, at))
         assert programs.unaccounted_s() == late

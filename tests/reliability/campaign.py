@@ -87,15 +87,13 @@ class Plan:
         if luck < 0.35:
             return cls(None, None, "sending", chooser.uniform(0, 0.12))
         fault = Fault.random(chooser)
-        if (
-            luck < 0.55
-        ):  # between the request to submit (some 2,300 bytes) and the end of its answer (some 1,400)
+        # Between the request to submit (some 2,300 bytes) and the end of its answer (some 1,400).
+        if luck < 0.55:
             at_byte = chooser.randrange(2_600 if fault.direction == "up" else 1_700)
             return cls(None, replace(fault, at_byte=at_byte), "sending", chooser.uniform(0, 5))
         after = chooser.choice(("", "", "planned", "accepted"))
-        if (
-            chooser.random() < 0.7
-        ):  # anywhere in a connection that logs in, pushes, submits twice and reads logs
+        # Anywhere in a connection that logs in, pushes, submits twice and reads logs.
+        if chooser.random() < 0.7:
             fault = replace(
                 fault, at_byte=chooser.randrange(1_500, 75_000 if fault.direction == "up" else 30_000)
             )

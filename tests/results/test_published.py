@@ -195,9 +195,8 @@ def test_table_4_3_is_flat_and_weak_scaling_has_no_speedup():
     """The chapter has no time on one process, so no efficiency follows from its table; with one it is T1/Tn."""
     least, most = TABLES["weak"]["least_ms"], TABLES["weak"]["most_ms"]
     assert most / least - 1 == pytest.approx(0.0015, abs=5e-5)
-    assert (
-        most < STRONG["sequential_ms"] < 1.06 * least
-    )  # the programs differ by 5 % where both have one process's work
+    # The programs differ by 5 % where both have one process's work.
+    assert most < STRONG["sequential_ms"] < 1.06 * least
     line = "Parallel execution time with {} processes and n = {}: {:.2f} ms"
     times = {1: least, 2: least, 64: most}
     found = program_results("hpc4ai-ch4", *(line.format(n, n * 2**32, ms) for n, ms in times.items()))

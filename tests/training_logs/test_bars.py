@@ -88,9 +88,8 @@ def test_the_truth_lies_in_the_interval(generation, separate, mean, first, sprea
     steps[0] *= first
     if "late" in generation:  # the step it leaves out is bounded by two mean ones, where that can be seen
         assume(sum(steps[1:]) > 1.1 and steps[0] < 1.8 * statistics.fmean(steps[1:]))
-    if (
-        separate
-    ):  # "N/N 0s" ends an epoch of less than half a second, and is drawn before the end of longer ones
+    # "N/N 0s" ends an epoch of less than half a second, and is drawn before the end of longer ones.
+    if separate:
         assume(sum(steps[1:]) > 0.6)
     one = bars(generation, steps, validation, separate=separate)
     for sample in read([one, one]):
