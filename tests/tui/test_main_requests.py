@@ -245,16 +245,6 @@ async def test_a_failed_run_says_what_to_do(session):
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [2048] * 3  # type: ignore[attr-defined]
 
 
-async def test_a_copy_is_offered(session):
-    target = session.folder.scripts / "ResNet152.py"
-    target.unlink(missing_ok=True)
-    async with screens(session, size=(100, 30)) as (app, pilot):
-        app.go_to_task("10.6")
-        await pilot.press("b")
-        await until(pilot, target.exists)
-        await until(pilot, lambda: "is a copy of ResNet50.py" in text_of(app))
-
-
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):
     started: list[Future[str]] = []
     hear: list[Callable[[str], None]] = []

@@ -269,8 +269,14 @@ async def test_practice_and_read_only_are_said(tmp_path):
 async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session):
     async with screens(filled_session) as (app, pilot):
         table = app.main.query_one("#runs-table", KeyedTable)
+        filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
+        await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
+        await app.choose_run(6)
+        await until(pilot, lambda: "Runs 5, 6 wait." in text_of(app))
+        assert "4 GPUs: 2.53× as fast" not in text_of(app), "the digits say it, once"
+        await app.choose_run(4)
         table.focus()
-        await pilot.press("up")
+        await pilot.press("up", "up")
         await until(pilot, lambda: app.view_model.run_id == 3 and "Cancel run" not in text_of(app))
         offered = list(app.screen.query("FooterKey"))
         filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
@@ -364,16 +370,6 @@ async def test_waiting_and_pending_are_explained(session):
         session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
         await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app)
-
-
-async def test_the_digits_and_why_a_run_waits_stand_beside_each_other_once(filled_session):
-    async with screens(filled_session, "runs") as (app, pilot):
-        filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
-        await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
-        app.view_model.run_id = 6
-        app.repaint()
-        await until(pilot, lambda: "Runs 5, 6 wait." in text_of(app))
-        assert "4 GPUs: 2.53× as fast" not in text_of(app)
 
 
 async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and_a_glyph(filled_session):
