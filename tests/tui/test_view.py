@@ -39,13 +39,21 @@ from labtui.tui.guidance import (
     runs_again,
     status_line,
     title_state,
+    unit_of,
 )
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, read_busy
 from labtui.tui.widgets.charts_pane import first_chart
 from labtui.tui.widgets.frame import task_text
-from labtui.tui.widgets.runs_pane import error_card, failed_line, run_facts, state_text, table_of
+from labtui.tui.widgets.runs_pane import (
+    error_card,
+    failed_line,
+    glance_chart,
+    run_facts,
+    state_text,
+    table_of,
+)
 from labtui.tui.widgets.task_pane import task_page
 from tests.lab.published import published_lab
 from tests.tui.fed_session import NOW, FrozenClock, spec
@@ -504,7 +512,13 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     fifteen = {"edition": load_edition("hpc4ai-ch15"), "task_id": "15.2", "checks": {"15.2": check}}
     view = View(state=LabState(runs={1: run}, connection=online), run_id=1, now=NOW, **fifteen)
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert "The task has its runs." in card and "R  Run again" in card
+    assert "This is what the task asks for." in card and "R  Run again" in card
+    row = state_text(view, view.every[1], ROLES, 60).plain
+    assert row == "failed: out of memory, as the task asks" and unit_of(view) == "tokens", (
+        "before a log tells"
+    )
+    assert "epoch" not in [column.title for column in table_of(view, ROLES, 110)[0]]
+    assert glance_chart(view).heading == "Tokens per second"  # type: ignore[union-attr]
     assert not next_step(view).action.startswith("retry_run")
     assert headline(view) == "Run 1 failed: out of memory. The task asks for no more."
     assert "has ended" in instead_of_chart(view), "no second epoch is planned"

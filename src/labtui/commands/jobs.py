@@ -279,9 +279,7 @@ def _reach(lab: Open, tokens: Iterable[str]) -> None:
 
 def _cancel_jobs(args: argparse.Namespace) -> int:
     if args.after is not None or args.show_commands:
-        raise UsageError(
-            "--job takes neither --after nor --show-commands.", "Name the run, if it is one of labtui's."
-        )
+        raise UsageError("--job takes neither --after nor --show-commands.", "Name the run instead.")
     with Open(args) as lab:
         lab.online()
         lab.refresh()

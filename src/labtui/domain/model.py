@@ -196,6 +196,11 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         return tuning_of(named_options((*self.arguments, *self.extra_args)), self.variant)
 
     @property
+    def unit(self) -> WorkUnit:
+        """What its rate counts as far as the plan tells."""
+        return "tokens" if "sequence_length" in dict(self.tuning) else "images"
+
+    @property
     def is_control(self) -> bool:
         return "control" in dict(self.tuning)
 

@@ -320,11 +320,6 @@ _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
 # --------------------------------------------------------------------------- what is sent next
 
 
-def holds_slot(submission: SubmissionState) -> bool:
-    """Whether a submission occupies (or may occupy) a place in its queue."""
-    return submission.status is not SubmissionStatus.WAITING and not submission.over
-
-
 def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:
     """The submissions that wait to be sent, first come first; those the student holds are left out."""
     free = (item for item in state.submissions.values() if not item.held)
@@ -352,8 +347,8 @@ def _has_room(state: LabState, profile: Profile, queue_name: str) -> bool:
     queue = profile.queue(queue_name)
     if queue is None or queue.max_submit_per_user is None:
         return True
-    ours = sum(1 for item in state.submissions.values() if item.queue == queue_name and holds_slot(item))
-    return ours < queue.max_submit_per_user
+    ours = [item for item in state.submissions.values() if item.queue == queue_name and not item.over]
+    return sum(item.status is not SubmissionStatus.WAITING for item in ours) < queue.max_submit_per_user
 
 
 def waiting_reason(profile: Profile | None, submission: SubmissionState, *, online: bool = True) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunSpec, plural
+from labtui.domain.run import DEEDS
 from labtui.domain.state import RunState, SubmissionState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
@@ -126,7 +127,8 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
         other = match.task_id if match.task_id != at.task.id else ""
         elsewhere, words = f" (task {other})" if other else "", plan_words(match.spec)
         shown = "run time" if match.spec.program else f"at least {check.min_epochs} epochs"
-        sentence = f"{words}{elsewhere}: {f'{shown} in the log' if check.min_epochs else 'finished'}"
+        ends = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
+        sentence = f"{words}{elsewhere}: {ends}{f', {shown} in the log' if check.min_epochs else ''}"
         if match.run is None:
             label = match.spec.label
             name = label if [each.spec.label for each in matches].count(label) == 1 else words

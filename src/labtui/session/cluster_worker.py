@@ -138,12 +138,12 @@ class ClusterWorker:
         self._put(lambda _: self._connection.key_press())
 
     def _slept(self) -> None:
-        self._put(lambda _: self._wake_up())
+        def wake_up(_: object) -> None:
+            self._connection.request_test()
+            self._log_follower.recheck_all()
+            self._poller.press()
 
-    def _wake_up(self) -> None:
-        self._connection.request_test()
-        self._log_follower.recheck_all()
-        self._poller.press()
+        self._put(wake_up)
 
     # ------------------------------------------------------------------ the worker's thread
 

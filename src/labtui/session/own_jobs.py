@@ -85,9 +85,7 @@ def job_file_draft(
     """
     script = read_script(name, text, given)
     if script.has("array"):
-        raise UsageError(
-            f"{name} is a job array, which labtui does not send.", "Submit one job for each task."
-        )
+        raise UsageError(f"{name} is a job array, which labtui does not send.", "Send a job for each task.")
     return SubmissionDraft(
         task_id=task_id,
         form="own",

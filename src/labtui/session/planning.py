@@ -194,15 +194,6 @@ def too_large(runs: Iterable[RunState], model: str) -> int | None:
     return min((batch for batch in failed if batch > largest), default=None)
 
 
-def _smaller_batch(session: Session, run: RunState) -> int:
-    """Images per GPU to try after a run that ran out of memory."""
-    from labtui.lab.plan import smaller_batch
-
-    if run.spec.per_gpu_batch < 2:
-        raise UsageError(f"There is no smaller batch to try for run {run.run_id}.", "Try another GPU.")
-    return smaller_batch(run.spec, session.edition.task(run.task_id))
-
-
 def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | None) -> Proposal | None:
     """The plan of a run's task again, for its model on all sizes, with this batch per GPU; None: it plans no such run.
 
@@ -246,6 +237,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         UsageError: no such run, it is not over, or its own job file holds what would have to change.
     """
     from labtui.lab.expected_time import time_limit
+    from labtui.lab.plan import smaller_batch
 
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
@@ -260,17 +252,19 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     longer = run.outcome == "time-limit" and minutes is None and not same
     if longer:
         limit = _longer(session, submission, runs)
-        reason = _more_time(submission, limit)
     if submission.job_file:
         if starved is not None:
             raise UsageError(
                 f"The batch size of run {run_id} is set in your job file {submission.job_file}.",
                 "Halve it there and submit the file again, or retry it as it was: --same.",
             )
-        return Proposal(drafts=(_own_again(session, submission, limit),), sentence=reason)
+        said = _more_time(submission, limit) if longer else reason
+        return Proposal(drafts=(_own_again(session, submission, limit),), sentence=said)
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
     if starved is not None:
-        batch = _smaller_batch(session, starved)
+        if starved.spec.per_gpu_batch < 2:
+            raise UsageError(f"There is no smaller batch to try for run {run_id}.", "Try another GPU.")
+        batch = smaller_batch(starved.spec, session.edition.task(starved.task_id))
         if (planned := _on_all_sizes(session, starved, batch, minutes)) is not None:
             return planned
         specs = tuple(
@@ -331,9 +325,7 @@ def _own_again(session: Session, submission: SubmissionState, minutes: int) -> S
         given["time"] = str(minutes)
     name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)
     if content is None:
-        raise UsageError(
-            f"The files of run {submission.run_ids[0]} are lost.", "Submit its job file again: submit FILE."
-        )
+        raise UsageError(f"The files of run {submission.run_ids[0]} are lost.", "Submit its job file again.")
     text = content.decode("utf-8", "surrogateescape")
     draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
     others = ((path, data) for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep")

@@ -58,7 +58,7 @@ def _next_step(view: View) -> NextStep:
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
     if starved is not None:
         said = f"Run {starved.run_id} ran out of memory."
-        return NextStep(remedy(view, starved)[0], said, f"retry_run(({starved.run_id},))")
+        return replace(remedy(view, starved), reason=said, action=f"retry_run(({starved.run_id},))")
     item = view.check.next_item if view.check is not None else None
     if view.pending and (item is None or item.of_runs):
         return _while_running(view)
@@ -79,34 +79,40 @@ def made_good(view: View, line: RunLine) -> RunLine | None:
     return next((each for each in same if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
 
 
-def remedy(view: View, line: RunLine) -> tuple[str, str]:
+def is_aim(view: View, line: RunLine) -> bool:
+    """Whether the end of a run, a failure too, is what its task asks for."""
+    task = view.edition.task(line.run.task_id) if view.edition is not None else None
+    return task is not None and line.run.outcome in task.own_runs_check.outcomes
+
+
+def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: what the key that runs it again is called, and one advice."""
-    run, again = line.run, "Run again"
-    if run.task_id == view.task_id and view.count("runs").full:
-        return again, "The task has its runs."
-    if run.outcome == "time-limit":
-        return again, "Press R to run it again, with more time where the queue allows."
-    if line.submission is not None and line.submission.sentence and run.outcome is None:
-        return again, line.submission.hint
-    if run.gpu_memory_ran_out:
+    run, aim, advice = line.run, is_aim(view, line), "Press l for the log."
+    if aim or (run.task_id == view.task_id and view.count("runs").full):
+        advice = "This is what the task asks for." if aim else "The task has its runs."
+    elif run.outcome == "time-limit":
+        advice = "Press R to run it again, with more time where the queue allows."
+    elif run.outcome is None and line.submission is not None:
+        advice = line.submission.hint or advice
+    elif run.gpu_memory_ran_out:
         return _after_oom(view, line)
-    return again, run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
+    elif run.diagnosis or line.slurms_reason:
+        advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason
+    return NextStep("Run again", advice)
 
 
-def _after_oom(view: View, line: RunLine) -> tuple[str, str]:
+def _after_oom(view: View, line: RunLine) -> NextStep:
     """The same after a run that ran out of GPU memory."""
     from labtui.lab.plan import smaller_batch
 
     run, spec = line.run, line.run.spec
     if (done := made_good(view, line)) is not None:
-        return (
-            "Run again",
-            f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU.",
-        )
+        trained = f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
+        return NextStep("Run again", trained)
     batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
     if batch == spec.per_gpu_batch // 2:
-        return "Halve the batch", "Halve the batch on every size, then run all again."
-    return "Take the plan's batch", f"The task plans a batch of {batch:,} per GPU, on every size."
+        return NextStep("Halve the batch", "Halve the batch on every size, then run all again.")
+    return NextStep("Take the plan's batch", f"The task plans a batch of {batch:,} per GPU, on every size.")
 
 
 def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
@@ -183,7 +189,7 @@ def _go_on(view: View) -> NextStep:
     """The first task that is not done, as `labtui check` names it; the hand-in when all are."""
     far = view.progress
     if far is None:
-        return NextStep("")
+        return NextStep("Looking at the tasks ..." if view.loading or view.edition is not None else "")
     for row in view.tasks:
         if row.task_id == far.current:
             return NextStep(f"Go to {row.task_id}", row.title, f"go_to({row.task_id!r})")
@@ -192,6 +198,12 @@ def _go_on(view: View) -> NextStep:
     if not view.deck:
         return NextStep("Export the slides", f"All tasks are done. {what}".rstrip(), "export")
     return NextStep(f"Hand in {view.deck}", f"All tasks are done. {what}".rstrip())
+
+
+def unit_of(view: View) -> str:
+    """What the rates on the screen count: by a log, before that by what the task plans."""
+    planned = [run.spec.unit for run in view.task.runs] if view.task is not None else []
+    return [*(line.run.unit for line in view.lines if line.row is not None), *planned, "images"][0]
 
 
 def instead_of_runs(view: View) -> str:
@@ -223,15 +235,10 @@ def headline(view: View) -> str:
     if training and not measured:
         return "Epoch 1 is warm-up and is not counted."
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
-        return _how_they_ended(view) + " The task asks for no more." * view.count("runs").full
+        newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
+        failed = [line for line in newest if line.phase is RunPhase.FAILED]
+        return _ended(failed or newest) + " The task asks for no more." * view.count("runs").full
     return result_line(view)
-
-
-def _how_they_ended(view: View) -> str:
-    """``Runs 6, 7 were cancelled.``, ``Run 6 failed: time limit.``: what became of the newest job."""
-    newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
-    failed = [line for line in newest if line.phase is RunPhase.FAILED]
-    return _ended(failed or newest)
 
 
 def _ended(lines: Sequence[RunLine]) -> str:

@@ -16,7 +16,7 @@ from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, with
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
 from labtui.tui.format import place_text, plain, value_text
-from labtui.tui.guidance import headline, instead_of_chart
+from labtui.tui.guidance import headline, instead_of_chart, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
@@ -29,9 +29,9 @@ VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "
 def empty_chart(view: View, name: str) -> ChartSpec:
     """The axes of a view of the task on the screen, with the sizes that it plans, and what the chart waits for."""
     family = next(each for each in FAMILIES.values() if each.view == name)
-    return replace(
-        with_sizes(family, planned_sizes(view.task)), x_label="GPUs", message=instead_of_chart(view)
-    )
+    unit, spec = unit_of(view), with_sizes(family, planned_sizes(view.task))
+    heading, y = spec.heading.replace("Images", unit.capitalize()), spec.y_label.replace("images", unit)
+    return replace(spec, heading=heading, y_label=y, x_label="GPUs", message=instead_of_chart(view))
 
 
 class ChartView(Widget, can_focus=False):

@@ -292,20 +292,19 @@ class Rail(Vertical):
 
 
 class NoteLine(Slice):
-    """The one line above the keys: what is being made, else what is wrong, else what waits; it never moves the rest."""
+    """The line above the keys: the plan being made, else what is wrong, else what waits; at its end the export."""
 
     plan: reactive[str] = reactive("")
     export: reactive[str] = reactive("")
 
     def text(self, view: View, styles: Roles) -> Text:
-        severity, text = ("", work) if (work := self.plan or self.export) else status_line(view)
+        severity, text = ("", self.plan) if self.plan else status_line(view)
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
         line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
         if not text and not self.screen.has_class("-rail"):  # there is no room for the card
             line = step_text(self.step, styles, "  ")
             line.no_wrap = True
-        line.truncate(max(1, self.size.width), overflow="ellipsis")
-        return line
+        return ends(line, ink(self.export, styles.soft), self.size.width, 2 * bool(self.export))
 
     async def on_click(self, event: Click) -> None:
         severity = status_line(self.view)[0] if self.view is not None else ""

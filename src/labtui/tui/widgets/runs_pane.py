@@ -15,9 +15,9 @@ from labtui.domain.model import RunPhase
 from labtui.results.charts import ChartSpec
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import headline, remedy, result
+from labtui.tui.guidance import headline, is_aim, remedy, result, unit_of
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import RunLine, View, planned_sizes
+from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
 from labtui.tui.widgets.frame import Said, does, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR
@@ -150,7 +150,7 @@ def table_of(
         key=lambda line: (order.index(names[line.run_id]), line.run.spec.n_gpus or line.run.spec.processes),
     )
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
-    unit = next((line.run.unit for line in lines if line.row is not None), "images")
+    unit = unit_of(view)
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
     narrow = width < 84 or bool(head) or len(batches) > 1
     titles = {
@@ -170,6 +170,7 @@ def table_of(
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if head else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
+    drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     drop |= set() if _compares(view) else {"speedup", "efficiency"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
@@ -272,9 +273,12 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         if line.left_s is not None:
             left = f"{words.clock_span(line.left_s)} left"
         return text.append(f"  {left}", "bold")
-    done = line.phase is RunPhase.DONE
+    done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and is_aim(view, line)
     head, _, rest = line.word.partition(", " if done else ": ")
-    text = ink(head, role).append(f": {rest}" if rest and not done else "", styles.soft)
+    text = ink(head, styles.soft if aim else role).append(
+        f": {rest}" if rest and not done else "", styles.soft
+    )
+    text.append(", as the task asks" * aim, styles.soft)
     if line.took_s and not line.run.total_seconds and (done or line.phase is RunPhase.CANCELLED):
         text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
     for said in filter(None, (rest, line.why_not) if done else ()):
@@ -307,10 +311,10 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         text.append("▌ ", styles.bad).append(
             f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n", styles.quiet
         )
-    label, advice = remedy(view, line)
-    keys = [("R", label, "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
+    again = remedy(view, line)
+    keys = [("R", again.label, "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
     text.append(f"{line.sign} ", styles.bad).append(f"{explained(line)}\n", "bold")
-    for part in textwrap.wrap(advice, max(20, width - 2)):
+    for part in textwrap.wrap(again.reason, max(20, width - 2)):
         text.append(f"  {part}\n", styles.soft)
     text.append("\n")
     for at, (name, label, action) in enumerate(keys):
@@ -384,4 +388,4 @@ def glance_chart(view: View) -> ChartSpec | None:
     if (first := first_chart(view.charts)) is not None:
         return first
     sizes = view.task is not None and any(run.spec.program is None for run in view.task.runs)
-    return empty_chart(view, "time") if sizes else None
+    return empty_chart(view, "time" if unit_of(view) == "images" else "throughput") if sizes else None

@@ -82,7 +82,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
         page.append(f"\n\n{task.weight:g} % of the mark", styles.quiet)
     first = next((name for kind, name in KINDS.items() if view.count(kind).done < view.count(kind).of), "")
     rule = Text("─" * max(0, width), styles.axis)
-    for part in (_evidence(view), _reading(view)):
+    for part in filter(None, (list(_evidence(view)), list(_reading(view)))):
         page.append("\n\n").append_text(rule)
         for section in part:
             is_open = bool(section.details) and (whole or section.name == first)
