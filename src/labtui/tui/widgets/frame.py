@@ -304,7 +304,8 @@ class NoteLine(Slice):
         if not text and not self.screen.has_class("-rail"):  # there is no room for the card
             line = step_text(self.step, styles, "  ")
             line.no_wrap = True
-        return ends(line, ink(self.export, styles.soft), self.size.width, 2 * bool(self.export))
+        line.truncate(max(1, self.size.width), overflow="ellipsis")
+        return ends(line, ink(self.export, styles.soft), self.size.width, 2) if self.export else line
 
     async def on_click(self, event: Click) -> None:
         severity = status_line(self.view)[0] if self.view is not None else ""
