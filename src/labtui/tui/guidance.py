@@ -87,7 +87,8 @@ def is_aim(view: View, line: RunLine) -> bool:
 
 def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: what the key that runs it again is called, and one advice."""
-    run, aim, advice = line.run, is_aim(view, line), "Press l for the log."
+    run, aim = line.run, is_aim(view, line)
+    advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim or (run.task_id == view.task_id and view.count("runs").full):
         advice = "This is what the task asks for." if aim else "The task has its runs."
     elif run.outcome == "time-limit":
@@ -96,8 +97,6 @@ def remedy(view: View, line: RunLine) -> NextStep:
         advice = line.submission.hint or advice
     elif run.gpu_memory_ran_out:
         return _after_oom(view, line)
-    elif run.diagnosis or line.slurms_reason:
-        advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason
     return NextStep("Run again", advice)
 
 
