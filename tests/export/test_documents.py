@@ -24,7 +24,7 @@ from labtui.export.pages import hand_in
 from labtui.export.plots import pictures
 from labtui.export.powerpoint import pptx
 from labtui.export.powerpoint_charts import add_chart
-from labtui.export.tables import csv_text, latex_text, markdown_text
+from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import epoch_chart, lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.numbers import PRECISE, Table, text_table
@@ -292,7 +292,6 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     texts = {
         "csv": csv_text(results),
         "md": markdown_text(results),
-        "tex": latex_text(results),
         "ipynb": "".join(json.loads(notebook(document))["cells"][0]["source"]),
     }
     for name, text in texts.items():
@@ -300,7 +299,7 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     for name in ("md", "ipynb"):
         assert "<img" not in texts[name] and not re.search(r"(?<!\\)\]\(java", texts[name]), name
     assert '"=HYP' not in texts["csv"] and "\n=HYP" not in texts["csv"]
-    assert r"\input{" not in texts["tex"] and r"\$" in texts["tex"] and r"\|" in texts["md"]
+    assert r"\|" in texts["md"]
     assert "\x1b" not in text_table(results.rows, PRECISE)
     assert pdf(document, "slides").startswith(b"%PDF") and pdf(document, "report").startswith(b"%PDF")
     slides = presentation_of(pptx(document)).slides

@@ -89,13 +89,13 @@ def test_export_writes_everything(stored, capsys):  # noqa: F811
     written = json.loads(captured.out)["files"]
     assert captured.err.startswith("Writing tables, plots and slides ...\n1 of ")
     names = {Path(path).relative_to(stored).as_posix() for path in written}
-    assert {"results.json", "results.csv", "results.md", "results.tex", "deck.pptx", "deck.pdf"} <= names
+    assert {"results.json", "results.csv", "results.md", "deck.pptx", "deck.pdf"} <= names
     assert {"plots/speedup-ResNet50.png", "plots/speedup-ResNet50.svg"} <= names
     assert all((stored / name).stat().st_size > 0 for name in names)
     assert (stored / "deck.pdf").read_bytes().startswith(b"%PDF")
     assert main(["results", "--json"]) == 0
     assert json.loads((stored / "results.json").read_text("utf-8")) == json.loads(capsys.readouterr().out)
-    for form, name in (("--csv", "results.csv"), ("--markdown", "results.md"), ("--latex", "results.tex")):
+    for form, name in (("--csv", "results.csv"), ("--markdown", "results.md")):
         assert main(["results", form]) == 0
         assert (stored / name).read_text("utf-8") == capsys.readouterr().out
 
@@ -104,7 +104,7 @@ def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path, cap
     tables_only = ["--deck", "none", "--report", "none", "--no-plots"]
     assert main(["export", *tables_only, "--out", str(tmp_path / "out")]) == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["results.csv", "results.json", "results.md", "results.tex"]
+    assert names == ["results.csv", "results.json", "results.md"]
     assert not list(stored.glob("deck.*")) and not list((stored / "plots").iterdir())
     capsys.readouterr()
 

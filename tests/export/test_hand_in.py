@@ -268,14 +268,14 @@ def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tm
     assert {row["export"] for row in rows} == {stamp}
     assert len(rows) == len(json.loads((there / "results.json").read_text("utf-8"))["rows"])
     for path in report.files:
-        if path.suffix in (".md", ".tex", ".ipynb", ".svg"):
+        if path.suffix in (".md", ".ipynb", ".svg"):
             assert stamp in path.read_text("utf-8"), path
         if path.suffix == ".png":
             with Image.open(path) as picture:
                 assert picture.info["Description"] == stamp
     with zipfile.ZipFile(there / "deck.pptx") as deck:
         assert stamp in deck.read("docProps/core.xml").decode()
-    kinds = {"deck.pptx", "deck.pdf", "analysis.ipynb", "results.csv", "results.tex", "accuracy-ViT-H-14.png"}
+    kinds = {"deck.pptx", "deck.pdf", "analysis.ipynb", "results.csv", "accuracy-ViT-H-14.png"}
     assert kinds < {path.name for path in report.files}
 
 

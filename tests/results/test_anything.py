@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample, Interval
-from labtui.export.tables import csv_text, latex_text, markdown_text
+from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import accuracy_chart, epoch_chart, lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
@@ -62,5 +62,5 @@ def test_anything_can_be_computed_shown_and_written(measured):
     assert len({chart.key for chart in charts}) == len(charts)
     epoch_chart(results)
     accuracy_chart(results)
-    assert "\x1b" not in report_text(results, sources=True) + markdown_text(results) + latex_text(results)
+    assert "\x1b" not in report_text(results, sources=True) + markdown_text(results)
     csv_text(results)

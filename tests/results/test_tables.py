@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
-from labtui.export.tables import csv_text, latex_text, markdown_text, readings_table
+from labtui.export.tables import csv_text, markdown_text, readings_table
 from labtui.results.compute import compute_results
 from labtui.results.measured import Origin, cite
 from labtui.results.messages import note_lines
@@ -68,10 +68,10 @@ def test_the_text_tables_of_the_published_runs():
     printed = text_table(results.rows, AS_PRINTED).splitlines()
     assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
     assert text_table([], PRECISE) == ""
-    markdown, latex = markdown_text(results), latex_text(results)
+    markdown = markdown_text(results)
     assert "| ResNet50 | 4 GPUs | 8,192 | 5 | 10,000 | 2.80 | 70.0 % |" in markdown
-    assert "| 2.53 | 63.2 % |" in markdown and latex.count(r"\begin{tabular}") == 2
-    assert r"ResNet152 & 2 GPUs & 2,048 & 18 & 2,778 & 1.83 & 91.5 \% \\" in latex
+    assert "| 2.53 | 63.2 % |" in markdown
+    assert "| ResNet152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown
 
 
 def test_csv_has_every_digit_and_no_invented_ones():
@@ -152,7 +152,6 @@ def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
     assert with_uncertainty(row, row.epoch_seconds) == text
     assert f"  {text}  " in text_table(results.rows, PRECISE)
     assert with_uncertainty(row, row.epoch_seconds) == readings_table(results).rows[1][2] == text
-    assert text.replace("±", r"$\pm$") in latex_text(results)
 
 
 @pytest.mark.parametrize(

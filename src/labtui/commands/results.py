@@ -45,7 +45,6 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--csv", action="store_true", help="print CSV with full precision")
     form.add_argument("--markdown", action="store_true", help="print Markdown tables")
-    form.add_argument("--latex", action="store_true", help="print LaTeX tables")
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -73,10 +72,10 @@ def run_results(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
     """The answer in the form that was asked for."""
-    if args.csv or args.markdown or args.latex:
+    if args.csv or args.markdown:
         from labtui.export.tables import FORMS
 
-        return FORMS["csv" if args.csv else "md" if args.markdown else "tex"](results)
+        return FORMS["csv" if args.csv else "md"](results)
     if args.json:
         return given.json_text(results)
     from labtui.results.report import answer_text, report_text

@@ -1,4 +1,4 @@
-"""The tables of an export: a page's tables and facts; results.csv with full precision; Markdown and LaTeX.
+"""The tables of an export: a page's tables and facts; results.csv with full precision; Markdown.
 
 pandas is imported when a frame is wanted.
 """
@@ -245,12 +245,6 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _MARKDOWN = str.maketrans(
     {mark: f"\\{mark}" for mark in "\\`*_{}[]()#|~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
-_LATEX = str.maketrans(
-    {mark: f"\\{mark}" for mark in "&%$#_{}"}
-    | {mark: f"${mark}$" for mark in "<>|"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "–": "--", '"': r"\textquotedbl{}"}
-)
 
 
 def spreadsheet(text: str) -> str:
@@ -264,11 +258,7 @@ def markdown(text: str) -> str:
     return clean(text).translate(_MARKDOWN)
 
 
-def latex(text: str) -> str:
-    return text.translate(_LATEX)
-
-
-# --------------------------------------------------------------------------- Markdown and LaTeX
+# --------------------------------------------------------------------------- Markdown
 
 
 def _tables(results: Results) -> list[tuple[str, Table]]:
@@ -303,16 +293,4 @@ def markdown_line(text: str) -> str:
     return text.translate(_IN_SENTENCES)
 
 
-def latex_text(results: Results) -> str:
-    """Both readings as LaTeX tabulars with the rules of the standard classes."""
-    tables = []
-    for _, table in _tables(results):
-        layout = "".join("r" if number else "l" for number in table.numeric)
-        body = [" & ".join(map(latex, line)) + r" \\" for line in (table.headings, *table.rows)]
-        tables.append("\n".join([
-            rf"\begin{{tabular}}{{{layout}}}", r"\hline", body[0], r"\hline", *body[1:], r"\hline", r"\end{tabular}",
-        ]))  # fmt: skip
-    return f"% export: {stamp_of(results)}\n" + "\n\n".join(tables) + "\n"
-
-
-FORMS: dict[str, Callable[[Results], str]] = {"csv": csv_text, "md": markdown_text, "tex": latex_text}
+FORMS: dict[str, Callable[[Results], str]] = {"csv": csv_text, "md": markdown_text}

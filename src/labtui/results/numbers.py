@@ -1,7 +1,7 @@
 """Numbers and tables as people read them: no more digits than the interval supports, the unit, the uncertainty shown.
 
 One place for screens, tables, charts and slides, so that the same number looks the same everywhere: one list of columns
-for the terminal, Markdown, LaTeX, screens and slides. Files with full precision are made in `export/tables.py`.
+for the terminal, Markdown, screens and slides. Files with full precision are made in `export/tables.py`.
 
 The uncertainty is the larger of reading and scatter. *Reading* is what the printed digits leave open (the hard bounds
 every number carries). *Scatter* is the standard deviation of the steady epochs. A single epoch has no scatter: it says
