@@ -240,7 +240,11 @@ def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):
     slides = list(presentation_of(pptx(replace(document, pages=pages))).slides)[1:]
     assert len(slides) > len(tables)
     assert all(any(shape.has_table for shape in slide.shapes) for slide in slides), "no note alone"
-    page = Page(title="Parts", blocks=(Listing((CodeLine("import keras", "9", part="1 libraries"),)),))
+    page = Page(
+        title="Parts",
+        facts=(("2.5×", "speedup"),),
+        blocks=(Listing((CodeLine("import keras", "9", part="1 libraries"),)),),
+    )
     slides = presentation_of(pptx(replace(document, pages=(page,)))).slides
     assert any("import keras   1 libraries" in text for text in texts_of(slides[1]))
 
