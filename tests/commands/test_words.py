@@ -131,7 +131,6 @@ def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -
     [
         ["labs"],
         ["labs", "show", "hpc4ai-ch10"],
-        ["labs", "show", "hpc4ai-ch10", "10.5"],
         ["practice", "--list"],
         ["practice", "--rehearse", "nope"],
         ["frob"],

@@ -18,7 +18,7 @@ from labtui.domain.errors import DataError, LabError, UsageError
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
     from labtui.lab.checks import TaskCheck
-    from labtui.lab.edition import Edition, Task
+    from labtui.lab.edition import Edition
     from labtui.session.settings import Settings
     from labtui.slurm.site_profile import SiteQuestion
     from labtui.tui.view import TaskLine
@@ -201,10 +201,9 @@ def labs_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
     parser.set_defaults(action=_list)
     actions = parser.add_subparsers(metavar="show | check", title="instead of the list")
-    show = actions.add_parser("show", help="one edition, or one of its tasks in full")
+    show = actions.add_parser("show", help="one edition: its tasks, what is handed in")
     show.set_defaults(action=_show)
     show.add_argument("lab", metavar="ID", help="the edition's id, or a .toml file")
-    show.add_argument("task", nargs="?", metavar="TASK", help="a task's number")
     check = actions.add_parser("check", help="check edition files: the schema, and each task's checks")
     check.set_defaults(action=_check)
     check.add_argument("files", nargs="+", metavar="FILE")
@@ -240,15 +239,13 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from labtui.lab.plan import task_of
     from labtui.session.labs import load_edition
 
     edition = load_edition(args.lab)
-    task = task_of(edition, args.task) if args.task else None
     if args.json:
-        print_json(task if task is not None else edition)
+        print_json(edition)
         return 0
-    for line in _task_lines(edition, task) if task is not None else _edition_lines(edition):
+    for line in _edition_lines(edition):
         print_wrapped(plain(line))
     return 0
 
@@ -257,7 +254,8 @@ def _edition_lines(edition: Edition) -> Iterator[str]:
     yield edition.title
     yield f"{edition.course}, {edition.term}"
     yield ""
-    yield from _paragraphs(edition.about)
+    for paragraph in edition.about.split("\n\n"):
+        yield from (" ".join(paragraph.split()), "")
     for task in edition.tasks:
         weight = f"  {task.weight:g} %" if task.weight is not None else ""
         aside = "" if task.handed_in else "  (not handed in)"
@@ -267,51 +265,6 @@ def _edition_lines(edition: Edition) -> Iterator[str]:
         yield f"To hand in: {edition.hand_in.what}. {edition.hand_in.where}."
         yield ""
     yield f"Based on: {edition.source}"
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    for paragraph in text.split("\n\n"):
-        yield " ".join(paragraph.split())
-        yield ""
-
-
-def _task_lines(edition: Edition, task: Task) -> Iterator[str]:
-    yield f"{task.id}  {task.title}"
-    yield ""
-    yield from _paragraphs(task.what)
-    yield from _paragraphs(f"Why: {task.why}")
-    if task.runs:
-        yield from _run_lines(edition, task)
-        yield ""
-    if task.files:
-        yield f"Files: {', '.join(task.files)}"
-        yield ""
-    for title, items in (
-        ("Hints", task.hints),
-        ("Questions", [question.text for question in task.questions]),
-        ("To deliver", task.deliverables),
-        ("Facts", [f"{fact.text} [{fact.source}]" for fact in edition.facts_of(task)]),
-    ):
-        if items:
-            yield title
-            yield from (f"- {' '.join(item.split())}" for item in items)
-            yield ""
-
-
-def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
-    from labtui.lab.plan import expected_learning_rate, planned_specs
-
-    specs = [spec.called(edition.names) for spec in planned_specs(task)]
-    if specs and specs[0].program is not None:
-        yield from (f"{spec.label}: {' '.join(spec.arguments)}" for spec in specs)
-        return
-    yield "model      device  GPUs global batch  per GPU epochs   rate"
-    for spec in specs:
-        per_gpu = f"{spec.per_gpu_batch:,}" if spec.n_gpus else "-"
-        yield (
-            f"{spec.model:<10} {spec.device:<7} {spec.n_gpus:>4} {spec.batch_size:>12,} {per_gpu:>8} "
-            f"{spec.epochs:>6} {expected_learning_rate(edition, spec):>6g}"
-        )
 
 
 # --------------------------------------------------------------------------- check

@@ -138,7 +138,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
     if not drafts:
         raise UsageError(
             f"Task {args.task} plans no runs{' like that' if args.gpus else ''}.",
-            f"`labtui labs show {lab.session.edition.id} {args.task}` shows what it asks for.",
+            f"`labtui check {args.task}` shows what it asks for.",
         )
     more = shlex.split(args.script_args or "")
     if args.control:

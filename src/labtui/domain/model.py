@@ -92,23 +92,9 @@ Stream = Literal["out", "err", "gpu"]
 """A log of a job: standard output, standard error, or the GPU sampler's CSV."""
 Outcome = Literal["completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
 DiagnosisKind = Literal[
-    "oom",
-    "time-limit",
-    "cancelled",
-    "no-gpu",
-    "missing-module",
-    "missing-file",
-    "bad-arguments",
-    "container",
-    "quota",
-    "host-memory",
-    "process-lost",
-    "node-lost",
-    "rendezvous",
-    "traceback",
-    "contradiction",
-    "mixed-trainings",
-]
+    "oom", "time-limit", "cancelled", "no-gpu", "missing-module", "missing-file", "bad-arguments", "container", "quota",
+    "host-memory", "process-lost", "node-lost", "rendezvous", "traceback", "contradiction", "mixed-trainings",
+]  # fmt: skip
 WorkUnit = Literal["images", "tokens", "samples", "sequences", "sentences"]
 """What a training counts its work in: a rate is so many of them per second."""
 Scaling = Literal["strong", "weak"]

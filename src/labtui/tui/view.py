@@ -94,13 +94,9 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         """``running``, ``failed: out of memory``, ``unknown since 14:02``."""
         if self.cancelling:
             return "cancelling"
-        if self.phase in ENDED_BADLY:
-            return self.phase.value if self.cause == self.phase.value else f"{self.phase.value}: {self.cause}"
-        return (
-            f"{self.phase.value}{',' * (self.phase is RunPhase.DONE)} {self.cause}"
-            if self.cause
-            else self.phase.value
-        )
+        mark = ":" if self.phase in ENDED_BADLY else "," if self.phase is RunPhase.DONE else ""
+        cause = "" if self.cause == self.phase.value else self.cause
+        return f"{self.phase.value}{mark} {cause}" if cause else self.phase.value
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
