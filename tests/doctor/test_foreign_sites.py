@@ -63,7 +63,7 @@ def new_labtui(place: Path) -> Labtui:
     return Labtui(home, place / "lab")
 
 
-def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> tuple[str, int]:
+def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, list[str]]) -> tuple[str, int]:
     """Run labtui in a pseudo-terminal and answer its questions; everything shown, and how many were asked."""
     questions, seen = 0, 0
     with Terminal([sys.executable, "-m", "labtui", *words], env=labtui.environment) as terminal:
@@ -74,8 +74,8 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> 
             )
             if question is not None:
                 questions, seen = questions + 1, len(terminal.output)
-                answer = next((text for words, text in answers.items() if words in question[1]), "")
-                terminal.press(f"{answer}\n")
+                texts = next((texts for words, texts in answers.items() if words in question[1]), [""])
+                terminal.press(f"{texts.pop(0)}\n")
         assert terminal.end() == 0, terminal.output
     return terminal.output.decode("utf-8", "replace"), questions
 
@@ -84,9 +84,10 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     labtui = new_labtui(tmp_path)
     name, cluster = site
     words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *cluster.student.options]
-    answers = {"CIFAR-10": cluster.student.data_dir, "TensorFlow": PYTHON, "queue": "2"}
+    answers = {"CIFAR-10": ["cifar-10", cluster.student.data_dir], "TensorFlow": [PYTHON], "queue": ["2"]}
     shown, questions = at_a_terminal(labtui, words, answers)
-    assert 0 < questions <= MAX_ANSWERS, shown
+    assert 0 < questions <= MAX_ANSWERS + 1, shown
+    assert "'cifar-10' is no whole path" in shown
     assert "Slurm would accept a job with one GPU." in shown
     text = (labtui.folder / "cluster.toml").read_text()
     written = tomllib.loads(text)

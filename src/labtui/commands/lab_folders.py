@@ -130,7 +130,11 @@ def _answer(question: SiteQuestion) -> str:
         return question.default
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
-    return question.choose(terminal.typed(f"{question.text} [{question.default}] "))
+    while True:
+        chosen = question.choose(terminal.typed(f"{question.text} [{question.default}] "))
+        if question.key != "data_dir" or chosen.startswith("/"):
+            return chosen
+        say(f"{chosen!r} is no whole path: one begins with /.")
 
 
 # --------------------------------------------------------------------------- the tasks of a folder
