@@ -155,7 +155,7 @@ def test_the_log_and_slurms_word_say_how_a_run_ended(bench, name):
 
 @pytest.mark.parametrize(
     ("state", "outcome", "cause"),
-    [("OUT_OF_MEMORY", "oom", "out of memory"), ("TIMEOUT", "time-limit", "time limit")],
+    [("OUT_OF_MEMORY", "oom", "node memory"), ("TIMEOUT", "time-limit", "time limit")],
 )
 def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench, state, outcome, cause):
     submit_two_runs(bench)

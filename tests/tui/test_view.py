@@ -199,6 +199,9 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     ended = sent(JobPhase.FINISHED, slurm_state="TIMEOUT")
     view = seen(LabState(runs={1: run}, submissions={"lt1": ended}))
     assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
+    killed = sent(JobPhase.FINISHED, slurm_state="OUT_OF_MEMORY")
+    line = seen(LabState(runs={1: run}, submissions={"lt1": killed})).every[1]
+    assert line.word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
     other = sent(JobPhase.FINISHED, slurm_state="COMPLETED")
     line = seen(LabState(runs={1: run}, submissions={"lt1": other})).every[1]
     assert line.word == "unknown (reading log)" and not line.cancellable

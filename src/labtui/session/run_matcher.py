@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState, unread
-from labtui.slurm.states import FINISHED, OUTCOMES
+from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
@@ -282,19 +282,22 @@ def _ended(
         outcome = "unfinished"
     if outcome == "unfinished" and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
         outcome = "completed"  # nothing was planned that could be missing
-    found = (*found, *_diagnosis(report, read), *_node_failure(outcome, job))
-    return replace(run, outcome=outcome, diagnosis=found)
+    found = (*found, *_diagnosis(report, read))
+    told = {each.kind for each in found}
+    more = (each for each in _by_slurm(outcome, job) if each.kind not in told)
+    return replace(run, outcome=outcome, diagnosis=(*found, *more))
 
 
-def _node_failure(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
-    """That the job's node failed, in Slurm's word: the log may end without one."""
-    if outcome != "failed" or job.slurm_state not in _NODE_FAILURES:
-        return ()
-    text, advice = (
-        f"Job {job.job_id} {FINISHED[job.slurm_state]}.",
-        "The fault is not yours: submit it again.",
-    )
-    return (Diagnosis(kind="node-lost", line=0, text=text, advice=advice),)
+def _by_slurm(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
+    """That the job's node failed, or its memory ran out, in Slurm's word: the log may end without one."""
+    text = f"Job {job.job_id} {FINISHED.get(job.slurm_state, '')}."
+    if outcome == "failed" and job.slurm_state in _NODE_FAILURES:
+        advice = "The fault is not yours: submit it again."
+        return (Diagnosis(kind="node-lost", line=0, text=text, advice=advice),)
+    if outcome == "oom" and job.slurm_state == "OUT_OF_MEMORY":
+        advice = explain_reason("OutOfMemory")
+        return (Diagnosis(kind="host-memory", line=0, text=text, advice=advice),)
+    return ()
 
 
 def ended_by_slurm(run: RunState, job: JobView, *, began: bool) -> RunState:
@@ -307,7 +310,7 @@ def ended_by_slurm(run: RunState, job: JobView, *, began: bool) -> RunState:
         return run
     if began and not run.started and outcome in _NEVER_BEGAN:
         outcome = "unfinished"
-    return replace(run, outcome=outcome, diagnosis=_node_failure(outcome, job))
+    return replace(run, outcome=outcome, diagnosis=_by_slurm(outcome, job))
 
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:

@@ -83,7 +83,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         from labtui.slurm.states import explain_reason
 
         job = self.submission.job if self.submission is not None else None
-        return explain_reason(job.reason) if job is not None and job.phase is JobPhase.FINISHED else ""
+        over = job is not None and job.phase is JobPhase.FINISHED
+        said = explain_reason(job.reason) if job is not None and over else ""
+        return (
+            f"{said.partition('. ')[0].rstrip('.')}." if said else ""
+        )  # what follows is for a job that waits
 
     @property
     def sign(self) -> str:
