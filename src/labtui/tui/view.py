@@ -83,8 +83,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         from labtui.slurm.states import explain_reason
 
         job = self.submission.job if self.submission is not None else None
-        over = job is not None and job.phase is JobPhase.FINISHED
-        said = explain_reason(job.reason) if job is not None and over else ""
+        said = explain_reason(job.reason) if job is not None and job.phase is JobPhase.FINISHED else ""
         return (
             f"{said.partition('. ')[0].rstrip('.')}." if said else ""
         )  # what follows is for a job that waits
