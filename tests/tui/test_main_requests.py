@@ -324,6 +324,8 @@ async def test_an_editor_that_is_not_there_is_said_and_what_was_typed_in_one_is_
 
     monkeypatch.setenv("VISUAL", "no-such-editor-here")
     async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
+        assert not app.open_editor(script)  # a terminal of tests cannot be left
+        await until(pilot, lambda: "An editor cannot be opened here" in text_of(app))
         monkeypatch.setattr(app, "suspend", suspend)
         assert not app.open_editor(script) and came_back == [True]
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))

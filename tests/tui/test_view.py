@@ -42,7 +42,7 @@ from labtui.tui.guidance import (
     unit_of,
 )
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, TaskLine, View, runs_of
+from labtui.tui.view import LIVE, TaskLine, View, first_task, runs_of
 from labtui.tui.view_model import ViewModel, read_busy
 from labtui.tui.widgets.charts_pane import first_chart
 from labtui.tui.widgets.frame import task_text
@@ -243,6 +243,11 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     unknown = f"unknown since {words.clock(NOW - 80)}"
     assert view.every[1].word == unknown and title_state(view)[1] == "unknown"
     assert next_step(view).reason == f"Run 1 is {unknown}.", "not: submit it again"
+    later = one_run(2, spec(), token="lt2", task_id="10.6", phase=RunPhase.WAITING)
+    waits = replace(sent(JobPhase.QUEUED), token="lt2", task_id="10.6", run_ids=(2,), job=None)
+    waits = replace(waits, status=SubmissionStatus.WAITING)
+    both = replace(state, runs={1: run, 2: later}, submissions={"lt1": job, "lt2": waits})
+    assert first_task(seen(both)) == "10.5", "not the newest one's"
     again = seen(replace(state, refreshed_at=NOW - 1), checks=checks)
     assert again.every[1].word == "running"
     online = replace(state, connection=ConnectionState(status="online"))

@@ -440,11 +440,11 @@ def _took(line: RunLine, view: View) -> float | None:
 
 
 def first_task(view: View) -> str:
-    """Where to begin: the task of a live run, of the newest run, else the first that is not done."""
+    """Where to begin: the task of a run that trains, or did when last seen; of the newest run; the first open one."""
     newest = max(view.state.runs.values(), key=lambda run: run.run_id, default=None)
 
     def rank(row: TaskLine) -> tuple[bool, bool, bool]:
         of_newest = newest is not None and row.task_id == newest.task_id
-        return row.live not in TRAINING, not of_newest, row.status == "done"
+        return row.live not in (*TRAINING, RunPhase.UNKNOWN), not of_newest, row.status == "done"
 
     return min(view.rows, key=rank).task_id if view.rows else ""
