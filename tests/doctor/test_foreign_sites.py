@@ -1,7 +1,4 @@
-"""Clusters that labtui has no profile for: asked about themselves, then from nothing to a chart on a real Slurm.
-
-Three ways to set Slurm up (see `tests.real_cluster.sites`). A person answers at a real terminal.
-"""
+"""Clusters without a profile (`tests.real_cluster.sites`): asked about themselves, then to a chart on a real Slurm."""
 
 import re
 import sys

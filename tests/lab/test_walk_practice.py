@@ -1,7 +1,4 @@
-"""On the practice cluster: an edition of each kind walked through to all boxes ticked, and single tasks.
-
-That the boxes of every edition tick is proven in `test_editions`, its plans stand in `plans.txt`.
-"""
+"""On the practice cluster: an edition of each kind to all boxes ticked, and single tasks. See also `test_editions`."""
 
 from contextlib import ExitStack
 

@@ -1,7 +1,6 @@
 """What an adversary found: sbatch ends or its answer is lost although the controller takes the request all the same.
 
-Each case runs the real sbatch against a real slurmctld that is frozen with the request in its socket. Slurm's own
-accounting says how many jobs there are in the end.
+The real sbatch against a real slurmctld that is frozen with the request in its socket; accounting counts the jobs.
 """
 
 import shutil

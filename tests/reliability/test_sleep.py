@@ -1,7 +1,6 @@
 """The laptop slept and its line died: noticed within 5 s of waking, on a clock that only the test moves.
 
-The watchdog's thread is played by the clock: whoever sleeps on it, the worker or a call without an answer, lets the
-watchdog look around once a second, as its thread would.
+The clock plays the watchdog's thread: whoever sleeps on it lets the watchdog look around once a second.
 """
 
 import random

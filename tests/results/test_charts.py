@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, slug, unbroken
 from labtui.results.compute import compute_results
-from labtui.results.messages import loss_message, lost_points
+from labtui.results.messages import loss_message, lost_points, scaling_message
 from labtui.results.numbers import lost_text, uncertainty
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -219,3 +219,10 @@ def test_the_title_of_a_tuning_names_the_fastest_and_what_it_is_against():
     runs = [run(1, [9, 9 - at, 9 - at], batch=batch) for at, batch in enumerate((32, 64, 128))]
     (chart,) = [each for each in catalogue(compute_results(runs, images=50_000)) if each.family == "tuning"]
     assert chart.message == "Batch 128: 7,143 images per second, 1.29 times that of batch 32"
+
+
+def test_two_networks_are_compared_on_the_sizes_that_both_ran():
+    runs = [run(n, [9, 12 / n]) for n in (1, 2, 4)]
+    runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
+    lines = scaling_lines(compute_results(runs, images=50_000).rows)
+    assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")

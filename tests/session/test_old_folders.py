@@ -1,8 +1,7 @@
 """Lab folders written by earlier versions open with everything that was in them.
 
-`tests/fixtures/folders/schema-3.zip` was written by a session against the scripted cluster: two runs of one job done,
-an own job file whose job runs, a job with the student's own limit, and submissions held, withdrawn, refused, and
-being sent when the process died.
+`tests/fixtures/folders/schema-3.zip`: two runs done, an own job file whose job runs, a job with a limit of its own, and
+submissions held, withdrawn, refused, and being sent when the process died.
 """
 
 import contextlib

@@ -1,9 +1,7 @@
 """Real fits whose true epoch times were recorded beside their logs: the truth lies in the interval, always.
 
-The recordings are in tests/fixtures/keras/<TensorFlow version>/, as NAME.log and NAME.json. Keras's progress bar starts
-its clock in its on_epoch_begin and reads it in its on_epoch_end; a callback in front of it and one behind it noted a
-monotonic clock in both places. So Keras's own duration lies between `lo` (end in front - begin behind) and `hi` (end
-behind - begin in front), however the machine was interrupted.
+A callback in front of Keras's own progress bar and one behind it noted a monotonic clock where the bar starts and reads
+its own: its duration lies between `lo` (end in front - begin behind) and `hi` (end behind - begin in front).
 """
 
 import json

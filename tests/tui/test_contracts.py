@@ -1,7 +1,6 @@
 """Pictures the screens are held to, as simplified SVG: layout, words and colours at two widths, dark and light.
 
-A difference is either a mistake or meant. When it is meant, look at the new picture and write it with
-``LABTUI_WRITE_CONTRACTS=1 pytest tests/tui/test_contracts.py``. Another Textual version skips them.
+One that is meant to differ is written with LABTUI_WRITE_CONTRACTS=1. Another Textual version skips them.
 """
 
 import asyncio

@@ -278,6 +278,10 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     failed = sent(JobPhase.FINISHED, slurm_state="FAILED")
     line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).every[1]
     assert line.word == "done, its job failed" and "job failed" in state_text(held, line, ROLES, 40).plain
+    two = {1: done, 2: one_run(2, spec(gpus=2), outcome="oom", phase=RunPhase.FAILED)}
+    assert (
+        seen(LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})).every[1].word == "done"
+    )
     never = one_run(1, spec(gpus=1), outcome="failed", phase=RunPhase.FAILED)
     job = sent(JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
     view = seen(LabState(runs={1: never}, submissions={"lt1": job}))

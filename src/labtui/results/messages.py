@@ -102,12 +102,15 @@ def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], 
     """Which of two is faster at every size, and whether the other scales better."""
     by_size = [{row.n_gpus: row.throughput for row in line.rows} for line in lines]
     for fast, slow in ((0, 1), (1, 0)):
-        pairs = [(by_size[fast][n], by_size[slow][n]) for n in by_size[fast] if n in by_size[slow]]
-        if all(mine is not None and its is not None and mine.lo > its.hi for mine, its in pairs):
+        both = [n for n in by_size[fast] if n in by_size[slow]]
+        pairs = [(by_size[fast][n], by_size[slow][n]) for n in both]
+        some = f"{' and '.join(map(str, both))} GPUs"
+        where = "any number of GPUs" if len(both) == len(by_size[fast]) == len(by_size[slow]) else some
+        if both and all(mine is not None and its is not None and mine.lo > its.hi for mine, its in pairs):
             mine, its = last[fast].efficiency, last[slow].efficiency
             if mine is not None and its is not None and its.lo > mine.hi:
-                return f"{names[fast]} is faster on any number of GPUs; {names[slow]} scales better"
-            return f"{names[fast]} is faster than {names[slow]} on any number of GPUs"
+                return f"{names[fast]} is faster on {where}; {names[slow]} scales better"
+            return f"{names[fast]} is faster than {names[slow]} on {where}"
     return ""
 
 

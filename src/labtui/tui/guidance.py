@@ -230,7 +230,8 @@ def headline(view: View) -> str:
         there = f"{runs.done} of {runs.of} runs done" if runs.done else "No run yet"
         return f"{there}. Press s to submit {plural(planned, 'run')}." if planned else instead_of_runs(view)
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
-    training = any(line.phase is RunPhase.RUNNING and line.run.spec.epochs > 1 for line in view.lines)
+    going = (line for line in view.lines if line.phase is RunPhase.RUNNING and not line.cancelling)
+    training = any(line.run.spec.epochs > 1 for line in going)
     if training and not measured:
         return "Epoch 1 is warm-up and is not counted."
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):

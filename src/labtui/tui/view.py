@@ -321,8 +321,8 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
         run = ended_by_slurm(run, job, began=began)
         run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
-        last = submission is not None and submission.run_ids[-1] == run.run_id
-        failed = last and job is not None and job.slurm_state == "FAILED"
+        mine = [state.runs[number].outcome for number in submission.run_ids] if submission is not None else []
+        failed = job is not None and job.slurm_state == "FAILED" and {*mine} == {"completed"}
         return run, run.cause if run.phase in ENDED_BADLY else "its job failed" * failed
     if over:
         return replace(run, phase=RunPhase.UNKNOWN), "(reading log)"
