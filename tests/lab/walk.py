@@ -72,10 +72,13 @@ def submit(session: Session, task_id: str, overrides: PlanOverrides | None = Non
 
 def finish(session: Session) -> None:
     """Wait until every run is over and its log has been read to the end."""
-    wait_until(
-        lambda: all(run.outcome is not None for run in session.state.runs.values()),
-        what="the runs to end", deadline_s=900,
-    )  # fmt: skip
+
+    def read() -> bool:
+        logs = [sent.logs.get("out") for sent in session.state.submissions.values()]
+        ended = [run.outcome for run in session.state.runs.values()]
+        return all(ended) and all(log is not None and log.complete for log in logs)
+
+    wait_until(read, what="the runs to end", deadline_s=900)
 
 
 def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> tuple[Path, ...]:

@@ -84,7 +84,6 @@ def test_what_was_known_stays_beside_unknown_since():
 
 
 def test_the_clock_counts_to_the_limit_and_slurm_beyond():
-    """Slurm ends a job up to a minute after its limit."""
     job = JobView(job_id="7", phase=JobPhase.RUNNING, start_time=100.0, time_limit_s=60.0, elapsed_s=50.0)
     assert [
         replace(job, elapsed_s=s).ran_s(now) for s, now in ((50.0, 158.0), (50.0, 999.0), (84.0, 999.0))
