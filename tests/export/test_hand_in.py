@@ -107,6 +107,16 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     said = "ResNet152 · 1 GPU, ResNet152 · 2 GPUs and ResNet152 · 4 GPUs: not run yet."
     assert compared and all(said in page_text(page) for page in compared)
 
+    def one_gpu_fails(run):
+        fails = run.task_id == "10.6" and run.spec.n_gpus == 1
+        return replace(run, epochs=(), outcome="oom") if fails else run
+
+    shown = "".join(
+        page_text(each) for each in pages_of(lab, one_gpu_fails) if each.kicker.startswith("10.6")
+    )
+    assert "ResNet152 · 1 GPU: run 6 ran out of memory." in shown and "`labtui retry`" not in shown
+    assert "There is no one-GPU run of this model to compare with, so no speedup." in shown
+
 
 def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch15")

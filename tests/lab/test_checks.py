@@ -60,6 +60,9 @@ def without(gpus: int):
 def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
     box = check(task, with_runs(full(), change))
     assert words in box.missing and box.status == "partial"
+    ending = check(task, with_submissions(with_runs(full(), change), cancelling=True))
+    assert "is running" in words or ending.missing == box.missing
+    assert "is running" not in words or "run 5 is being cancelled: 3 of 5" in ending.missing
     assert box.next_item.task_id == ("10.3" if "(task 10.3)" in words else "")
 
 
@@ -224,6 +227,11 @@ def test_every_chart_is_asked_for_by_name():
     assert "of ResNet50 and ResNet152" in check("10.7", replace(evidence, exports=only_one)).missing
     unnamed = (*kept, ExportFact(path="plots/efficiency.svg", chart="efficiency"))
     assert check("10.5", replace(evidence, exports=unnamed)).status == "done"
+    alone = check("10.5", with_runs(evidence, without(1)))  # whatever the exported files are called
+    open_ = ["speedup", "efficiency"]
+    assert [item.missing for item in alone.items if item.kind == "charts" and not item.met] == [
+        f"There is nothing to show in the {chart} chart of ResNet50 yet." for chart in open_
+    ]
 
 
 def test_a_chart_older_than_a_run_it_shows_is_stale():

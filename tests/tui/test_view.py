@@ -42,8 +42,8 @@ from labtui.tui.guidance import (
     unit_of,
 )
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, TaskLine, View, first_task, runs_of
-from labtui.tui.view_model import ViewModel, read_busy
+from labtui.tui.view import LIVE, TaskLine, View, runs_of
+from labtui.tui.view_model import ViewModel, first_task, read_busy
 from labtui.tui.widgets.charts_pane import first_chart
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import (
@@ -384,6 +384,10 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     failed = {**cancelled, 6: replace(cancelled[6], phase=RunPhase.FAILED, outcome="oom")}
     view = replace(seen(LabState(runs=failed)), task_id="10.6")
     assert headline(view).startswith("Run 6 failed: out of memory.")
+    later = one_run(8, replace(spec(gpus=2), model="ResNet152"), task_id="10.6", phase=RunPhase.DONE)
+    first = replace(failed[6], spec=replace(spec(), model="ResNet152"))
+    view = replace(seen(LabState(runs={6: first, 8: later})), task_id="10.6")
+    assert view.task_line.word == "failed", "until that size is run"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("width", [78, 86])

@@ -260,6 +260,9 @@ def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]
+        if lacking := _lacking(chart, check, at):
+            yield CheckItem(sentence, f"There is nothing to show in the {chart} chart of {lacking} yet.")
+            continue
         if not found or (check.models and matches and not shown):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
@@ -292,6 +295,18 @@ def _news_at(submission: SubmissionState) -> float:
     job = submission.job
     seen = 0.0 if job is None else job.seen_at - 15.0  # s: an end is seen some time later
     return max(submission.planned_at, seen)
+
+
+_COMPARES = {"speedup": "speedup", "efficiency": "efficiency", "cpu-gpu": "acceleration"}
+"""What a row has that such a chart shows: the file of one that was exported before may be there without it."""
+
+
+def _lacking(chart: str, check: schema.ChartsCheck, at: _At) -> str:
+    """The networks that were measured and have nothing for such a chart."""
+    rows, names = at.evidence.results.measured, at.edition.names
+    measured, field = {row.model for row in rows}, _COMPARES.get(chart)
+    shown = {row.model for row in rows if field is None or getattr(row, field) is not None}
+    return listed([names.get(model, model) for model in check.models if model in measured - shown])
 
 
 def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> bool:
@@ -393,15 +408,18 @@ _MAX_NAMED = 3
 
 
 def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
-    """Which planned runs of these models (of all, without any) were not made yet; "" when all were."""
-    planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
-    made = {spec.label for spec, run in planned if run}
-    specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
+    """Which planned runs of these models (of all, without any) lack, and how those that do not count ended."""
+    planned = [(i.run, i) for i in check.items if i.run is not None and (not models or i.run.model in models)]
+    made = {spec.label for spec, item in planned if item.evidence}
+    specs = [spec for spec, item in planned if not item.evidence]
+    ended = [item.missing for _, item in planned if item.evidence and not item.met]
+    ends = " ".join(f"{each.partition('. ')[0].rstrip('.')}." for each in dict.fromkeys(ended))
     names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
     if not names:
-        return ""
+        return ends
     shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED
-    return not_run_yet([*shown, plural(more, "more run")] if more > 0 else shown)
+    unrun = not_run_yet([*shown, plural(more, "more run")] if more > 0 else shown)
+    return f"{ends} {unrun}".strip()
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

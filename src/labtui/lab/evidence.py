@@ -190,6 +190,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         submission = self.submission(run)
         return submission is None or submission.status not in NEVER_SENT
 
+    def is_cancelling(self, run: RunState) -> bool:
+        """Whether the student wants a run's job to end."""
+        submission = self.submission(run)
+        return submission is not None and submission.cancelling
+
     def practice(self, run: RunState) -> bool:
         """Whether a run was made on a practice cluster."""
         submission = self.submission(run)

@@ -193,7 +193,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
             task_id=task.id,
             spec=spec,
             run=run,
-            why_not=_why_not(run, spec, check, wanted),
+            why_not=_why_not(run, spec, check, wanted, ending=evidence.is_cancelling(run)),
             changed=evidence.changed_since(run),
             practice=evidence.practice(run),
         )
@@ -208,13 +208,16 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
     return max(found, key=lambda item: item[:2])[2] if found else Match(task_id=task.id, spec=spec)
 
 
-def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) -> str:
+def _why_not(
+    run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None, *, ending: bool = False
+) -> str:
     """Why a run of the right model and devices does not count, its number being the subject; "" when it does."""
     read = len(run.epochs)
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
         return f"has a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:
-        state = "has no known end yet" if run.phase is RunPhase.UNKNOWN else f"is {run.phase.value}"
+        state = "is being cancelled" if ending else f"is {run.phase.value}"
+        state = "has no known end yet" if run.phase is RunPhase.UNKNOWN else state
         return f"{state}{f': {read} of {run.spec.epochs} epochs read' if read else ''}."
     if run.outcome not in check.outcomes:
         wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)

@@ -1,7 +1,7 @@
 """What the numbers say, as sentences of titles and notes with the digits of the tables; "" for nothing."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
 from labtui.results import numbers, scaling
@@ -270,6 +270,11 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest:
     text = f"{which} accuracy {how} {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
     end = "" if target is None else f", {'above' if best.accuracy > target else 'below'} {100 * target:g} %"
     return text + end
+
+
+def why_no_speedup(rows: Iterable[ResultRow]) -> str:
+    """What the first row without its baseline lacks; "" where there is none."""
+    return next((note for row in rows for note in row.notes if note.endswith("no speedup.")), "")
 
 
 def results_message(results: Results) -> str:

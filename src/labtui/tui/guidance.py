@@ -137,16 +137,8 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
 
 
 def failed_runs(view: View) -> tuple[RunLine, ...]:
-    """The last run of each planned size that never completed, where it failed or was cancelled."""
-    task = view.task
-    if task is None or view.count("runs").full:
-        return ()
-    planned, last = {(each.spec.model, each.spec.n_gpus) for each in task.runs}, {}
-    for line in view.lines:
-        if (line.run.spec.model, line.run.spec.n_gpus) in planned:
-            last[line.run.spec.label] = line
-    done = {line.run.spec.label for line in view.lines if line.phase is RunPhase.DONE}
-    return tuple(line for label, line in last.items() if line.phase in ENDED_BADLY and label not in done)
+    """The runs that the task on the screen lacks because they failed or were cancelled."""
+    return view.unmended(view.task_id, view.lines) if view.task is not None and view.task.runs else ()
 
 
 def runs_again(view: View) -> tuple[RunLine, ...]:
@@ -251,12 +243,13 @@ def _ended(lines: Sequence[RunLine]) -> str:
 
 def instead_of_chart(view: View) -> str:
     """What a chart without a number waits for."""
-    rows = view.results.rows if view.results is not None else ()
+    rows = (*view.results.rows, *view.results.programs) if view.results is not None else ()
     if any(line.why_not == SMALL for line in view.lines):
         return "Small runs on stand-in devices are in no chart."
     if any(row.epoch_seconds is not None for row in rows):
-        reasons = (note for row in rows for note in row.notes if note.endswith("no speedup."))
-        return next(reasons, "This chart needs runs on more than one size.")
+        from labtui.results.messages import why_no_speedup
+
+        return why_no_speedup(rows) or "This chart needs runs on more than one size."
     if view.task is None or not view.task.runs:
         return ""
     timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)

@@ -7,7 +7,7 @@ header, task list, runs, next step and charts read it from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A task in the list. `live` is the phase of its furthest run under way, or how its newest job ended badly.
+    """A task in the list. `live` is the phase of its furthest run under way, or how a run ended badly.
 
     `status` is "" until the tasks were checked.
     """
@@ -233,18 +233,28 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         status = check.status if check is not None else "" if unchecked else "open"
         phases = [line.phase for line in lines]
         live = max((phase for phase in phases if phase in LIVE), key=LIVE.index, default=None)
-        newest = max(lines, key=lambda line: line.run_id, default=None)
-        if live is None and newest is not None and status != "done":
-            same = {line.phase for line in lines if line.run.token == newest.run.token}
-            runs = self.count("runs", task_id)
-            if newest.phase is RunPhase.UNKNOWN:
-                live = newest.phase
-            elif runs.done < runs.of or not runs.of:
-                gone = same == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
-                live = RunPhase.FAILED if RunPhase.FAILED in same else RunPhase.CANCELLED if gone else None
+        if live is None and status != "done":
+            all_bad = set(phases) <= ENDED_BADLY and not self.count("runs", task_id).full
+            bad = {line.phase for line in self.unmended(task_id, lines)} or set(phases if all_bad else ())
+            gone = bad == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
+            live = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
+            if phases and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
+                live = RunPhase.UNKNOWN
         alike = {line.word for line in lines if line.phase is live and live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
+
+    def unmended(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
+        """The last run of each planned size that ended badly where none is done; none in a task that has its runs."""
+        task = self.edition.task(task_id) if self.edition is not None else None
+        planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
+        mine = [
+            each for each in lines if not planned or (each.run.spec.model, each.run.spec.n_gpus) in planned
+        ]
+        last = {line.run.spec.label: line for line in mine}
+        done = {line.run.spec.label for line in mine if line.phase is RunPhase.DONE}
+        bad = (line for label, line in last.items() if line.phase in ENDED_BADLY and label not in done)
+        return () if self.count("runs", task_id).full else tuple(bad)
 
     @property
     def task_line(self) -> TaskLine | None:
@@ -437,14 +447,3 @@ def _took(line: RunLine, view: View) -> float | None:
         return job.ran_s(now) or None
     began, ended = _ended(line, view, line.run_id - 1), now if trains else _ended(line, view, line.run_id)
     return ended - began if (trains or line.run.epochs) and began is not None and ended is not None else None
-
-
-def first_task(view: View) -> str:
-    """Where to begin: the task of a run that trains, or did when last seen; of the newest run; the first open one."""
-    newest = max(view.state.runs.values(), key=lambda run: run.run_id, default=None)
-
-    def rank(row: TaskLine) -> tuple[bool, bool, bool]:
-        of_newest = newest is not None and row.task_id == newest.task_id
-        return row.live not in (*TRAINING, RunPhase.UNKNOWN), not of_newest, row.status == "done"
-
-    return min(view.rows, key=rank).task_id if view.rows else ""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState, RunState
-from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, View, first_task, planned_sizes, runs_of
+from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
@@ -30,6 +30,17 @@ MAX_WATCHED = 8
 CHECK_EVERY_S, MAX_REST_S = 0.5, 2.0
 CHECKS_REST = 4
 """How many times as long as a look at the boxes the thread rests before the next one."""
+
+
+def first_task(view: View) -> str:
+    """Where to begin: the task of a run that trains, or did when last seen; of the newest run; the first open one."""
+    newest = max(view.state.runs.values(), key=lambda run: run.run_id, default=None)
+
+    def rank(row: TaskLine) -> tuple[bool, bool, bool]:
+        of_newest = newest is not None and row.task_id == newest.task_id
+        return row.live not in (*TRAINING, RunPhase.UNKNOWN), not of_newest, row.status == "done"
+
+    return min(view.rows, key=rank).task_id if view.rows else ""
 
 
 class ViewModel:
