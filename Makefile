@@ -37,7 +37,8 @@ $(VENV)/test.stamp: requirements/test.lock $(VENV)/runtime.stamp
 	touch $@
 
 # PyTorch has no wheel for every machine: without it the tests that train with it are skipped and counted.
-.venv-torch/stamp: requirements/torch.txt
+# It comes after the other environment, as each may have to install Python's venv module first.
+.venv-torch/stamp: requirements/torch.txt | $(VENV)/runtime.stamp
 	@{ $(if $(TORCH_INDEX),PIP_INDEX_URL=$(TORCH_INDEX)) sh tools/venv.sh .venv-torch requirements/torch.txt && touch $@; } || \
 	  echo "PyTorch could not be installed here; the tests that train with it will be skipped." >&2
 
@@ -64,6 +65,9 @@ fresh:  ## try both README commands on a bare Debian, before a release (root, de
 
 .PHONY: check style types
 check: types style  ## format, lint, types, the import rules, and known vulnerabilities of the packages
+
+.PHONY: environments
+environments: $(VENV)/test.stamp $(TORCH_STAMP)  ## make the virtual environments of the checks and the tests
 
 types: $(VENV)/test.stamp
 	$(BIN)/mypy

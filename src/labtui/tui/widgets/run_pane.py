@@ -129,7 +129,8 @@ class RunPane(Pane, Vertical):
             return "" if line.run.epochs else f"Run {line.run_id} has no epochs to compare."
         if action == "hold_run":
             return "" if line.phase in HOLDABLE else f"Run {line.run_id} does not wait any more."
-        why = "is being cancelled" if line.cancelling else "has ended"
+        end = "cancel" if action == "cancel_run" else "limit"
+        why = "is being cancelled" if line.cancelling else f"has ended; there is nothing to {end}"
         return "" if line.cancellable and line.run.outcome is None else f"Run {line.run_id} {why}."
 
     @property
