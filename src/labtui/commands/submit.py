@@ -321,7 +321,8 @@ def _submit(
         say_error(trouble)
     statuses = {row["status"] for row in rows}
     if open_ones := sum(row["status"] in _OPEN for row in rows):
-        say(f"Not sent yet: {plural(open_ones, 'job')}; `labtui` or `labtui watch` sends what waits.")
+        sender = "the open window" if lab.session.elsewhere else "`labtui` or `labtui watch`"
+        say(f"Not sent yet: {plural(open_ones, 'job')}; {sender} sends what waits.")
     return exit_code(statuses, trouble)
 
 

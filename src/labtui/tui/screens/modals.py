@@ -293,7 +293,7 @@ def help_page(app: LabApp) -> Table:
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))
     table.add_row("")
     table.add_row("", "Runs", "   ".join(runs))
-    table.add_row("", "Tasks", "   ".join(tasks))
+    table.add_row("", "Tasks", f"{'   '.join(tasks)}   or the sign of its runs under way, failed, cancelled")
     return table
 
 

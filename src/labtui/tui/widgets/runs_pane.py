@@ -31,10 +31,11 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Glance(Horizontal):
-    """The chart, and beside it what a run does; where a chart has no room the facts and the log take its place."""
+    """The chart, and beside it what a run does; the latter alone where the chart has no room."""
 
     def on_resize(self) -> None:
         self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
+        self.set_class(self.size.width >= 140 and self.size.height >= 20, "-large")
 
 
 class RunsPane(RunPane):
@@ -96,7 +97,8 @@ class RunsPane(RunPane):
         glance = self.query_one("#glance")
         glance.display = line is not None or spec is not None
         chart = self.query_one("#glance-chart", ChartView)
-        chart.display = spec is not None and failed is None
+        chart.display = spec is not None
+        self.set_class(spec is not None and not spec.empty, "-measured")
         chart.show(spec)
         chart.cursor = NO_CURSOR
         facts = Text("")
