@@ -39,9 +39,7 @@ TROUBLES: dict[str, tuple[Callable[[Cluster], None], str]] = {
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("reason", TROUBLES)
-def test_the_doctor_names_the_trouble_and_a_password_login_hears_the_same(
-    student, cluster, tmp_path, capsys, reason
-):
+def test_doctor_and_a_password_login_name_the_same_trouble(student, cluster, tmp_path, capsys, reason):
     strike, words = TROUBLES[reason]
     strike(cluster)
     found = problems(student, capsys)
@@ -197,9 +195,7 @@ def test_the_lines_that_are_there_stay(cluster, remote_ssh, set_up, tmp_path):
 
 
 @pytest.mark.cluster
-def test_a_wrong_password_sends_nothing_and_a_home_that_takes_no_key_is_named(
-    cluster, remote_ssh, set_up, tmp_path
-):
+def test_a_wrong_password_and_a_home_that_takes_no_key(cluster, remote_ssh, set_up, tmp_path):
     with pytest.raises(LoginRefused) as caught:
         set_up(tmp_path / "key", password="wrong")
     assert "password" in caught.value.sentence

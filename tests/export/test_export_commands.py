@@ -147,9 +147,7 @@ def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monk
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
 
 
-def test_of_a_lab_with_nothing_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(
-    tmp_path, monkeypatch
-):
+def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(tmp_path, monkeypatch):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
     deck = lab.folder.path / "deck.pptx"
     deck.write_bytes(b"last week's deck")

@@ -43,9 +43,7 @@ async def charts(session: FedSession, **how: Any) -> AsyncIterator[tuple[LabApp,
         yield app, pilot
 
 
-async def test_each_number_is_a_view_bars_and_lines_change_places_and_the_law_lies_over_the_speedups(
-    filled_session,
-):
+async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_session):
     def roles(app: LabApp) -> set[str]:
         return {series.role for series in pane_of(app).query_one("#chart-speedup").spec.series}
 

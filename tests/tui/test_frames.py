@@ -24,9 +24,7 @@ def frames(painting, monkeypatch):
     return seen
 
 
-async def test_title_tabs_and_pane_change_in_one_frame_and_nothing_of_an_old_size_is_painted(
-    filled_session, frames
-):
+async def test_title_tabs_pane_and_size_change_in_one_frame(filled_session, frames):
     async with screens(filled_session, "runs") as (app, pilot):
         await until(pilot, lambda: "0:11 left" in text_of(app))
         frames.clear()

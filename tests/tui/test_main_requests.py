@@ -58,9 +58,7 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
 
-async def test_ones_own_limit_is_checked_before_it_is_sent_and_a_waiting_run_is_held_and_released(
-    filled_session, monkeypatch
-):
+async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session, monkeypatch):
     held: list[tuple[int, bool]] = []
 
     def hold(run_id: int, **how: bool) -> Future[None]:
@@ -173,9 +171,7 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         assert "mine" in beside.read_text()
 
 
-async def test_a_task_without_questions_has_no_file_and_what_is_typed_after_the_key_for_writing_is_text(
-    filled_session,
-):
+async def test_no_file_without_questions_and_what_is_typed_is_text(filled_session):
     """All keys are there before the first is looked at: `s` must not mean submit."""
     async with screens(filled_session, "answers") as (app, pilot):
         app.go_to_task("10.1")
@@ -312,9 +308,7 @@ async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeyp
         await until(pilot, lambda: app.screen is app.main)
 
 
-async def test_an_editor_that_is_not_there_is_said_and_what_was_typed_in_one_is_no_command(
-    filled_session, monkeypatch
-):
+async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(filled_session, monkeypatch):
     script, came_back = filled_session.folder.path / "scripts" / "ResNet50.py", []
 
     @contextlib.contextmanager

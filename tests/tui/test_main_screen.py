@@ -1,7 +1,6 @@
 """The main screen against a fed session: what it shows and what survives a refresh."""
 
 import gc
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -87,9 +86,7 @@ async def test_every_pane_stands_at_every_size(filled_session):
                 await until(pilot, lambda pane=pane: app.main.pane == pane)
 
 
-async def test_keys_and_clicks_go_to_the_panes_and_without_colour_states_are_still_words(
-    filled_session, monkeypatch
-):
+async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
@@ -134,27 +131,14 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session)
         await until(pilot, lambda: app.view_model.task_id == "10.4")
 
 
-async def test_another_task_is_painted_in_one_piece(filled_session, painting, monkeypatch):
-    done: list[str] = []
-    async with screens(filled_session, "runs") as (app, pilot):
-        await until(pilot, lambda: "2.53×" in text_of(app))
-        screen = app.main
-        for name in ("_refresh_layout", "_compositor_refresh"):
-            real = getattr(screen, name)
-
-            def noted(*args: Any, name: str = name, real: Callable[..., Any] = real, **more: Any) -> Any:
-                done.append(name)
-                return real(*args, **more)
-
-            monkeypatch.setattr(screen, name, noted)
-        app.go_to_task("10.1")
-        assert not done
-        told = [
-            each for each in screen.walk_children(Widget) if each._layout_required or each._repaint_required
-        ]
-        assert not told, "all of it is in the next frame"
-        await until(pilot, lambda: "needs no run" in text_of(app))
-        assert done[0] == "_refresh_layout", "the title alone came first"
+async def test_on_a_large_window_the_chart_of_the_others_stays_beside_a_run_that_failed(session):
+    session.feed(*finished_runs("10.5", [spec(gpus=2), spec(gpus=4)]), *online())
+    session.feed(*finished_run("lt9", "10.5", 9, spec(), "9", outcome="oom"), changes.ended(9, "oom"))
+    async with screens(session, "runs", size=(200, 55)) as (app, pilot):
+        chart = app.screen.query_one("#glance-chart")
+        await until(pilot, lambda: "out of memory" in text_of(app) and chart.region.width > 80)
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: not chart.region)
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_session, monkeypatch):
@@ -211,9 +195,7 @@ async def test_a_plan_that_takes_long_is_announced_at_once(session, monkeypatch)
         assert before == [True]
 
 
-async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again_after_a_task_without_runs(
-    filled_session,
-):
+async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_session):
     """By tone: the cursor's ground, the heading of the list, the line under the tabs."""
     async with screens(filled_session, "runs") as (app, pilot):
         table, tasks = app.screen.query_one(KeyedTable), app.screen.query_one(TaskList)
@@ -318,9 +300,7 @@ async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypa
         assert not painted
 
 
-async def test_keys_that_left_the_foot_leave_memory_and_no_frame_is_painted_before_its_colours(
-    filled_session,
-):
+async def test_keys_that_left_the_foot_and_frames_before_the_colours(filled_session):
     async with screens(filled_session) as (app, pilot):
         for pane in "tlca":
             await pilot.press(pane)

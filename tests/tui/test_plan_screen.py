@@ -127,9 +127,7 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     assert {"gpus", "per_gpu"} <= {column.key for column in columns}
 
 
-async def test_the_first_frame_of_the_plan_is_as_wide_and_says_what_is_expected(
-    session, painting, monkeypatch
-):
+async def test_the_first_frame_of_the_plan_says_what_is_expected(session, painting, monkeypatch):
     frames: list[str] = []
     real = LabApp._display
 
@@ -398,9 +396,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
         assert isinstance(app.screen, PlanScreen) and not session.requests
 
 
-async def test_control_runs_are_added_with_their_cost_and_a_job_for_each_size_saves_what_was_said(
-    filled_session,
-):
+async def test_control_runs_have_a_cost_and_a_job_for_each_size_saves_some(filled_session):
     async with screens(filled_session) as (app, pilot):
         screen = await open_plan(app, pilot, again=True)
         plain = list(screen.plan.rows)

@@ -62,9 +62,7 @@ async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_pa
             session.test_only(session.drafts("10.4")[0])
 
 
-async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(
-    filled_session, tmp_path, monkeypatch
-):
+async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     async with screens(filled_session, kept=False, factor=20.0, size=(80, 24)) as (app, pilot):
         await pilot.press("q")
