@@ -124,7 +124,7 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
         logs = lambda: session.state.submissions[item.token].logs.values()  # noqa: E731
         await come_to(pilot, lambda: all(log.complete for log in logs()), "whole logs")
         charts = charts_of(app)  # without a GPU it is a rehearsal: measured, and in no chart of the real runs
-        assert {chart.practice for chart in charts} == {True}
+        assert {chart.mark for chart in charts} == {"practice"}
         assert [point.x for point in charts[0].series[0].points] == [2]
         assert not app.view_model.view().charts
         assert {line.why_not for line in app.view_model.view().lines} == {"small run, in no chart"}

@@ -330,7 +330,7 @@ def test_the_notebook_has_four_cells_and_runs_from_top_to_bottom(tmp_path):
 def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():
     """That clock runs ahead: as a plain time it would lie in the future."""
     for practice in (True, False):
-        measured = measured_run(1, [30.0, 13.6], practice=practice)
+        measured = measured_run(1, [30.0, 13.6], mark="practice" if practice else "")
         ended = tuple(replace(sample, ended_at=1_700_000_000.0) for sample in measured.run.epochs)
         results = compute_results([replace(measured, run=replace(measured.run, epochs=ended))])
         assert stamp_of(results).startswith("last epoch 2023-11-14 22:13 UTC")

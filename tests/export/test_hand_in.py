@@ -14,7 +14,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK, end_text, look, panels, rows_of, x_ticks, y_ticks
+from labtui.export.drawing import MARK_LINES, end_text, look, panels, rows_of, x_ticks, y_ticks
 from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
@@ -208,8 +208,8 @@ def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
     assert lab.folder.settings().profile == "mn5" and not lab.folder.settings().practice
     document = hand_in(lab.contents())
     assert all(page.practice for page in document.pages)
-    assert all(spec.practice for page in document.pages for spec in page.charts)
-    assert document.mark == PRACTICE_MARK
+    assert all(spec.mark for page in document.pages for spec in page.charts)
+    assert document.mark == MARK_LINES["practice"]
     assert all("(practice)" in chart_text(spec) for page in document.pages for spec in page.charts)
     real = hand_in(make_lab(tmp_path / "real", "hpc4ai-ch10").contents())
     assert not real.mark and not any(page.practice for page in real.pages)
@@ -218,10 +218,10 @@ def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
 def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
     contents = small_of(make_lab(tmp_path / "lab", "hpc4ai-ch10")).contents()
     document = hand_in(contents)
-    assert document.mark == SMALL_MARK
+    assert document.mark == MARK_LINES["small"]
     files = [chart_text(spec) for page in document.pages for spec in page.charts]
     assert files and all("(small run)" in text for text in files)
-    assert all(spec.small for spec in lab_plots(contents.measurements, contents.named))
+    assert all(spec.mark == "small" for spec in lab_plots(contents.measurements, contents.named))
     texts = (*files, report_text(contents.results), document.stamp)
     words = "\n".join((*map(page_text, document.pages), *texts))
     assert "practice" not in words.lower() and "(small run)" in words
@@ -233,11 +233,11 @@ def test_a_small_run_beside_others_is_in_no_chart_and_named_with_its_reason(tmp_
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
     small = {n: run for n, run in small_of(lab).state.runs.items() if run.spec.model == "ResNet152"}
     contents = replace(lab, state=replace(lab.state, runs={**lab.state.runs, **small})).contents()
-    assert {row.model for row in contents.results.rows if row.small} == {"ResNet152"}
+    assert {row.model for row in contents.results.rows if row.mark == "small"} == {"ResNet152"}
     document = hand_in(contents)
     charts = [spec for page in document.pages for spec in page.charts]
     charts += lab_plots(contents.measurements, contents.named)
-    assert charts and not any(spec.small or "ResNet152" in chart_text(spec) for spec in charts)
+    assert charts and not any(spec.mark == "small" or "ResNet152" in chart_text(spec) for spec in charts)
     assert any("ResNet152" in note and "small run" in note for note in document.notes)
     models = {row.model for row in contents.results.rows}
     marked = [page.practice for page in document.pages if all(name in page_text(page) for name in models)]
@@ -325,7 +325,7 @@ def spec_of(*lines, **more):
 
 
 def test_a_picture_is_the_same_each_time_and_says_practice():
-    spec = spec_of({1: 4.0, 2: 2.0, 4: 1.5}, practice=True, notes=("A note.",))
+    spec = spec_of({1: 4.0, 2: 2.0, 4: 1.5}, mark="practice", notes=("A note.",))
     one, other = (pictures(spec, ("png", "svg", "pdf"), stamp="state 1") for _ in range(2))
     assert one == other and set(one) == {"png", "svg", "pdf"}
     assert b"<!-- Practice cluster, not measured -->" in one["svg"]

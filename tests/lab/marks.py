@@ -10,7 +10,7 @@ from pathlib import Path
 from labtui.export import drawing
 from tests.export.helpers import has
 
-WORDS = drawing.PRACTICE_MARK
+WORDS = drawing.MARK_LINES["practice"]
 
 
 def unmarked(files: Iterable[Path]) -> list[str]:

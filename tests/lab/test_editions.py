@@ -55,7 +55,7 @@ def test_titles_fit_questions_have_facts_and_runs_published_numbers(editions, na
 def test_every_chart_that_a_task_asks_for_is_exported_and_of_rehearsed_runs_with_the_mark(name, tmp_path):
     lab = practice_of(make_lab(tmp_path / "lab", name))
     charts = exported_charts(lab.contents())
-    assert all(chart.practice for chart in charts)
+    assert all(chart.mark == "practice" for chart in charts)
     checks = [check for task in lab.edition.tasks for check in task.checks if isinstance(check, ChartsCheck)]
     for check in checks:
         models = [slug(lab.edition.names.get(model, model)) for model in check.models]

@@ -107,7 +107,7 @@ def test_workers_of_tensorflow_on_several_nodes(cluster, tmp_path):
         rows = compute_results(measured_from_state(state)).rows
     assert {(run.outcome, len(run.epochs)) for run in state.runs.values()} == {("completed", 3)}
     assert sorted(one.nodes for one in state.submissions.values()) == [1, 4]
-    assert [row.n_gpus for row in rows] == [4, 16] and all(row.practice for row in rows)
+    assert [row.n_gpus for row in rows] == [4, 16] and all(row.mark == "practice" for row in rows)
 
 
 def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(cluster, tmp_path):

@@ -40,7 +40,7 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path):
             assert all(run.phase is RunPhase.DONE for run in session.state.runs.values()), text[-3000:]
             assert all(len(run.epochs) == run.spec.epochs for run in session.state.runs.values())
             rows = session.results().rows
-        assert rows and all(row.practice for row in rows)
+        assert rows and all(row.mark == "practice" for row in rows)
         assert all(
             sample.metrics["accuracy"] >= 0 for run in session.state.runs.values() for sample in run.epochs
         )

@@ -151,8 +151,6 @@ def test_an_endless_answer_is_read_in_one_go(case):
 
 def test_absurd_numbers_of_a_stored_run_are_absent_or_counted():
     epoch = SimpleNamespace(epoch=10**20, count=1, ended_at=1e308)
-    run: Any = SimpleNamespace(
-        live=False, practice=False, run=SimpleNamespace(epochs=[epoch], epochs_planned=None)
-    )
+    run: Any = SimpleNamespace(live=False, mark="", run=SimpleNamespace(epochs=[epoch], epochs_planned=None))
     assert with_half_width(1.0, float("inf")) == ABSENT
     assert "1 epoch of 100,000,000,000,000,000,000" in measured._missing_epochs(run)

@@ -50,7 +50,7 @@ of_a_family = st.builds(
     times=st.lists(epochs, min_size=2, max_size=4, unique_by=lambda sample: sample.epoch),
     live=st.booleans(),
 )
-runs = st.builds(MeasuredRun, run=parsed, practice=st.booleans(), live=st.booleans())
+runs = st.builds(MeasuredRun, run=parsed, mark=st.sampled_from(["", "practice", "small"]), live=st.booleans())
 
 
 @given(st.lists(runs, max_size=6) | st.lists(of_a_family, min_size=2, max_size=6))

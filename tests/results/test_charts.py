@@ -122,13 +122,13 @@ def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
 
 
 def test_practice_never_shares_a_chart_and_is_marked():
-    runs = [run(n, [9, 20 / n], practice=practice) for n in (1, 2) for practice in (False, True)]
+    runs = [run(n, [9, 20 / n], mark=mark) for n in (1, 2) for mark in ("", "practice")]
     charts = by_key(task_charts(compute_results(runs, images=50_000)))
     assert set(charts) == {*KEYS, *(f"{key}-practice" for key in KEYS)}
     for key, chart in charts.items():
-        assert chart.practice == key.endswith("-practice")
-    alone = task_charts(compute_results([run(1, [9, 5], practice=True)]))
-    assert all(chart.practice and not chart.key.endswith("-practice") for chart in alone)
+        assert bool(chart.mark) == key.endswith("-practice")
+    alone = task_charts(compute_results([run(1, [9, 5], mark="practice")]))
+    assert all(chart.mark and not chart.key.endswith("-practice") for chart in alone)
 
 
 def test_epochs_and_accuracy_over_time():

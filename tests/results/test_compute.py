@@ -71,7 +71,13 @@ def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
 
 @pytest.mark.parametrize(
     "more",
-    [{"model": "ResNet152"}, {"practice": True}, {"images": 1000}, {"framework": "pytorch"}, {"batch": 2048}],
+    [
+        {"model": "ResNet152"},
+        {"mark": "practice"},
+        {"images": 1000},
+        {"framework": "pytorch"},
+        {"batch": 2048},
+    ],
 )
 def test_what_differs_is_not_pooled(more):
     runs = [run(2, [9, 8]), run(2, [9, 4], **more), run(1, [9, 4], batch=4096), run(0, [9, 4], batch=4096)]
@@ -96,10 +102,10 @@ def test_runs_of_no_named_model_have_the_names_of_their_jobs_or_logs():
 
 
 def test_practice_runs_are_compared_among_themselves_only():
-    real, rehearsal = run(1, [9, 10]), run(2, [9, 4], practice=True)
-    for runs, speedup in (([], None), ([run(1, [9, 6], practice=True)], 1.5)):
+    real, rehearsal = run(1, [9, 10]), run(2, [9, 4], mark="practice")
+    for runs, speedup in (([], None), ([run(1, [9, 6], mark="practice")], 1.5)):
         results = compute_results([real, rehearsal, *runs])
-        row = next(row for row in results.rows if row.practice and row.n_gpus == 2)
+        row = next(row for row in results.rows if row.mark and row.n_gpus == 2)
         assert not results.fits and (row.speedup and row.speedup.value) == pytest.approx(speedup)
 
 
@@ -200,5 +206,5 @@ def test_a_time_of_zero_gives_no_rate_and_no_speedup():
 
 def test_rows_stand_in_reading_order():
     runs = [run(4, [9, 5]), run(1, [9, 5], model="ResNet152"), run(0, [9, 5]), run(1, [9, 5]), run(2, [9, 5])]
-    *rows, last = compute_results([*runs, run(1, [9, 5], practice=True)]).rows
-    assert [row.n_gpus for row in rows] == [0, 1, 2, 4, 1] and rows[4].model == "ResNet152" and last.practice
+    *rows, last = compute_results([*runs, run(1, [9, 5], mark="practice")]).rows
+    assert [row.n_gpus for row in rows] == [0, 1, 2, 4, 1] and rows[4].model == "ResNet152" and last.mark

@@ -26,7 +26,7 @@ def shown(run: ParsedRun) -> str:
             ("woven", run.interleaved),
             ("contradicted", run.contradictions),
             ("practice", run.practice),
-            ("stand-in", run.stand_in),
+            ("stand-in", bool(run.mark)),
         )
         if said
     )

@@ -17,6 +17,7 @@ from labtui.commands import options
 from labtui.commands.cli import trusted
 from labtui.commands.terminal import Open, print_line, run_row, say, say_error
 from labtui.domain.model import RunPhase, Stream
+from labtui.domain.run import mark_words
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.states import reason_words
@@ -227,8 +228,7 @@ def _news_of_run(
     from labtui.results.numbers import metrics_text
 
     about = f"run {new.run_id}"
-    mark = " (small run)" if state.is_small(new) else " (practice)" if new.practice else ""
-    name = f"{state.called(new, names).label}{mark}"
+    name = f"{state.called(new, names).label}{mark_words(state.mark_of(new))}"
     epochs = old.epochs if old is not None else ()
     if epochs and epochs[:1] != new.epochs[:1]:
         yield {"type": "samples-reset", "run_ids": [new.run_id]}, about, ()

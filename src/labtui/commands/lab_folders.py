@@ -14,6 +14,7 @@ from labtui.cluster.local_files import named_path
 from labtui.commands import options, terminal
 from labtui.commands.terminal import plain, print_json, print_line, print_wrapped, say
 from labtui.domain.errors import DataError, LabError, UsageError
+from labtui.domain.run import mark_words
 
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
@@ -181,7 +182,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
-    mark = " (practice)" if check.practice else " (small run)" if check.small else ""
+    mark = mark_words("practice" if check.practice else "small" if check.small else "")
     word = line.word + mark * (check.status == "done")
     print_wrapped(plain(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
     if check.missing:

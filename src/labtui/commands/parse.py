@@ -20,6 +20,7 @@ from labtui.commands import options
 from labtui.commands.terminal import print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
+from labtui.domain.run import MARKS
 from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
@@ -272,8 +273,8 @@ def run_title(run: ParsedRun) -> str:
         parts.append(f"{run.batch_seconds.value:g} s a batch as printed")
     elif run.printed_rate is not None:
         parts.append(f"{run.printed_rate:,.2f} {run.unit}/s as printed")
-    if run.stand_in:
-        parts.append("practice" if run.practice else "small run")
+    if run.mark:
+        parts.append(MARKS[run.mark])
     if run.interleaved:
         parts.append("several processes wrote into this log: repeated lines left out")
     return ", ".join(parts)

@@ -257,14 +257,14 @@ def _settled(connection: ConnectionState) -> bool:
 
 def run_row(state: LabState, run: RunState) -> dict[str, Any]:
     """What the rows of `queue --json` and `watch --json` have in common."""
-    small = state.is_small(run)
+    mark = state.mark_of(run)
     return {
         "run": run.run_id,
         "task": run.task_id,
         "model": run.spec.model,
         "n_gpus": run.spec.n_gpus,
-        "practice": run.practice and not small,
-        "small": small,
+        "practice": mark == "practice",
+        "small": mark == "small",
         "phase": run.phase.value,
         "outcome": run.outcome,
     }

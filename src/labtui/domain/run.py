@@ -30,6 +30,16 @@ CAUSES = {end: cause for end, (_, cause) in _ENDS.items()}
 """The same as a label."""
 
 
+Mark = Literal["", "practice", "small"]
+"""Of numbers that are not the lab's: those of a practice cluster, or of a real one's run on stand-ins for GPUs."""
+MARKS: dict[Mark, str] = {"": "", "practice": "practice", "small": "small run"}
+
+
+def mark_words(mark: Mark) -> str:
+    """What stands behind a name: `` (practice)``, `` (small run)`` or nothing."""
+    return f" ({MARKS[mark]})" if mark else ""
+
+
 class GpuCount(msgspec.Struct, frozen=True):
     """A number of GPUs as one line of the log gives it; `device` is cpu where the line names no GPU."""
 
@@ -86,9 +96,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
 
     @property
-    def stand_in(self) -> bool:
-        """Whether no GPU is expected though one may be named."""
-        return bool(self.practice or self.small)
+    def mark(self) -> Mark:
+        """What the log says of its numbers."""
+        return "practice" if self.practice else "small" if self.small else ""
 
     def given(self) -> dict[str, Any]:
         """The fields that are known."""

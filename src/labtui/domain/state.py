@@ -18,7 +18,7 @@ from labtui.domain import model
 from labtui.domain.errors import LabError
 from labtui.domain.model import JobPhase, JobView, Outcome, RunPhase, RunSpec, Stream, SubmissionStatus
 from labtui.domain.profile import Profile
-from labtui.domain.run import CAUSES, DEEDS, RunRecord
+from labtui.domain.run import CAUSES, DEEDS, Mark, RunRecord
 from labtui.domain.terminal_text import file_name
 
 NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
@@ -184,10 +184,12 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         spec, submission = run.spec.called(names), self.submissions.get(run.token)
         return spec if spec.model or submission is None else replace(spec, model=submission.job_name)
 
-    def is_small(self, run: RunState) -> bool:
-        """Whether a run of a real cluster stood in for one of the lab: on CPU devices in place of GPUs, by its log."""
+    def mark_of(self, run: RunState) -> Mark:
+        """Practice by the cluster it was sent to; small where a real one's log says that no GPU is meant."""
         submission = self.submissions.get(run.token)
-        return run.practice and submission is not None and not submission.practice
+        if submission is not None and not submission.practice:
+            return "small" if run.practice else ""
+        return "practice" if submission is not None or run.practice else ""
 
     # ------------------------------------------------------------------ submissions
 

@@ -135,7 +135,7 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
     for source, run in first.items():
         chart = job_gpu_chart(measurements.samples[source], run.job_id, log=Path(source).name)
         if chart is not None:
-            charts.append(replace(chart, practice=run.practice, small=run.small))
+            charts.append(replace(chart, mark=run.mark))
     return with_unique_keys(charts)
 
 

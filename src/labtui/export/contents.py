@@ -19,7 +19,7 @@ from msgspec.structs import asdict, replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
-from labtui.export.drawing import PRACTICE_MARK, SMALL_MARK
+from labtui.export.drawing import MARK_LINES
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence
@@ -57,7 +57,7 @@ def stamp_of(results: Results) -> str:
     when = ""
     with contextlib.suppress(OverflowError, ValueError, OSError):  # a damaged time, or none
         when = f"last epoch {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
-    if when and any(row.configuration.rehearsed for row in results.rows):
+    if when and any(row.mark == "practice" for row in results.rows):
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)
     state = f"state {hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -66,7 +66,7 @@ def stamp_of(results: Results) -> str:
 
 def without_small(results: Results) -> Results:
     """The results that the lab's charts show: small runs are left out where there are others."""
-    rows = [row for row in results.rows if not row.small]
+    rows = [row for row in results.rows if row.mark != "small"]
     return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
 
 
@@ -182,15 +182,13 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     def rehearsal(self) -> bool:
         """Whether nothing in this folder is real: a practice folder, or one whose runs were all rehearsed."""
         runs = self.measurements.runs
-        return self.settings.practice or (bool(runs) and all(run.practice for run in runs))
+        return self.settings.practice or (bool(runs) and all(run.mark for run in runs))
 
     @property
     def mark(self) -> str:
         """What stands on pages whose numbers are not the lab's; "" where all are."""
-        marked = [run for run in self.measurements.runs if run.practice]
-        if not (marked or self.settings.practice):
-            return ""
-        return SMALL_MARK if marked and all(run.small for run in marked) else PRACTICE_MARK
+        marks = {run.mark for run in self.measurements.runs} | {"practice" if self.settings.practice else ""}
+        return MARK_LINES["practice" if "practice" in marks else "small" if "small" in marks else ""]
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's numbers rest on: the last one that gave epochs, else the last one sent."""

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
+from labtui.domain.run import Mark
 from labtui.results.charts import ChartSpec, Point, Series, distinct, value_text
 from labtui.results.numbers import clean, tick_text
 
@@ -24,8 +25,9 @@ OTHER = "#C5CCD3"
 GRID = "#E1E6EA"
 PART = "#E0A458"
 PRACTICE = "#8A5A00"
-PRACTICE_MARK = "Practice cluster, not measured"
-SMALL_MARK = "Small run, no result of the lab"
+MARK_LINES: dict[Mark, str] = {
+    "": "", "practice": "Practice cluster, not measured", "small": "Small run, no result of the lab"
+}  # fmt: skip
 MAX_LINES = 4
 MAX_MARKED = 14
 """Lines of more points than this have no marks."""

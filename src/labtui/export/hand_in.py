@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from labtui.domain.run import mark_words
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
 
@@ -154,5 +155,4 @@ def chart_text(spec: ChartSpec) -> str:
         if len(series.points) <= 12:
             values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
             parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
-    mark = " (small run)" if spec.small else " (practice)" if spec.practice else ""
-    return ". ".join([spec.title + mark, *parts])[:1000]
+    return ". ".join([spec.title + mark_words(spec.mark), *parts])[:1000]

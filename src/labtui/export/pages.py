@@ -149,8 +149,8 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
 def _is_marked(results: Results) -> bool:
     """Whether a page bears the mark: for any rehearsal on it; for small runs, whose names say it, where all are."""
     rows = (*results.rows, *results.programs)
-    marked = [row for row in rows if row.practice]
-    return bool(marked) and (len(marked) == len(rows) or any(row.configuration.rehearsed for row in marked))
+    marks = [row.mark for row in rows]
+    return "practice" in marks or (bool(marks) and all(marks))
 
 
 def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:
@@ -260,7 +260,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     if not scales and set(plan.charts) - OF_RUNS:
         others = data_sets or {row.configuration.data_set for row in shown}
         rows = [row for row in shown if row.configuration.data_set in others or tasks_of(row)]
-    rows = [row for row in rows if not row.practice] or rows
+    rows = [row for row in rows if not row.mark] or rows
     if task.runs and not any(task.id in tasks_of(row) for row in rows):
         rows = []  # what its runs are compared with is no result of the task
     if "accuracy" in plan.charts:
@@ -274,7 +274,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         for row in results.programs
         if row.model in plan.models or (not plan.models and (row.model, row.processes, row.size) in timed)
     )
-    programs = tuple(row for row in programs if not row.practice) or programs
+    programs = tuple(row for row in programs if not row.mark) or programs
     return replace(of_rows(results, rows), programs=programs)
 
 

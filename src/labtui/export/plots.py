@@ -40,11 +40,12 @@ def pictures(
         title = _wrapped(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
         note = " ".join(dict.fromkeys(map(clean, spec.captions)))
-        room = WIDTH - 3.2 * spec.practice
+        room = WIDTH - 3.2 * bool(spec.mark)
         figure.supxlabel(_wrapped(note, room, 14, 5) or " ", size=14, color=drawing.AXIS, **place)
-        if spec.practice:
-            mark = drawing.SMALL_MARK if spec.small else drawing.PRACTICE_MARK
-            figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
+        if spec.mark:
+            figure.text(
+                0.985, 0.012, drawing.MARK_LINES[spec.mark], ha="right", color=drawing.PRACTICE, size=14
+            )
         place_labels(figure)
         drawn = {name: _saved(figure, name, stamp) for name in formats}
         figure.canvas.renderer = None  # its pixels would stay until the next collection of garbage

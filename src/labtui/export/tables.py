@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
+from labtui.domain.run import mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
@@ -51,7 +52,7 @@ def _with_headings(rows: Sequence[ResultRow], lines: Sequence[tuple[str, ...]]) 
     """The lines of the rows, each network's name before the first of its own."""
     name = ""
     for row, line in zip(rows, lines, strict=True):
-        mine = clean(row.name) + row.mark
+        mine = clean(row.name) + mark_words(row.mark)
         if mine != name:
             name = mine
             yield (mine,)

@@ -244,7 +244,7 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
             continue
         share = percent_text(fit.serial_fraction)
         shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {len(fit.n_gpus)} sizes"
-        yield CheckItem(sentence, evidence=shown, practice=fit.baseline.practice)
+        yield CheckItem(sentence, evidence=shown, practice=bool(fit.baseline.mark))
 
 
 # --------------------------------------------------------------------------- files and texts
@@ -255,8 +255,11 @@ def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
     state = at.evidence.state
     ran = (each.run for each in matches if each.met or (each.run and _is_measured(each.run)))
-    small = all(map(state.is_small, filter(_is_measured, state.runs.values())))  # else charts leave them out
-    shown = any(run is not None and (small or not state.is_small(run)) for run in ran)
+    measured = {state.mark_of(run) for run in state.runs.values() if _is_measured(run)}
+    left_out = (
+        "small" if measured != {"small"} else None
+    )  # charts leave small runs out where there are others
+    shown = any(run is not None and state.mark_of(run) != left_out for run in ran)
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]

@@ -196,9 +196,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return submission is not None and submission.cancelling
 
     def practice(self, run: RunState) -> bool:
-        """Whether a run was made on a practice cluster."""
-        submission = self.submission(run)
-        return run.practice or bool(submission and submission.practice)
+        """Whether a run is none of the lab's: made on a practice cluster, or small."""
+        return bool(self.state.mark_of(run))
 
     def changed_since(self, run: RunState) -> tuple[str, ...]:
         """Scripts a run rests on that differ now from what was sent with it."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from labtui.domain.run import Mark
 from labtui.domain.tuning import tuning_words
 from labtui.results import charts as specs
 from labtui.results import measured, messages
@@ -41,12 +42,12 @@ def networks(results: Results) -> tuple[str, ...]:
 Charts = tuple[ChartSpec, ...]
 
 
-def by_line(results: Results, *, practice: bool) -> dict[str, Callable[[], Charts]]:
+def by_line(results: Results, *, marked: bool) -> dict[str, Callable[[], Charts]]:
     """Makers of the charts of each line of the scaling charts, by what tells it from the others; {} for one line.
 
     A line keeps its colour. A network of one line has the charts of all of its rows.
     """
-    rows = [row for row in results.rows if row.practice is practice]
+    rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
     several = Counter(line.model for line in lines)
     found: dict[str, Callable[[], Charts]] = {}
@@ -56,17 +57,17 @@ def by_line(results: Results, *, practice: bool) -> dict[str, Callable[[], Chart
         programs = line.rows if line.last.program is not None else ()
         hue = specs.MODEL_HUES.get(line.model, at % specs.HUES) if alone else at % specs.HUES
         part = replace(of_rows(results, mine), programs=programs)
-        found[short] = cache(partial(_of_line, part, practice, {"hue": hue, "short": short}))
+        found[short] = cache(partial(_of_line, part, marked, {"hue": hue, "short": short}))
     return found if len(found) > 1 else {}
 
 
-def _of_line(results: Results, practice: bool, look: dict[str, Any]) -> Charts:
+def _of_line(results: Results, marked: bool, look: dict[str, Any]) -> Charts:
     return tuple(
         replace(chart, series=tuple(replace(s, **look) if s.role == "measured" else s for s in chart.series))
         if len(chart.measured) == 1
         else chart
         for chart in catalogue(results)
-        if chart.practice is practice
+        if bool(chart.mark) is marked
     )
 
 
@@ -96,13 +97,19 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     for lines in program_lines(row for row in results.programs if model in (None, row.model)):
         last = lines[0].last
         made = [quantity_chart(each, lines) for each in (WEAK if last.is_weak else STRONG)]
-        charts += [replace(chart, practice=last.practice) for chart in made]
-    for practice in (False, True):
-        rows = [row for row in results.rows if model in (None, row.model) and row.practice is practice]
-        small = all(row.small for row in rows)
+        charts += [replace(chart, mark=last.mark) for chart in made]
+    for marked in (False, True):
+        rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
+        mark = _mark_of(row.mark for row in rows)
         made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
-        charts += [replace(chart, practice=practice, small=small) for chart in made]
+        charts += [replace(chart, mark=mark) for chart in made]
     return [_of_model(chart, model or chart.model) for chart in charts if _has_content(chart)]
+
+
+def _mark_of(marks: Iterable[Mark]) -> Mark:
+    """What a chart of several runs bears: practice goes before small."""
+    found = set(marks)
+    return "practice" if "practice" in found else "small" if "small" in found else ""
 
 
 def _of_model(chart: ChartSpec, model: str) -> ChartSpec:
@@ -139,11 +146,11 @@ def _has_content(chart: ChartSpec) -> bool:
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
     """Charts with distinct keys: a practice chart beside a real one says so."""
     charts = tuple(charts)
-    real = {chart.key.casefold() for chart in charts if not chart.practice}
+    real = {chart.key.casefold() for chart in charts if not chart.mark}
     seen: Counter[str] = Counter()
     found = []
     for chart in charts:
-        also_real = chart.practice and chart.key.casefold() in real
+        also_real = chart.mark and chart.key.casefold() in real
         key = f"{chart.key}-practice" if also_real else chart.key
         seen[key.casefold()] += 1
         count = seen[key.casefold()]
@@ -235,8 +242,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     chart = _over_epochs("accuracy", series, message=message)
-    marked = [run for *_, run in runs if run.practice]
-    return replace(chart, practice=bool(marked), small=all(run.small for run in marked))
+    return replace(chart, mark=_mark_of(run.mark for *_, run in runs))
 
 
 _ALIKE = 0.005

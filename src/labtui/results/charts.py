@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
+from labtui.domain.run import Mark
 from labtui.results.numbers import percent_text, tick_text
 
 Kind = Literal["bars", "lines", "stacked", "repeats"]
@@ -100,8 +101,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     x_ticks: tuple[tuple[float, str], ...] = ()
     model: str = ""
     notes: tuple[str, ...] = ()
-    practice: bool = False
-    small: bool = False
+    mark: Mark = ""
 
     @property
     def percent(self) -> bool:

@@ -366,9 +366,9 @@ def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:
 def _overall_notes(rows: Sequence[ResultRow]) -> tuple[str, ...]:
     notes = {
         "Small runs are kept separate from the lab's: CPU devices stood in for GPUs.": [
-            r.small for r in rows
+            r.mark == "small" for r in rows
         ],
-        "Practice runs are kept separate from real ones.": [r.configuration.rehearsed for r in rows],
+        "Practice runs are kept separate from real ones.": [r.mark == "practice" for r in rows],
         "Some runs are still in progress; their numbers will change.": [r.live for r in rows],
     }
     return tuple(note for note, holds in notes.items() if any(holds))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from labtui.domain.model import Interval, Program, WorkUnit, plural
-from labtui.domain.run import DEEDS
+from labtui.domain.run import DEEDS, Mark
 from labtui.domain.tuning import Tuning, tuning_words
 from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number
@@ -37,7 +37,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     GPU's name where the log tells it. `practice` is that of small runs, too: `small` tells them from rehearsals.
     """
 
-    practice: bool
+    mark: Mark
     model: str
     framework: str
     device: str
@@ -52,12 +52,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     sequence_length: int | None = None
     validated: bool = False
     gpu_kind: str = ""
-    small: bool = False
 
     @property
-    def rehearsed(self) -> bool:
-        """Whether it is that of runs of a practice cluster."""
-        return self.practice and not self.small
+    def practice(self) -> bool:
+        return self.mark == "practice"
+
+    @property
+    def small(self) -> bool:
+        return self.mark == "small"
 
     @property
     def control(self) -> str:
@@ -73,7 +75,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     def family_key(self) -> tuple[object, ...]:
         """The part of it that says what is trained; the rest says how."""
         unit = (self.unit, self.sequence_length)
-        return (self.practice, self.model, self.framework, self.data_set, unit, self.apart)
+        return (bool(self.mark), self.model, self.framework, self.data_set, unit, self.apart)
 
     @property
     def whole_batches(self) -> bool:
@@ -124,7 +126,7 @@ def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unkn
 def reading_order(configuration: Configuration) -> tuple[object, ...]:
     """A sort key: real before practice, models by their numbers, CPU before GPUs, fewer GPUs first."""
     return (
-        configuration.practice,
+        bool(configuration.mark),
         *_natural(configuration.model),
         configuration.framework,
         *_natural(configuration.data_set),
@@ -219,8 +221,7 @@ def configuration_of(
     images = parsed.images or images
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
     return Configuration(
-        practice=run.practice or parsed.stand_in,
-        small=run.small,
+        mark=run.mark or parsed.mark,
         model=parsed.model or run.job_name or UNKNOWN,
         framework=software_family(parsed.framework),
         device=device,
@@ -241,7 +242,7 @@ def configuration_of(
 def _of_program(run: MeasuredRun, program: Program) -> Configuration:
     """That of a program without epochs: `n_gpus` is the number of its processes, `data_set` its size."""
     return Configuration(
-        practice=run.practice or run.run.practice,
+        mark=run.mark or run.run.mark,
         model=program.name,
         framework="",
         device="gpu" if program.counts == "GPUs" else "cpu",

@@ -31,7 +31,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, JobPhase, RunPhase, count_epochs, plural
-from labtui.domain.run import DEEDS, RunRecord, planned_facts
+from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -82,8 +82,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run, ready to be counted.
 
     `source` is the log's path as given (bare files) or its name in the lab folder.
-    `practice` runs are never pooled with real ones; a `small` one is of a real
-    cluster. `live` means the run is still going.
+    Those with a `mark` are never pooled with others. `live` means the run is still going.
     `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
     log leaves open. `data_set` names the images where a lab has several ("" elsewhere, and for bare logs).
     `job_name` stands for the model where neither plan nor log names one.
@@ -95,8 +94,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str = ""
     job_name: str = ""
     source: str = ""
-    practice: bool = False
-    small: bool = False
+    mark: Mark = ""
     live: bool = False
     no_gpu: bool = False
     doubts: tuple[str, ...] = ()
@@ -123,16 +121,15 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
 def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
     """All runs of a lab folder that have epochs or a rate, or ended without, in the order of their numbers."""
     return tuple(
-        replace(_from_run_state(run, state.submissions.get(run.token)), small=state.is_small(run))
+        _from_run_state(run, state.submissions.get(run.token), state.mark_of(run))
         for _, run in sorted(state.runs.items())
         if run.epochs or run.throughput is not None or (run.started and run.outcome is not None)
     )
 
 
-def _from_run_state(run: RunState, submission: SubmissionState | None) -> MeasuredRun:
+def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mark) -> MeasuredRun:
     """What was planned of a run goes before what its log tells."""
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
-    practice = run.practice or bool(submission and submission.practice)
     job = submission.job if submission is not None else None
     left_queue = job is not None and job.phase is JobPhase.SETTLING
     return MeasuredRun(
@@ -141,11 +138,9 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         job_id=job.job_id if job is not None else "",
         job_name=submission.job_name if submission else "",
         source=submission.mirror("out") if submission else "",
-        practice=practice,
+        mark=mark,
         live=run.outcome is None and run.phase in _LIVE_PHASES and not left_queue,
-        no_gpu=run.spec.device == "gpu"
-        and not practice
-        and any(each.kind == "no-gpu" for each in run.diagnosis),
+        no_gpu=run.spec.device == "gpu" and not mark and any(each.kind == "no-gpu" for each in run.diagnosis),
         task_id=run.task_id,
         data_set=run.spec.data_set,
         takes_images=submission is not None and submission.form != "own" and not run.spec.variant,
@@ -158,7 +153,7 @@ def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
     A rehearsal on CPU devices is meant to have none.
     """
     lines = [found for found in report.diagnosis if found.kind == "no-gpu"]
-    if not lines or run.device == "cpu" or run.stand_in:
+    if not lines or run.device == "cpu" or run.mark:
         return False, ()
     mine = any(line.stream == "out" and run.first_line <= line.line <= run.last_line for line in lines)
     if mine or len(report.runs) == 1 or all(line.stream == "out" for line in lines):
@@ -183,8 +178,7 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
                     run=named,
                     job_id=job_id,
                     source=path,
-                    practice=run.stand_in,
-                    small=run.small and not run.practice,
+                    mark=run.mark,
                     no_gpu=no_gpu,
                     doubts=(*guessed, *doubts),
                 )

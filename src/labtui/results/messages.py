@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
+from labtui.domain.run import MARKS
 from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
 from labtui.results.measured import AccuracyCurve
@@ -310,10 +311,10 @@ def fit_sentence(fit: LawFit) -> str:
     sizes = ", ".join(map(str, fit.n_gpus))
     shown = percent_text(share)
     bounds = f" ({bounds})" if (bounds := numbers.bounds_text(share, shown)) else ""
-    practice = ", small runs" if fit.baseline.small else ", practice" if fit.baseline.practice else ""
+    mark = f", {MARKS[fit.baseline.mark]}" if fit.baseline.mark else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
-    what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{practice}"
+    what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{mark}"
     return f"{what}: serial fraction {shown}{bounds}, from {sizes} GPUs."
 
 

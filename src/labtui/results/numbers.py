@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, plural
+from labtui.domain.run import mark_words
 from labtui.results.grouping import devices
 from labtui.results.measured import percent_of
 from labtui.results.rows import ResultRow, is_step_time
@@ -222,7 +223,7 @@ def epochs_text(row: ResultRow) -> str:
 
 
 _WHAT = (
-    Column("model", lambda row: clean(row.name) + row.mark, number=False),
+    Column("model", lambda row: clean(row.name) + mark_words(row.mark), number=False),
     Column("device", device_text, number=False),
     Column("global batch", lambda row: count_text(row.batch_size)),
 )
@@ -282,7 +283,7 @@ def program_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
     unit = f", {min(units)}" if in_one else ""
     counts = " or ".join(dict.fromkeys(program.counts for program in programs))
     columns = [
-        Column("program", lambda row: clean(row.model) + row.mark, number=False),
+        Column("program", lambda row: clean(row.model) + mark_words(row.mark), number=False),
         Column("size", lambda row: clean(row.size) or ABSENT, number=False),
         Column(counts, lambda row: f"{row.processes:,}"),
         Column(f"time{unit}", lambda row: time_text(row).partition(" ")[0] if in_one else time_text(row)),

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from labtui.domain.model import EpochSample, Interval
+from labtui.domain.run import mark_words
 from labtui.domain.terminal_text import fitted_lines
 from labtui.domain.tuning import tuning_words
 from labtui.results import messages, numbers, scaling
@@ -136,7 +137,7 @@ def loss_text(row: ResultRow, clock: str) -> str:
             nothing.append(part.name)
             continue
         grid.append([part.name, points, part.evidence])
-    head = f"{clean(row.name)}, {devices(row.n_gpus)}{row.mark}: efficiency {percent_text(row.efficiency)}"
+    head = f"{clean(row.name)}, {devices(row.n_gpus)}{mark_words(row.mark)}: efficiency {percent_text(row.efficiency)}"
     told = (
         f"Costs nothing: {', '.join(nothing)}." if nothing else "",
         messages.slowest_sentence(row),
@@ -178,7 +179,7 @@ _TIMED_BY_BATCHES = ("pytorch",)
 """Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
 
 _IDENTITY = "model device n_gpus batch_size runs epochs"
-_SOURCES = "practice=configuration.rehearsed small live notes sources=origins"
+_SOURCES = "practice=configuration.practice small=configuration.small live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor
     karp_flatt doubling_gain data_set=configuration.data_set
@@ -187,12 +188,13 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
     joules_per_image framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
-_FIT = "model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.rehearsed"
+_FIT = "model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.practice"
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
-    practice=line.last.configuration.rehearsed"""
+    practice=line.last.configuration.practice"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
 _PROGRAM = """program=model scaling=program.scaling size counts=program.counts baseline=compared_with
-    processes runs seconds=epoch_seconds speedup efficiency weak_efficiency practice notes sources=origins"""
+    processes runs seconds=epoch_seconds speedup efficiency weak_efficiency notes sources=origins
+    practice=configuration.practice"""
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
@@ -282,7 +284,7 @@ def cost_json(cost: LabCost) -> Json:
 
 def loss_json(row: ResultRow) -> Json:
     """Where a row's efficiency went: parts as fractions of 1, and the POP project's metrics."""
-    return _json(row, "model n_gpus practice=configuration.rehearsed small efficiency") | {
+    return _json(row, "model n_gpus practice=configuration.practice small=configuration.small efficiency") | {
         "sentence": messages.loss_sentence(row),
         "parts": [_json(part, "name share evidence") for part in scaling.lost_efficiency(row)],
         "slowest_rank": row.step_times.slowest_rank if row.step_times else None,

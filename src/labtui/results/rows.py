@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Program
+from labtui.domain.run import Mark
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import Configuration, LeftOut, devices
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin
@@ -206,19 +207,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.configuration.batch_size
 
     @property
-    def practice(self) -> bool:
-        """Whether these are rehearsal runs, or small ones."""
-        return self.configuration.practice
-
-    @property
-    def small(self) -> bool:
-        """Whether these are small runs of a real cluster."""
-        return self.configuration.small
-
-    @property
-    def mark(self) -> str:
-        """What stands behind their name."""
-        return " (small run)" if self.small else " (practice)" if self.practice else ""
+    def mark(self) -> Mark:
+        return self.configuration.mark
 
     @property
     def program(self) -> Program | None:

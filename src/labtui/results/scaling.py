@@ -70,7 +70,7 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
         if row.device == "cpu" or row.n_gpus is None or row.contradicted or row.configuration.control:
             continue
         baseline = row.baseline and row.baseline.configuration
-        key = (row.practice, row.model, row.configuration.framework, baseline or "without a baseline")
+        key = (bool(row.mark), row.model, row.configuration.framework, baseline or "without a baseline")
         found = gathered.setdefault(key, {})
         if row.n_gpus not in found or (row.baseline is not None and same_batch(row, row.baseline)):
             found[row.n_gpus] = row
@@ -151,15 +151,15 @@ def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
 
 
 def _alike(one: ResultRow, row: ResultRow) -> bool:
-    same = (one.model, one.practice) == (row.model, row.practice)
+    same = (one.model, one.mark) == (row.model, row.mark)
     return same and (row.is_weak or one.size == row.size)
 
 
 def program_lines(rows: Iterable[ResultRow]) -> list[list[ScalingLine]]:
     """The lines of each program, one for each size of strong scaling; rehearsed ones apart."""
-    gathered: dict[tuple[bool, str], dict[str, list[ResultRow]]] = {}
+    gathered: dict[tuple[str, str], dict[str, list[ResultRow]]] = {}
     for row in rows:
-        gathered.setdefault((row.practice, row.model), {}).setdefault(row.name, []).append(row)
+        gathered.setdefault((row.mark, row.model), {}).setdefault(row.name, []).append(row)
     return [
         [ScalingLine(name=name, rows=tuple(found)) for name, found in lines.items()]
         for lines in gathered.values()

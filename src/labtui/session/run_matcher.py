@@ -142,7 +142,7 @@ class SubmissionReader:
         if read.totals_line is not None and read.unit == "tokens":
             told["throughput"] = read.throughput
         spec = completed(run.spec, facts_by_field(joined)) if self._own else run.spec
-        return replace(run, **told, started=True, spec=spec, practice=run.practice or read.stand_in)
+        return replace(run, **told, started=True, spec=spec, practice=run.practice or bool(read.mark))
 
     def _over_so_far(
         self, run: RunState, report: LogReport, index: int, reads: Sequence[ParsedRun]
@@ -364,7 +364,7 @@ def _diagnosis(report: LogReport, read: ParsedRun | None) -> tuple[Diagnosis, ..
         if (item.text in read.contradictions if item.kind == "contradiction" else item.stream != "out")
         or (item.stream == "out" and read.first_line <= item.line <= read.last_line)
     )
-    if read.stand_in:  # it was meant for the CPU
+    if read.mark:  # it was meant for the CPU
         own = tuple(item for item in own if item.kind != "no-gpu")
     if read.outcome == "completed":  # a surprise is worth telling, the failure of another run is not
         surprises = ("no-gpu", "contradiction")

@@ -262,7 +262,7 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     runs = _blame(out.runs, err.failures) if out.runs else err.runs
     if runs and warned >= len(runs):  # a run that asked for GPUs and had none is a CPU run
         runs = tuple(
-            run if run.stand_in else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
+            run if run.mark else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
         )
     diagnosis = out.diagnosis + tuple(replace(found, stream="err") for found in err.diagnosis)
     return replace(
@@ -299,7 +299,7 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
         lines = lines[:1] * len(runs)
     for place, line in enumerate(lines if len(lines) == len(runs) else ()):
         run = runs[place]
-        if run.stand_in or run.device == "cpu":
+        if run.mark or run.device == "cpu":
             continue  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
         runs[place] = count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line)))
     return replace(report, runs=tuple(runs))
@@ -311,7 +311,7 @@ def _of_runs(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tup
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if not _shows("ended_by_signal", found.text))
     others = tuple(found for found in diagnosis if not _is_hint(found))
-    wanted = any(run.device != "cpu" and not run.stand_in for run in runs) if runs else not others
+    wanted = any(run.device != "cpu" and not run.mark for run in runs) if runs else not others
     return diagnosis if wanted and all(found.kind != "no-gpu" for found in others) else others
 
 

@@ -282,7 +282,7 @@ class OpenRun(msgspec.Struct, dict=True):
 
     def update_facts(self, facts: RunFacts, *, sure: bool = True) -> None:
         """Take over what is known; an unsure source fills gaps only. A CPU that stands in for GPUs is not named."""
-        if self.facts.stand_in and facts.device == "cpu" and not sure:
+        if self.facts.mark and facts.device == "cpu" and not sure:
             facts = replace(facts, device=None, n_gpus=None)
         self.facts = self.facts.with_others(facts, sure=sure)
 
@@ -306,7 +306,7 @@ class OpenRun(msgspec.Struct, dict=True):
         samples = tuple(map(self.sample, numbers))
         images, notes = self._agreed_images(samples)
         told = self.facts.given() | {"images": images}
-        if self.masked and not self.facts.stand_in:  # stand-ins for GPUs are meant, and stay
+        if self.masked and not self.facts.mark:  # stand-ins for GPUs are meant, and stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
             told["tuning"] = tuning_of(self.options)

@@ -50,7 +50,7 @@ def count_gpus(run: ParsedRun) -> ParsedRun:
 
     A CPU is one replica, too, and CPU devices that stand in for GPUs are meant: neither counts.
     """
-    if not run.gpu_lines or run.stand_in or run.device == "cpu":
+    if not run.gpu_lines or run.mark or run.device == "cpu":
         return run
     best, other = most_reliable(run.gpu_lines)
     texts = () if other is None else (f"{other}; {best}",)

@@ -287,7 +287,7 @@ def _largest(view: View) -> ResultRow | None:
     rows = [
         row
         for row in ((*results.rows, *results.programs) if results is not None else ())
-        if row.speedup is not None and row.practice is view.practice and row.processes > 1
+        if row.speedup is not None and bool(row.mark) is view.practice and row.processes > 1
         if any(member.run_id in own for member in row.members)
     ]
     return max(rows, key=lambda row: (row.processes, row.speedup.value if row.speedup else 0.0), default=None)
@@ -297,7 +297,7 @@ def result(view: View) -> tuple[str, str, str]:
     """What the runs say: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; "" for nothing."""
     best, rows = _largest(view), view.results.rows if view.results is not None else ()
     if best is None:
-        gains = (row.acceleration for row in rows if row.practice is view.practice)
+        gains = (row.acceleration for row in rows if bool(row.mark) is view.practice)
         gain = next((each for each in gains if each is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
         return ("", "", "") if gain is None else (words.ratio(gain), *said)

@@ -377,7 +377,7 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
     )
 
 
-def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
+def _why_not(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> str:
     """Why a run's numbers do not count; "" where they do."""
     submission = line.submission
     if submission is not None and submission.practice is not view.practice:
@@ -386,7 +386,7 @@ def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
         return "so far" if line.run.epochs else line.phase.value
     if line.phase is not RunPhase.DONE:
         return line.cause or line.phase.value
-    if row is not None and getattr(row, "practice", view.practice) is not view.practice:
+    if row is not None and bool(row.mark) is not view.practice:
         return SMALL
     return left_out or ("" if row is not None or view.loading else "its log has no epoch that counts")
 

@@ -146,7 +146,7 @@ class ViewModel:
             state = replace(self.state, runs={run.run_id: run for run in mine})
             results = renamed(compute_results(measured_from_state(state), images=images), names)
             sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
-            found = (chart for chart in catalogue(results) if chart.practice is self.session.practice)
+            found = (chart for chart in catalogue(results) if bool(chart.mark) is self.session.practice)
             charts = tuple(with_sizes(chart, sizes) for chart in found)
             self._made = mine, (results, charts)
         return self._made[1]

@@ -319,7 +319,7 @@ def _numbers(text: Text, view: View) -> None:
 
     results = view.results
     every = (*results.programs, *results.rows) if results is not None else ()
-    rows = [row for row in every if row.epoch_seconds is not None and row.practice is view.practice]
+    rows = [row for row in every if row.epoch_seconds is not None and bool(row.mark) is view.practice]
     text.append("Your numbers\n", style="bold underline")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:

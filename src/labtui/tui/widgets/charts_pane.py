@@ -133,7 +133,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if view is not None and view.results is not None and self._made[0] is not view.results:
             from labtui.results.catalogue import by_line
 
-            self._made = view.results, by_line(view.results, practice=view.practice)
+            self._made = view.results, by_line(view.results, marked=view.practice)
         return self._made[1] if view is not None and view.results is not None else {}
 
     def _charts(self) -> tuple[ChartSpec, ...]:
@@ -316,7 +316,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             return Text("")
         text = (spec.message or spec.title * spec.over_time) if spec is not None else ""
         text = text or headline(view)
-        practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
+        practice = "  practice" if spec is not None and spec.mark and not view.practice else ""
         return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
 
     # ------------------------------------------------------------------ the strip
