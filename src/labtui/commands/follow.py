@@ -57,9 +57,7 @@ def run_log(args: argparse.Namespace) -> int:
                 lab.check_line(patient=True)
         path = lab.session.log_path(record.token, args.stream)
         if path is None:
-            unread = (
-                f"The log of run {args.run} has not been read yet. `labtui watch` or --follow fetches it."
-            )
+            unread = f"The log of run {args.run} is not read yet. `labtui watch` or --follow fetches it."
             say(
                 f"Run {args.run} printed nothing." if _stream_over(lab.state, record, args.stream) else unread
             )

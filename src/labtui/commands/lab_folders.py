@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
     """Where, which lab, which cluster, whose account."""
-    parser.add_argument(
-        "dir", nargs="?", default=".", metavar="DIR", help="the folder to make (default: here)"
-    )
+    parser.add_argument("dir", nargs="?", default=".", metavar="DIR", help="folder to make (default: here)")
     parser.add_argument("--lab", metavar="ID", help="the lab edition, or a .toml file (see `labtui labs`)")
     options.add_connection(parser)
     parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="CIFAR-10 on the cluster")

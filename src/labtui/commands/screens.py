@@ -159,9 +159,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
         "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; `labtui labs` lists them)"
     )
     options.add_trust(parser)
-    parser.add_argument(
-        "--keep", metavar="DIR", help="keep lab folder and cluster in DIR, and continue there"
-    )
+    parser.add_argument("--keep", metavar="DIR", help="keep lab folder and cluster in DIR; continue there")
     parser.add_argument(
         "--factor", type=float, metavar="N", help="the cluster's seconds per second (default 20)"
     )

@@ -62,12 +62,8 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
     """How far to go with what is to be submitted, and what is overridden."""
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show script, files and findings; send nothing"
-    )
-    parser.add_argument(
-        "--offline", action="store_true", help="with --dry-run: do not ask the cluster either"
-    )
+    parser.add_argument("--dry-run", action="store_true", help="show script, files, findings; send nothing")
+    parser.add_argument("--offline", action="store_true", help="with --dry-run: ask no cluster either")
     words = "override a rule's findings; the reason appears on the last page of the hand-in"
     parser.add_argument("--accept", action="append", default=[], metavar="RULE=REASON", help=words)
     parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
@@ -191,9 +187,7 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     for name in ("form", "script_args", "control"):
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"{option} cannot be used with a job file.", "The file itself says what it runs."
-            )
+            raise UsageError(f"{option} does not go with a job file.", "The file itself says what it runs.")
     path, given, answers = Path(args.task), job_files.given_of(args), job_files.answers_of(args)
     return own_draft(lab.session, path, task_id=args.for_task, given=given, answers=answers)
 

@@ -215,9 +215,7 @@ def _python_command(profile: Profile, wanted: findings.Requirements) -> str:
     lines = ["module purge"] if launch.modules and launch.purge else []
     lines += [f"module load {shlex.quote(name)}" for name in launch.modules]
     lines += [*launch.setup, *(f"export {name}={shlex.quote(value)}" for name, value in launch.env.items())]
-    code = (
-        f"import sys, {wanted.framework} as framework; print(sys.version.split()[0], framework.__version__)"
-    )
+    code = f"import sys, {wanted.framework} as it; print(sys.version.split()[0], it.__version__)"
     lines.append(f"limit {PYTHON_LIMIT_S} {shlex.join(shlex.split(launch.python))} -c {shlex.quote(code)}")
     return "\n".join(lines)
 

@@ -93,12 +93,10 @@ def public_half(path: Path) -> Path:
 
 def send_key(public: str) -> Call[None]:
     """Add a public key to ``~/.ssh/authorized_keys`` unless it is there. Reading raises RemoteFailure."""
-    return Call(
-        name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_read_sent
-    )
+    return Call(name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_sent)
 
 
-def _read_sent(result: CommandResult) -> None:
+def _sent(result: CommandResult) -> None:
     if result.status == 0:
         return
     answer = result.err.strip().splitlines()

@@ -415,6 +415,10 @@ class EpochSample(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
 
 
+def first_sentence(text: str) -> str:
+    return f"{text.partition('. ')[0].rstrip('.')}." if text else ""
+
+
 def plural(count: int, noun: str) -> str:
     """``1 run``, ``3 runs``."""
     return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -38,6 +39,12 @@ MARKS: dict[Mark, str] = {"": "", "practice": "practice", "small": "small run"}
 def mark_words(mark: Mark) -> str:
     """What stands behind a name: `` (practice)``, `` (small run)`` or nothing."""
     return f" ({MARKS[mark]})" if mark else ""
+
+
+def joint_mark(marks: Iterable[Mark]) -> Mark:
+    """What stands on something that several runs are in."""
+    found = set(marks)
+    return "practice" if "practice" in found else "small" if "small" in found else ""
 
 
 class GpuCount(msgspec.Struct, frozen=True):

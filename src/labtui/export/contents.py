@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from labtui.domain.errors import LabError
+from labtui.domain.run import Mark, joint_mark
 from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
 from labtui.export.drawing import MARK_LINES
 from labtui.lab.checks import TaskCheck, check_all
@@ -187,8 +188,8 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     @property
     def mark(self) -> str:
         """What stands on pages whose numbers are not the lab's; "" where all are."""
-        marks = {run.mark for run in self.measurements.runs} | {"practice" if self.settings.practice else ""}
-        return MARK_LINES["practice" if "practice" in marks else "small" if "small" in marks else ""]
+        runs: list[Mark] = [run.mark for run in self.measurements.runs]
+        return MARK_LINES["practice" if self.settings.practice else joint_mark(runs)]
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's numbers rest on: the last one that gave epochs, else the last one sent."""

@@ -120,7 +120,8 @@ def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
 def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     results = _page_results(contents, plan, task)
     charts = tuple(_charts(plan, results))
-    blocks = (*_tables(contents, plan, results), *_listings(contents, plan, task))
+    listings = (_listing(contents, task, wanted) for wanted in plan.excerpts)
+    blocks = (*_tables(contents, plan, results), *(each for each in listings if each and each.lines))
     answers = tuple(_answers(contents, plan, task))
     unrun = still_to_run(contents.checks[task.id], plan.models)
     warnings = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
@@ -309,13 +310,6 @@ def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterab
 
 
 # --------------------------------------------------------------------------- listings
-
-
-def _listings(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[Block]:
-    for wanted in plan.excerpts:
-        listing = _listing(contents, task, wanted)
-        if listing is not None and listing.lines:
-            yield listing
 
 
 def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | None:

@@ -280,18 +280,13 @@ def markdown_text(results: Results) -> str:
         grid = [table.headings, rule, *([markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
     parts += [
-        "\n".join(f"- {markdown_line(note)}" for note in note_lines(results)),
+        "\n".join(f"- {note.translate(_IN_SENTENCES)}" for note in note_lines(results)),
         f"Export: {stamp_of(results)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 _IN_SENTENCES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|[]!"})
-
-
-def markdown_line(text: str) -> str:
-    """A sentence of ours with names from logs in it: tags, links and tables cannot begin."""
-    return text.translate(_IN_SENTENCES)
 
 
 FORMS: dict[str, Callable[[Results], str]] = {"csv": csv_text, "md": markdown_text}

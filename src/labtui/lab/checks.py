@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import RunSpec, plural
+from labtui.domain.model import RunSpec, first_sentence, plural
 from labtui.domain.run import DEEDS
 from labtui.domain.state import RunState, SubmissionState
 from labtui.lab import edition as schema
@@ -257,9 +257,9 @@ def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     ran = (each.run for each in matches if each.met or (each.run and _is_measured(each.run)))
     measured = {state.mark_of(run) for run in state.runs.values() if _is_measured(run)}
     left_out = (
-        "small" if measured != {"small"} else None
-    )  # charts leave small runs out where there are others
-    shown = any(run is not None and state.mark_of(run) != left_out for run in ran)
+        {"small"} if measured != {"small"} else set()
+    )  # charts have small runs where there are no others
+    shown = any(run is not None and state.mark_of(run) not in left_out for run in ran)
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]
@@ -416,7 +416,7 @@ def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
     made = {spec.label for spec, item in planned if item.evidence}
     specs = [spec for spec, item in planned if not item.evidence]
     ended = [item.missing for _, item in planned if item.evidence and not item.met]
-    ends = " ".join(f"{each.partition('. ')[0].rstrip('.')}." for each in dict.fromkeys(ended))
+    ends = " ".join(map(first_sentence, dict.fromkeys(ended)))
     names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
     if not names:
         return ends

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from labtui.domain.run import Mark
+from labtui.domain.run import joint_mark
 from labtui.domain.tuning import tuning_words
 from labtui.results import charts as specs
 from labtui.results import measured, messages
@@ -100,16 +100,10 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
         charts += [replace(chart, mark=last.mark) for chart in made]
     for marked in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
-        mark = _mark_of(row.mark for row in rows)
+        mark = joint_mark(row.mark for row in rows)
         made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
         charts += [replace(chart, mark=mark) for chart in made]
     return [_of_model(chart, model or chart.model) for chart in charts if _has_content(chart)]
-
-
-def _mark_of(marks: Iterable[Mark]) -> Mark:
-    """What a chart of several runs bears: practice goes before small."""
-    found = set(marks)
-    return "practice" if "practice" in found else "small" if "small" in found else ""
 
 
 def _of_model(chart: ChartSpec, model: str) -> ChartSpec:
@@ -242,7 +236,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     chart = _over_epochs("accuracy", series, message=message)
-    return replace(chart, mark=_mark_of(run.mark for *_, run in runs))
+    return replace(chart, mark=joint_mark(run.mark for *_, run in runs))
 
 
 _ALIKE = 0.005

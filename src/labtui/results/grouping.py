@@ -54,14 +54,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     gpu_kind: str = ""
 
     @property
-    def practice(self) -> bool:
-        return self.mark == "practice"
-
-    @property
-    def small(self) -> bool:
-        return self.mark == "small"
-
-    @property
     def control(self) -> str:
         """What a control run leaves out, "" for other runs."""
         return dict(self.tuning).get("control", "")

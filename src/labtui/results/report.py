@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from labtui.domain.model import EpochSample, Interval
-from labtui.domain.run import mark_words
+from labtui.domain.run import MARKS, mark_words
 from labtui.domain.terminal_text import fitted_lines
 from labtui.domain.tuning import tuning_words
 from labtui.results import messages, numbers, scaling
@@ -179,7 +179,7 @@ _TIMED_BY_BATCHES = ("pytorch",)
 """Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
 
 _IDENTITY = "model device n_gpus batch_size runs epochs"
-_SOURCES = "practice=configuration.practice small=configuration.small live notes sources=origins"
+_SOURCES = "practice=mark small=mark live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor
     karp_flatt doubling_gain data_set=configuration.data_set
@@ -188,13 +188,13 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
     joules_per_image framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
-_FIT = "model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.practice"
+_FIT = "model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.mark"
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
-    practice=line.last.configuration.practice"""
+    practice=line.last.mark"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
 _PROGRAM = """program=model scaling=program.scaling size counts=program.counts baseline=compared_with
     processes runs seconds=epoch_seconds speedup efficiency weak_efficiency notes sources=origins
-    practice=configuration.practice"""
+    practice=mark"""
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
@@ -209,9 +209,10 @@ _EPOCH = """epoch count seconds=seconds.value lo=seconds.lo hi=seconds.hi printe
 
 
 def _json(thing: object, fields: str) -> Json:
-    """Fields of a thing as plain JSON values; ``name=path`` where the field is called otherwise."""
+    """Fields of a thing as plain JSON values; ``name=path`` where it is called otherwise; marks become booleans."""
     pairs = (field.partition("=") for field in fields.split())
-    return {name: _plain(attrgetter(path or name)(thing)) for name, _, path in pairs}
+    values = ((name, attrgetter(path or name)(thing)) for name, _, path in pairs)
+    return {name: value == name if name in MARKS else _plain(value) for name, value in values}
 
 
 def _plain(value: Any) -> Any:
@@ -284,7 +285,7 @@ def cost_json(cost: LabCost) -> Json:
 
 def loss_json(row: ResultRow) -> Json:
     """Where a row's efficiency went: parts as fractions of 1, and the POP project's metrics."""
-    return _json(row, "model n_gpus practice=configuration.practice small=configuration.small efficiency") | {
+    return _json(row, "model n_gpus practice=mark small=mark efficiency") | {
         "sentence": messages.loss_sentence(row),
         "parts": [_json(part, "name share evidence") for part in scaling.lost_efficiency(row)],
         "slowest_rank": row.step_times.slowest_rank if row.step_times else None,

@@ -138,9 +138,8 @@ def keep_files(folder: LabFolder, state: LabState, tokens: Iterable[str]) -> Non
     """Write the files of these submissions."""
     for token in tokens:
         with contextlib.suppress(FolderError, OSError):
-            folder.write(
-                file_of(folder, state.submissions[token]), to_json(stored(state.submissions[token])) + b"\n"
-            )
+            sent = state.submissions[token]
+            folder.write(file_of(folder, sent), to_json(stored(sent)) + b"\n")
 
 
 def read_files(folder: LabFolder) -> tuple[SubmissionState, ...]:

@@ -219,9 +219,7 @@ def parse_profile(text: str, name: str) -> Profile:
     try:
         return decode.convert(document, Profile)
     except msgspec.ValidationError as error:
-        raise DataError(
-            f"The cluster profile {name} is not valid: {error}.", "Correct that entry."
-        ) from error
+        raise DataError(f"The cluster profile {name} is not valid: {error}.", "Correct it.") from error
 
 
 def overrides_of(settings: Settings) -> Overrides:

@@ -86,9 +86,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     """Run the student's editor on a file; why it could not be run. `explain`: first say which one opens."""
     command = editor_command()
     if not command:
-        return LabError(
-            "No editor was found.", "Set the environment variable EDITOR to your editor's command."
-        )
+        return LabError("No editor was found.", "Set EDITOR to your editor's command.")
     # asyncio's handler would end labtui afterwards
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

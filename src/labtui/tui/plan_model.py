@@ -252,9 +252,7 @@ class Plan:
     def doubts(self) -> list[str]:
         """What is to be said of the runs: batches per GPU that differ, did not fit, or are larger than planned."""
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
-        lines, planned = [], dict[str, list[int]]()
-        for row in rows_of(self.planned):
-            planned.setdefault(row.spec.model, []).append(row.spec.per_gpu_batch)
+        lines, planned = [], [row.spec for row in rows_of(self.planned)]
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
             most = too_large(self.session.state.runs.values(), model)
             mine = [run for run in specs if run.model == model]
@@ -265,7 +263,9 @@ class Plan:
                 lines.append(f"{name}: batches of {sizes} per GPU; only runs with the same can be compared.")
             if most is not None and batches[-1] >= most:
                 lines.append(f"{name}: a batch of {most:,} per GPU does not fit.")
-            elif batches[-1] > (usual := max(planned.get(model, batches))):
+            elif batches[-1] > (
+                usual := max([s.per_gpu_batch for s in planned if s.model == model] or batches)
+            ):
                 lines.append(
                     f"{name}: {batches[-1]:,} images per GPU may not fit the memory; {usual:,} are planned."
                 )

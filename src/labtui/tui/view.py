@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, RunPhase, RunSpec, SubmissionStatus
+from labtui.domain.model import JobPhase, RunPhase, RunSpec, SubmissionStatus, first_sentence
 from labtui.domain.state import LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
@@ -84,9 +84,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
         job = self.submission.job if self.submission is not None else None
         said = explain_reason(job.reason) if job is not None and job.phase is JobPhase.FINISHED else ""
-        return (
-            f"{said.partition('. ')[0].rstrip('.')}." if said else ""
-        )  # what follows is for a job that waits
+        return first_sentence(said)  # what follows is for a job that waits
 
     @property
     def sign(self) -> str:
@@ -248,9 +246,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The last run of each planned size that ended badly where none is done; none in a task that has its runs."""
         task = self.edition.task(task_id) if self.edition is not None else None
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
-        mine = [
-            each for each in lines if not planned or (each.run.spec.model, each.run.spec.n_gpus) in planned
-        ]
+        mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
         last = {line.run.spec.label: line for line in mine}
         done = {line.run.spec.label for line in mine if line.phase is RunPhase.DONE}
         bad = (line for label, line in last.items() if line.phase in ENDED_BADLY and label not in done)

@@ -30,9 +30,7 @@ class MainScreen(FramedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("s", "plan", "Submit", "see the plan of this task, change it, check it, submit it", show=True),
-        key(
-            "r", "pane('runs')", "Runs", "the runs of this task with their state and their numbers", show=True
-        ),
+        key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
         key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
