@@ -229,77 +229,83 @@ def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | No
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
     """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
 
-    After a time-out twice the time, or what the runs need where that is more, as far as the queue allows;
-    after an out-of-memory on the GPU a smaller batch, on all sizes that the task plans.
     `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
 
     Raises:
         UsageError: no such run, it is not over, or its own job file holds what would have to change.
     """
-    from labtui.lab.expected_time import time_limit
-    from labtui.lab.plan import smaller_batch
-
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
     if run.outcome is None and submission.status not in NEVER_SENT:
         raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
-    limit = minutes or submission.time_limit_minutes
-    reason = "The same settings again." if submission.job is not None else "It was not sent before."
     runs = [session.state.runs[number] for number in submission.run_ids]
-    starved = None if same else next((each for each in (run, *runs) if each.gpu_memory_ran_out), None)
+    specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
+    starved = next((each for each in (run, *runs) if each.gpu_memory_ran_out), None)
+    if starved is not None and not same:
+        return _with_a_smaller_batch(session, submission, starved, specs, minutes)
+    if run.outcome == "time-limit" and minutes is None and not same:
+        return _with_more_time(session, submission, runs, specs)
+    reason = "The same settings again." if submission.job is not None else "It was not sent before."
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: only more CPUs bring more of the node's memory."
-    longer = run.outcome == "time-limit" and minutes is None and not same
-    if longer:
-        limit = _longer(session, submission, runs)
-    if submission.job_file:
-        if starved is not None:
-            raise UsageError(
-                f"The batch size of run {run_id} is set in your job file {submission.job_file}.",
-                "Halve it there and submit the file again, or retry it as it was: --same.",
-            )
-        said = _more_time(submission, limit) if longer else reason
-        return Proposal(drafts=(_own_again(session, submission, limit),), sentence=said)
-    specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
-    if starved is not None:
-        if starved.spec.per_gpu_batch < 2:
-            raise UsageError(f"There is no smaller batch to try for run {run_id}.", "Try another GPU.")
-        batch = smaller_batch(starved.spec, session.edition.task(starved.task_id))
-        if (planned := _on_all_sizes(session, starved, batch, minutes)) is not None:
-            return planned
-        specs = tuple(
-            replace(spec, batch_size=min(batch, spec.per_gpu_batch) * spec.replicas) for spec in specs
-        )
-        reason = f"Out of memory: try a batch of {batch:,} per GPU."
-    draft = _again(session, submission, specs, limit)
-    if longer:
-        limit = max(limit, time_limit(draft, session.edition, session.profile))
-        draft, reason = replace(draft, time_limit_minutes=limit), _more_time(submission, limit)
+    draft = _again(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 
 
-def _longer(session: Session, submission: SubmissionState, runs: Iterable[RunState]) -> int:
-    """Minutes after a time-out: twice as many, or what the runs need at their own pace, as far as the queue allows."""
+def _with_a_smaller_batch(
+    session: Session,
+    submission: SubmissionState,
+    starved: RunState,
+    specs: Iterable[RunSpec],
+    minutes: int | None,
+) -> Proposal:
+    """After an out-of-memory on the GPU: all sizes that the task plans, where it plans such a run, else these."""
+    from labtui.lab.plan import smaller_batch
+
+    if submission.job_file:
+        raise UsageError(
+            f"The batch size of run {starved.run_id} is set in your job file {submission.job_file}.",
+            "Halve it there and submit the file again, or retry it as it was: --same.",
+        )
+    if starved.spec.per_gpu_batch < 2:
+        raise UsageError(f"There is no smaller batch to try for run {starved.run_id}.", "Try another GPU.")
+    batch = smaller_batch(starved.spec, session.edition.task(starved.task_id))
+    if (planned := _on_all_sizes(session, starved, batch, minutes)) is not None:
+        return planned
+    smaller = tuple(replace(s, batch_size=min(batch, s.per_gpu_batch) * s.replicas) for s in specs)
+    draft = _again(session, submission, smaller, minutes or submission.time_limit_minutes)
+    return Proposal(drafts=(draft,), sentence=f"Out of memory: try a batch of {batch:,} per GPU.")
+
+
+def _with_more_time(
+    session: Session, submission: SubmissionState, runs: Iterable[RunState], specs: tuple[RunSpec, ...]
+) -> Proposal:
+    """After a time-out twice as many minutes, or what the runs need at their own pace, as far as the queue allows."""
+    from labtui.lab.expected_time import time_limit
+
     paced = [run for run in runs if run.epochs and "epochs" not in run.spec.unknown]
     needed = sum(fmean(each.seconds.value for each in run.epochs) * run.spec.epochs for run in paced)
-    limit = max(2 * submission.time_limit_minutes, math.ceil(PACE_MARGIN * needed / 60))
-    queue = session.profile.queue(submission.queue)
-    return min(limit, (queue.max_minutes if queue is not None else None) or limit)
-
-
-def _more_time(submission: SubmissionState, minutes: int) -> str:
-    before = submission.time_limit_minutes
-    if minutes <= before:
-        return f"It ran out of time, and the queue allows no more than {minutes} min: train fewer epochs."
-    return f"It ran out of time: {minutes} min instead of {before}."
+    before, queue = submission.time_limit_minutes, session.profile.queue(submission.queue)
+    limit = max(2 * before, math.ceil(PACE_MARGIN * needed / 60))
+    limit = min(limit, (queue.max_minutes if queue is not None else None) or limit)
+    draft = _again(session, submission, specs, limit)
+    if not submission.job_file:
+        limit = max(limit, time_limit(draft, session.edition, session.profile))
+        draft = replace(draft, time_limit_minutes=limit)
+    said = f"It ran out of time: {limit} min instead of {before}."
+    if limit <= before:
+        said = f"It ran out of time, and the queue allows no more than {limit} min: train fewer epochs."
+    return Proposal(drafts=(draft,), sentence=said)
 
 
 def _again(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
-    """The draft of a submission once more, for these of its runs."""
+    """The draft of a submission once more, for these of its runs; an own job file has all of its own."""
     from labtui.lab.plan import sized
 
+    if submission.job_file:
+        return _own_again(session, submission, minutes)
     profile, again, form = session.profile, submission.request, submission.form
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
     again |= {"options": (), "time_limit_minutes": minutes}
