@@ -124,9 +124,10 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     blocks = (*_tables(contents, plan, results), *(each for each in listings if each and each.lines))
     answers = tuple(_answers(contents, plan, task))
     unrun = still_to_run(contents.checks[task.id], plan.models)
-    warnings = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
+    lacks = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
     if {"speedup", "efficiency"}.intersection(plan.charts).difference(chart.family for chart in charts):
-        warnings += filter(None, [messages.why_no_speedup(results.rows)])
+        lacks += filter(None, [messages.why_no_speedup(results.rows)])
+    warnings = [" ".join(lacks)] if lacks else []
     if open_ := [str(each.number) for each in answers if not each.blocks]:
         which = f"question{'s' * (len(open_) > 1)} {', '.join(open_)}"
         warnings.append(f"No answer yet to {which} (answers/{task.id}.md).")
