@@ -59,7 +59,7 @@ TITLES = {
         ("10.3", "An epoch of ResNet50 takes 215 s on the CPU"),
         ("10.4", "One GPU is 15.0 times as fast as the CPU"),
         ("10.5", "Four GPUs train ResNet50 2.53 times as fast as one, at 63.2 % efficiency"),
-        ("10.7", "ResNet50 is faster on any number of GPUs; ResNet152 scales better"),
+        ("10.7", "ResNet50 is faster on 1, 2 and 4 GPUs; ResNet152 scales better"),
         ("10.7", "ResNet152 uses four GPUs better: 3.26× as fast, ResNet50 only 2.53×"),
         ("10.7", "Slower steps cost most: 26.1 of the 36.8 points that ResNet50 loses"),
     ],

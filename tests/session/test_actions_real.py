@@ -90,7 +90,7 @@ def test_the_gpus_of_a_job_that_labtui_did_not_write(session, cluster, student, 
     found = json.loads(capsys.readouterr().out)
     assert found["job"] == gpu and found["absent"] == {} and found["gpus"][0]["clock"] == "1755 MHz"
     cpu = started(cluster, student, HEAD.format(account=student.account) + "sleep 300\n")
-    for job, said in ((cpu, f"Job {cpu} has no GPU."), ("999999", "Job 999999 is not one of your jobs")):
+    for job, said in ((cpu, f"Job {cpu} has no GPU."), ("999999", "No job 999999 of yours is in the queue")):
         assert main(["gpus", job, *folder]) == 2
         assert said in capsys.readouterr().err
     cluster.cancel_all()

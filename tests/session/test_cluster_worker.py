@@ -370,13 +370,14 @@ def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
     refused = bench.session.hold(1)
     bench.run(5, refused.done)
     assert isinstance(refused.exception(), RemoteFailure) and not only(bench).held
-    for held in (True, False):
+    for held in (True, False, True):
         done = bench.session.hold(1, held=held)
         bench.run(5, done.done)
         assert done.exception() is None and only(bench).held is held
-    assert calls_of(bench, "hold") == ["100", "100"] and calls_of(bench, "release") == ["100"]
+    assert calls_of(bench, "hold") == ["100"] * 3 and calls_of(bench, "release") == ["100"]
     bench.cluster.start("100")
     bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    assert not only(bench).held, "it began all the same"
     late = bench.session.hold(1)
     bench.run(5, late.done)
     assert isinstance(late.exception(), UsageError)

@@ -56,7 +56,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     with pytest.raises(LabError, match="no run 7"):
         beside.cancel(7)
     for action in (beside.cancel_job, beside.gpus):
-        with pytest.raises(LabError, match="is not one of your jobs"):
+        with pytest.raises(LabError, match="No job 4711 of yours"):
             action("4711")
     assert only(bench).token == token
 

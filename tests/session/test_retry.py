@@ -78,7 +78,12 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     proposal = retry_after(bench.session, 1)
     assert proposal.drafts[0].time_limit_minutes == 60 and "60 min instead of 30" in proposal.sentence
     assert retry_after(bench.session, 1, same=True).drafts[0].time_limit_minutes == 30
-    assert retry_after(bench.session, 1, minutes=45).drafts[0].time_limit_minutes == 45
+    by_hand = retry_after(bench.session, 1, minutes=45)
+    assert by_hand.drafts[0].time_limit_minutes == 45 and by_hand.sentence.endswith("with a limit of 45 min.")
+    shortened = observed(only(bench).token, "100", JobPhase.FINISHED, time_limit_s=180.0)
+    bench.session._journal.change(shortened)
+    assert retry_after(bench.session, 1).sentence == "It ran out of time: 30 min instead of 3."
+    bench.session._journal.change(observed(only(bench).token, "100", JobPhase.FINISHED))
     queues = tuple(replace(each, max_minutes=30) for each in bench.session.profile.queues)
     bench.session.profile = replace(bench.session.profile, queues=queues)
     proposal = retry_after(bench.session, 1)

@@ -528,7 +528,7 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     fifteen = {"edition": load_edition("hpc4ai-ch15"), "task_id": "15.2", "checks": {"15.2": check}}
     view = View(state=LabState(runs={1: run}, connection=online), run_id=1, now=NOW, **fifteen)
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert "This is what the task asks for." in card and "R  Run again" in card
+    assert "This is what the task asks for." in card and "R  Run again" not in card
     row = state_text(view, view.every[1], ROLES, 60).plain
     assert row == "failed: out of memory, as the task asks" and unit_of(view) == "tokens", (
         "before a log tells"
@@ -565,7 +565,7 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
     quote = card.partition("\n\n")[0].splitlines()
     assert all(line.startswith("▌ ") and len(line) <= width for line in quote)
     said = " ".join(line.removeprefix("▌ ") for line in quote[:-1])
-    assert said == " ".join(view.every[1].run.diagnosis[0].text.split())
+    assert said.split() == view.every[1].run.diagnosis[0].text.split()
 
 
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():

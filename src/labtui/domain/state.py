@@ -223,10 +223,14 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     def with_job(self, token: str, job: JobView) -> LabState:
         """What Slurm says of a submission's job. Another job has other logs."""
         known = self.submissions.get(token)
+        begun = job.phase in (JobPhase.RUNNING, JobPhase.SETTLING, JobPhase.FINISHED)
+        changes = {"job": job} | (
+            {"held": False} if begun else {}
+        )  # Slurm holds a job that began, to no effect
         if known is None or (known.job is not None and known.job.job_id == job.job_id):
-            return self.with_submission(token, job=job)
+            return self.with_submission(token, **changes)
         state = self.with_runs(unread(known, number) for number in known.run_ids)
-        return state.with_submission(token, job=job, logs={})
+        return state.with_submission(token, **changes, logs={})
 
     def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:
         """What the mirror of a log holds."""

@@ -25,7 +25,7 @@ from labtui.results.rows import LawFit, ResultRow, Results
 if TYPE_CHECKING:
     import pandas as pd
 
-_MAX_LINES = 14
+_MAX_LINES = 6
 Facts = tuple[tuple[str, str], ...]
 
 

@@ -105,8 +105,7 @@ def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], 
     for fast, slow in ((0, 1), (1, 0)):
         both = [n for n in by_size[fast] if n in by_size[slow]]
         pairs = [(by_size[fast][n], by_size[slow][n]) for n in both]
-        some = f"{' and '.join(map(str, both))} GPUs"
-        where = "any number of GPUs" if len(both) == len(by_size[fast]) == len(by_size[slow]) else some
+        where = f"{', '.join(map(str, both[:-1]))} and {both[-1]} GPUs" if both[1:] else f"{both or ''} GPUs"
         if both and all(mine is not None and its is not None and mine.lo > its.hi for mine, its in pairs):
             mine, its = last[fast].efficiency, last[slow].efficiency
             if mine is not None and its is not None and its.lo > mine.hi:

@@ -128,7 +128,7 @@ def next_run(found: tuple[Difference, ...], first: str, second: str) -> str:
     causes = [each for each in found if not each.what.startswith(GIVEN)]
     scaled = any(each.what == "GPUs" for each in found)
     if not causes and not scaled:
-        return "Nothing differs that can be chosen: run one of them again to see how much repeats differ."
+        return "Nothing differs that changes the time of an epoch. Repeat one of them to see how much repeats differ."
     if not causes:
         return "Only the number of GPUs differs: `labtui why` splits what is lost."
     what = causes[0].what

@@ -248,6 +248,8 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     reason = "The same settings again." if submission.job is not None else "It was not sent before."
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: only more CPUs bring more of the node's memory."
+    elif minutes is not None:
+        reason = f"The same settings again, with a limit of {minutes} min."
     draft = _again(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 
@@ -285,8 +287,12 @@ def _with_more_time(
 
     paced = [run for run in runs if run.epochs and "epochs" not in run.spec.unknown]
     needed = sum(fmean(each.seconds.value for each in run.epochs) * run.spec.epochs for run in paced)
-    before, queue = submission.time_limit_minutes, session.profile.queue(submission.queue)
-    limit = max(2 * before, math.ceil(PACE_MARGIN * needed / 60))
+    planned, job = submission.time_limit_minutes, submission.job
+    before = (
+        math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
+    )  # T shortens it
+    queue = session.profile.queue(submission.queue)
+    limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
     limit = min(limit, (queue.max_minutes if queue is not None else None) or limit)
     draft = _again(session, submission, specs, limit)
     if not submission.job_file:

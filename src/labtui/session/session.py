@@ -402,7 +402,7 @@ class Session:
     def _token_of_job(self, job_id: str) -> str:
         job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
         if job is None:
-            raise UsageError(f"Job {job_id} is not one of your jobs.", "`labtui queue --all` lists them.")
+            raise UsageError(f"No job {job_id} of yours is in the queue.", "`labtui queue --all` lists them.")
         return job.token
 
     def serve_requests(self) -> None:

@@ -326,7 +326,7 @@ class Submitter:
                 submission.job is not None and submission.job.phase is JobPhase.QUEUED
             )
             over = f"Run {submission.run_ids[0]} is no longer waiting."
-            return None if waits else (over, "Only a run that waits can be held.")
+            return None if waits else (over, "Only a run that waits can be held or released.")
         return early_end_refusal(submission, wanted.minutes)
 
     def _cancel(self, submission: SubmissionState, done: Future[None], offline: LabError | None) -> None:

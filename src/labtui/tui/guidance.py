@@ -90,8 +90,8 @@ def remedy(view: View, line: RunLine) -> NextStep:
     run, aim = line.run, is_aim(view, line)
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim or (run.task_id == view.task_id and view.count("runs").full):
-        advice = "This is what the task asks for." if aim else "The task has its runs."
-    elif run.outcome == "time-limit":
+        return NextStep("", "This is what the task asks for." if aim else "The task has its runs.")
+    if run.outcome == "time-limit":
         advice = "Press R to run it again, with more time where the queue allows."
     elif run.outcome is None and line.submission is not None:
         advice = line.submission.hint or advice
@@ -208,7 +208,8 @@ def instead_of_runs(view: View) -> str:
         return "This lab's edition could not be read. Runs, logs and charts still work."
     if compared := dict.fromkeys(line.run.task_id for line in view.lines):
         return f"This task compares the runs of {' and '.join(compared)}."
-    after = next((each.id for each in tasks[tasks.index(task) + 1 :] if each.runs), "")
+    later = (each.id for each in tasks[tasks.index(task) + 1 :] if each.runs)
+    after = next((name for name in later if not view.count("runs", name).full), "")
     return f"This task needs no run.{f' Task {after} plans the next ones.' if after else ''}"
 
 

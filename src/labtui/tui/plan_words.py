@@ -268,7 +268,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
     found = {
-        "in": "✔" if row.included else "○",
+        "in": "✔" if row.included else words.NOTHING,
         "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",

@@ -121,9 +121,13 @@ class MainScreen(FramedScreen):
         self.view = view
         self.show_frame(view)
         counts = {pane: str(view.count(pane)) for pane in ("runs", "charts", "answers")}
+        old = sum(item.stale for item in (view.check.items if view.check else ()) if item.kind == "charts")
+        counts["charts"] = (
+            f"{old} outdated" if old else f"{counts['charts']} exported" * bool(counts["charts"])
+        )
         for tab in self.query(Tab):
             count = counts.get(tab.id or "", "")
-            label = f"{PANES[tab.id or 'task']} {count}{' exported' * (tab.id == 'charts' and bool(count))}".strip()
+            label = f"{PANES[tab.id or 'task']} {count}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # what had it was hidden, and may be back

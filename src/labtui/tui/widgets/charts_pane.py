@@ -11,7 +11,7 @@ from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from labtui.domain.model import Interval
+from labtui.domain.model import Interval, plural
 from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, with_kind, with_sizes
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
@@ -31,7 +31,8 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     family = next(each for each in FAMILIES.values() if each.view == name)
     unit, spec = unit_of(view), with_sizes(family, planned_sizes(view.task))
     heading, y = spec.heading.replace("Images", unit.capitalize()), spec.y_label.replace("images", unit)
-    return replace(spec, heading=heading, y_label=y, x_label="GPUs", message=instead_of_chart(view))
+    x = "GPUs" if spec.x_axis == "counts" else spec.x_label
+    return replace(spec, heading=heading, y_label=y, x_label=x, message=instead_of_chart(view))
 
 
 class ChartView(Widget, can_focus=False):
@@ -284,11 +285,19 @@ class ChartsPane(Pane, Container, can_focus=True):
                 continue
             chart.heading = f"{at} {title}" if four else ""
             chart.chosen = four and name == self.view_name
-            chart.spec = self._of(name) or empty_chart(view, name)
+            chart.spec = self._of(name) or self._empty(view, name)
             x = found[1].x if found is not None and name == self.view_name else None
             chart.cursor = Cursor(self._place, x)
         say(self, "#chart-strip", self._strip())
         self.refresh_bindings()
+
+    def _empty(self, view: View, name: str) -> ChartSpec | None:
+        """The axes of a view without numbers; None for a task that needs no run."""
+        if not view.lines and not planned_sizes(view.task):
+            return None
+        spec = empty_chart(view, name)
+        crowded = name == "training" and self._only not in self._lines() and self._lines()
+        return replace(spec, message="Too many lines for one chart. Press m.") if crowded else spec
 
     def _views_text(self) -> Text:
         styles, left = roles(self.app), Text(no_wrap=True)
@@ -365,7 +374,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and not told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
-        origin = where if left.cell_len + len(where) < self.size.width else run
+        room = self.size.width - left.cell_len - 1
+        origins = (where, run, plural(len(numbers), "run"))
+        origin = next((each for each in origins if len(each) < room), "")
         first = ends(left, ink(origin, styles.soft), self.size.width)
         return Text("\n").join([first, self._log_text(row, line)])
 

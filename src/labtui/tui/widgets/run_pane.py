@@ -39,7 +39,7 @@ class KeyedTable(DataTable[Text]):
     """Rows with keys. Use `sync` only."""
 
     DEFAULT_CSS = """
-    KeyedTable { height: auto; max-height: 100%; }
+    KeyedTable { height: auto; max-height: 100%; overflow-x: hidden; scrollbar-size-vertical: 1; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -76,6 +76,7 @@ class KeyedTable(DataTable[Text]):
                 self.move_cursor(row=list(self._shown).index(selected), column=column)
         self._shown_columns = columns
         self._update_dimensions(self._new_rows)  # at once: its height is known before the next layout
+        self.on_resize()
 
     @property
     def selected_key(self) -> str | None:
@@ -91,6 +92,7 @@ class KeyedTable(DataTable[Text]):
         """Put the cursor on a row."""
         if key in self._shown:
             self.move_cursor(row=list(self._shown).index(key), animate=False)
+            self.on_resize()
 
 
 def _cell(cell: str | Text, column: TableColumn) -> Text:

@@ -15,7 +15,7 @@ from labtui.domain.model import RunPhase
 from labtui.results.charts import ChartSpec
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import headline, is_aim, remedy, result, unit_of
+from labtui.tui.guidance import headline, is_aim, last_line, remedy, result, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
@@ -116,8 +116,7 @@ class RunsPane(RunPane):
         self.query_one("#glance-log").display = log is not None
         tail = self.query_one(TailView)
         tail.show_file(log, self.app.session.folder.path)
-        if found and found[0].line:
-            tail.show_end_of(found[0].line + 2)
+        tail.show_end_of(found[0].line + 2 if found and found[0].line else last_line(view, line))
 
     # ------------------------------------------------------------------ choosing
 
@@ -308,13 +307,14 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     text = Text()
     found = line.run.diagnosis[0] if line.run.diagnosis else None
     if found is not None:
-        for part in textwrap.wrap(found.text.strip(), max(20, width - 2)):
-            text.append("▌ ", styles.bad).append(f"{part}\n", f"bold{ground}")
+        for part in textwrap.wrap(found.text.strip(), room := max(20, width - 2)):
+            text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
         text.append("▌ ", styles.bad).append(
             f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n", styles.quiet
         )
     again = remedy(view, line)
-    keys = [("R", again.label, "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
+    keys = [("R", again.label, "screen.retry_run")] if again.label else []
+    keys.append(("l", "Open the log", "screen.pane('log')"))
     text.append(f"{line.sign} ", styles.bad).append(f"{explained(line)}\n", "bold")
     for part in textwrap.wrap(again.reason, max(20, width - 2)):
         text.append(f"  {part}\n", styles.soft)
