@@ -35,9 +35,7 @@ def log_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="print the log as it grows, until the job ends")
     stream = parser.add_mutually_exclusive_group()
     stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
-    stream.add_argument(
-        "--gpu", dest="stream", action="store_const", const="gpu", help="the GPU sampler's CSV"
-    )
+    stream.add_argument("--gpu", dest="stream", action="store_const", const="gpu", help="the GPU samples")
     parser.set_defaults(stream="out")
 
 

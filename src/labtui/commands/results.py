@@ -36,9 +36,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the number of images, and the form of the answer."""
     add_input(parser)
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
-    parser.add_argument(
-        "--details", action="store_true", help="also factors, laws, costs, both readings, notes"
-    )
+    parser.add_argument("--details", action="store_true", help="also factors, laws, costs, readings, notes")
     parser.add_argument("--sources", action="store_true", help="also job, file and line of every number")
     options.add_pattern(parser)
     form = parser.add_mutually_exclusive_group()

@@ -50,9 +50,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit of each job")
     for name, text in (("qos", "QoS"), ("partition", "partition"), ("account", "account")):
         parser.add_argument(f"--{name}", default="", help=f"another {text} this time")
-    parser.add_argument(
-        "--script-args", metavar="TEXT", help="more arguments for the training script, one text"
-    )
+    parser.add_argument("--script-args", metavar="TEXT", help="more arguments of the training script")
     words = "the plan's control runs instead: short runs by which `labtui why` tells causes apart"
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
     words = "also the runs that are done already or under way; without it only those that are missing"

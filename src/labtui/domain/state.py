@@ -224,9 +224,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         """What Slurm says of a submission's job. Another job has other logs."""
         known = self.submissions.get(token)
         begun = job.phase in (JobPhase.RUNNING, JobPhase.SETTLING, JobPhase.FINISHED)
-        changes = {"job": job} | (
-            {"held": False} if begun else {}
-        )  # Slurm holds a job that began, to no effect
+        changes = {"job": job} | ({"held": False} if begun else {})  # Slurm holds a begun job in vain
         if known is None or (known.job is not None and known.job.job_id == job.job_id):
             return self.with_submission(token, **changes)
         state = self.with_runs(unread(known, number) for number in known.run_ids)

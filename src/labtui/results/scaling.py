@@ -273,9 +273,7 @@ def measured_parts(row: ResultRow) -> list[LostPart]:
     if times := _step_times(row):
         mine, base = times
         scale = row.batch_factor / mine.seconds.value
-        shares = (
-            getattr(mine, field).minus(getattr(base, field)).scaled(scale) for field in _PARTS_OF_A_STEP
-        )
+        shares = (getattr(mine, name).minus(getattr(base, name)).scaled(scale) for name in _PARTS_OF_A_STEP)
         names = _PARTS_OF_A_STEP.values()
         return [
             LostPart(name, share, "the step times of both logs")

@@ -28,9 +28,7 @@ SLACK_S = 90.0
 def live(state: LabState) -> tuple[tuple[SubmissionState, JobView], ...]:
     """The submissions that Slurm accepted and of whose end there is no evidence yet, with their jobs."""
     accepted = (item for item in state.submissions.values() if item.status is SubmissionStatus.ACCEPTED)
-    return tuple(
-        (item, item.job) for item in accepted if item.job and item.job.phase is not JobPhase.FINISHED
-    )
+    return tuple((one, one.job) for one in accepted if one.job and one.job.phase is not JobPhase.FINISHED)
 
 
 def unread(state: LabState) -> tuple[SubmissionState, ...]:

@@ -211,9 +211,7 @@ def _apart(view: View) -> tuple[str, dict[int, str]]:
 
 def _compares(view: View) -> bool:
     """Whether there are sizes to compare, or will be."""
-    sizes = planned_sizes(view.task) | {
-        line.run.spec.n_gpus or line.run.spec.processes for line in view.lines
-    }
+    sizes = planned_sizes(view.task) | {one.run.spec.n_gpus or one.run.spec.processes for one in view.lines}
     rows = (line.row for line in view.lines if line.row is not None)
     return len(sizes - {0}) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
 
