@@ -156,6 +156,8 @@ def test_images_of_the_log_go_before_those_of_the_caller():
 
 
 def test_live_and_broken_runs_count_and_say_so():
+    repeated = only_row(run(1, [9, 5]), run(1, [9, 7], live=True))
+    assert (repeated.epoch_seconds.value, repeated.live, len(repeated.members)) == (5.0, False, 2)
     live = only_row(run(1, [9, 5], live=True))
     assert live.live and live.epoch_seconds is not None
     broken = only_row(run(1, [9, 5, 5], run_id=2, outcome="time-limit", epochs_planned=5))

@@ -103,7 +103,9 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
         mark = joint_mark(row.mark for row in rows)
         made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
         charts += [replace(chart, mark=mark) for chart in made]
-    return [_of_model(chart, model or chart.model) for chart in charts if _has_content(chart)]
+    # one mark alone is no speedup, no efficiency and no acceleration
+    told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
+    return [_of_model(chart, model or chart.model) for chart in told]
 
 
 def _of_model(chart: ChartSpec, model: str) -> ChartSpec:
@@ -130,11 +132,6 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     for chart in (epoch_chart(results), accuracy_chart(results)):
         if alone or len(chart.measured) <= MAX_LINES:
             yield chart
-
-
-def _has_content(chart: ChartSpec) -> bool:
-    """Whether a chart has what it compares: one mark alone is no speedup, no efficiency and no acceleration."""
-    return any(len(series.points) > chart.compares for series in chart.measured)
 
 
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:

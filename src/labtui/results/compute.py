@@ -66,7 +66,9 @@ def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
 
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
     """Times and rates of one configuration, before it is compared with another."""
-    samples = [(run, sample) for run in members for sample in steady_samples(run)]
+    ended = [run for run in members if not run.live and (run.run.throughput or any(steady_samples(run)))]
+    counted = ended or members  # what is measured stays while a run repeats it
+    samples = [(run, sample) for run in counted for sample in steady_samples(run)]
     times = [sample.seconds for _, sample in samples]
     seconds = Interval.mean(times, [sample.count for _, sample in samples])
     firsts = [
@@ -74,7 +76,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         for run in members
         if (warmup := warmup_epochs(run))
     ]
-    rates = [] if seconds else [run for run in members if run.run.throughput is not None]
+    rates = [] if seconds else [run for run in counted if run.run.throughput is not None]
     steps, notes = _steps(configuration, members)
     row = ResultRow(
         configuration=configuration,
@@ -82,7 +84,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         runs=len({id(run) for run, _ in samples}) or len(rates) or len(members),
         epochs=count_epochs(sample for _, sample in samples),
         epochs_read=sum(count_epochs(run.run.epochs) for run in members),
-        live=any(run.live for run in members),
+        live=any(run.live for run in counted),
         steps=steps,
         step_times=step_times_of(sample for _, sample in samples),
         epoch_seconds=seconds,

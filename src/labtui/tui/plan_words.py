@@ -305,7 +305,7 @@ def findings_title(plan: Plan, styles: Roles) -> Text:
         return text
     counts = Counter(each.finding.severity for each in plan.found)
     rest = ", ".join(plural(count, severity) for severity, count in counts.items())
-    return text.append(f"  {rest or 'none'}", styles.quiet)
+    return text.append(f"  {rest or 'none in the scripts'}", styles.quiet)
 
 
 def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen: bool) -> Text:
