@@ -7,6 +7,7 @@ header, task list, runs, next step and charts read it from there.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -206,14 +207,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def tasks(self) -> tuple[TaskLine, ...]:
         """The tasks in the edition's order; without an edition, those that have runs."""
-        mine: dict[str, list[RunLine]] = {}
+        mine = defaultdict[str, list[RunLine]](list)
         for line in self.every.values():
-            mine.setdefault(line.run.task_id, []).append(line)
+            mine[line.run.task_id].append(line)
         if self.edition is None:
             return tuple(self._task_line(name, "", found) for name, found in mine.items())
-        return tuple(
-            self._task_line(task.id, task.title, mine.get(task.id, [])) for task in self.edition.tasks
-        )
+        return tuple(self._task_line(task.id, task.title, mine[task.id]) for task in self.edition.tasks)
 
     @cached_property
     def rows(self) -> tuple[TaskLine, ...]:
