@@ -274,9 +274,8 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         return text.append(f"  {left}", "bold")
     done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and is_aim(view, line)
     head, _, rest = line.word.partition(", " if done else ": ")
-    text = ink(head, styles.soft if aim else role).append(
-        f": {rest}" if rest and not done else "", styles.soft
-    )
+    text = ink(head, styles.soft if aim else role)
+    text.append(f": {rest}" if rest and not done else "", styles.soft)
     text.append(", as the task asks" * aim, styles.soft)
     if line.took_s and not line.run.total_seconds and (done or line.phase is RunPhase.CANCELLED):
         text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
@@ -352,9 +351,8 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     facts: list[tuple[str, str, str]] = []
     if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
         planned = "" if "epochs" in spec.unknown else f" of {spec.epochs}"
-        epoch = len(run.epochs) + (
-            1 if line.phase is RunPhase.RUNNING and len(run.epochs) < spec.epochs else 0
-        )
+        going = line.phase is RunPhase.RUNNING and len(run.epochs) < spec.epochs
+        epoch = len(run.epochs) + going
         facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", str(epoch), planned))
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
