@@ -254,13 +254,13 @@ def main() -> None:
         session.close()
         if "screens" in wanted:
             screens(lab)
+        if "gallery" in wanted:  # before the deck, which writes answers
+            gallery(lab)
         if "deck" in wanted:
             deck(lab)
             nodes(Path(place))
         if "nodes" in wanted:
             several_nodes(Path(place))
-        if "gallery" in wanted:
-            gallery(lab)
 
 
 if __name__ == "__main__":
