@@ -199,7 +199,7 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: f
     colour, marked = drawing.SERIES[place], len(series.points) <= drawing.MAX_MARKED
     mark: Any = {"marker": drawing.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
     axes.plot(*_path(*unbroken(spec, series)), color=colour, zorder=4, **mark)
-    hollow = [p for p in series.points if p.hollow and marked]
+    hollow = [p for p in series.points if marked and (p.hollow or (p.live and not spec.over_time))]
     axes.plot(*_path(hollow), drawing.MARKS[place], mfc="white", mec=colour, mew=2, zorder=5)
     for point in series.points:
         if is_tall(spec, point) and not spec.over_time:
