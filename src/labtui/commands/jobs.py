@@ -229,7 +229,9 @@ def run_gpus(args: argparse.Namespace) -> int:
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs' numbers, as `labtui queue` shows them, and when."""
     options.add_run(parser, "runs", nargs="*")
-    parser.add_argument("--after", type=options.count, metavar="MIN", help="end it MIN min after its start")
+    parser.add_argument(
+        "--after", type=options.count, metavar="MIN", help="end it MIN minutes after its start"
+    )
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
     options.add_folder(parser)
     options.add_show_commands(parser)

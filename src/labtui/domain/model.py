@@ -416,6 +416,7 @@ class EpochSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_sentence(text: str) -> str:
+    """A text up to the end of its first sentence."""
     return f"{text.partition('. ')[0].rstrip('.')}." if text else ""
 
 

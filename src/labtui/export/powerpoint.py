@@ -432,7 +432,7 @@ def _column_widths(block: Table, size: float) -> list[float]:
     while sum(wanted) > WIDTH + 0.01:
         widest = wanted.index(max(wanted))
         wanted[widest] = max(0.5, wanted[widest] - max(0.05, (sum(wanted) - WIDTH) / 4))
-    if not block.numeric[-1]:  # words in all columns: wider fonts have room, too
+    if not any(block.numeric[-1:]):  # it ends with words: wider fonts have room, too
         return [width * WIDTH / sum(wanted) for width in wanted]
     numbers = [at for at, number in enumerate(block.numeric) if number]
     spare = (WIDTH - sum(wanted)) / max(1, len(numbers)) if len(wanted) > 3 else 0.0

@@ -256,9 +256,7 @@ def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     state = at.evidence.state
     ran = (each.run for each in matches if each.met or (each.run and _is_measured(each.run)))
     measured = {state.mark_of(run) for run in state.runs.values() if _is_measured(run)}
-    left_out = (
-        {"small"} if measured != {"small"} else set()
-    )  # charts have small runs where there are no others
+    left_out = {"small"} if measured != {"small"} else set()  # as charts leave them out
     shown = any(run is not None and state.mark_of(run) not in left_out for run in ran)
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
