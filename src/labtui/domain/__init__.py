@@ -1,4 +1,4 @@
-"""The pure heart: from bytes and command output to events, numbers and decisions.
+"""Records, intervals, errors and the profile of a cluster, shared by all packages.
 
 Pure: no file, socket, thread or clock. Times are arguments; results are frozen values.
 """

@@ -1,28 +1,29 @@
-"""The one tree of errors a student can meet.
+"""The errors that a student can see, as one tree.
 
     LabError                    a sentence and a hint
     ├── UsageError              wrong use: exit code 2
-    ├── FolderError             the lab folder: missing, damaged, read-only, opened twice
-    │   └── StoreError          its database
-    ├── DataError               a file that cannot be read as what it should be (edition, profile, log)
-    ├── TemplateError           a job script that cannot be rendered
-    ├── ConnectionLost          the network or the server; may be tried again
-    │   └── CannotConnect       never got as far as a login
-    ├── LoginRefused            who you are; never tried again by itself
-    ├── HostKeyProblem          unknown or changed host key; never tried again by itself
-    ├── RemoteFailure           a remote command or file operation said no
-    │   └── SubmitRefused       sbatch said no, `wait` tells whether later may help
-    └── ExportError             a plot, table or deck that could not be written
+    ├── FolderError             the lab folder is missing, damaged, read-only or opened twice
+    │   └── StoreError          its database cannot be read or written
+    │       ├── NotWritable     the disk or its permissions allow no writing
+    │       └── FolderTaken     another process writes it, or it is a copy
+    ├── DataError               a file is not a valid edition, profile or log
+    ├── TemplateError           a job script cannot be rendered
+    ├── ConnectionLost          the network or the server failed; may be retried
+    │   └── CannotConnect       no connection could be made
+    ├── LoginRefused            key, password or code not accepted; never retried by itself
+    ├── HostKeyProblem          unknown or changed host key; never retried by itself
+    ├── RemoteFailure           a remote command or file operation failed
+    │   └── SubmitRefused       sbatch refused; `wait` says whether later may help
+    └── ExportError             a plot, table or deck could not be written
 
-Nothing reaches a screen as a traceback: what is not a `LabError` goes to the log file that the
-error panel names.
+No traceback reaches a screen: one of any other exception goes to the log file that the error panel names.
 """
 
 
 class LabError(Exception):
     """A sentence for the student (`str(error)`) and a hint that says what to do next.
 
-    `reason` is the name of a failed connection or login in `labtui.cluster`'s table of failures: ``timeout``,
+    `reason` names why a connection or login failed, as in `labtui.cluster`'s table of failures: ``timeout``,
     ``password-expired`` ...
     """
 
@@ -34,7 +35,7 @@ class LabError(Exception):
 
 
 class UsageError(LabError):
-    """The command or the arguments do not fit; the process exits with 2."""
+    """A command or its arguments are wrong; the process exits with 2."""
 
 
 class FolderError(LabError):
@@ -46,15 +47,15 @@ class StoreError(FolderError):
 
 
 class NotWritable(StoreError):
-    """The disk is full or read-only, or the folder's permissions let nothing be written."""
+    """The disk is full or read-only, or the folder's permissions forbid writing."""
 
 
 class FolderTaken(StoreError):
-    """Another process writes the lab folder, or it is a copy: this process may only read it."""
+    """Another process writes the lab folder, or the folder is a copy: this process may only read it."""
 
 
 class DataError(LabError):
-    """A file is not what it should be; `line` says where in it, when known."""
+    """A file has the wrong content; `line` is where, when known."""
 
     def __init__(self, sentence: str, hint: str = "", *, line: int | None = None) -> None:
         super().__init__(sentence, hint)
@@ -66,11 +67,11 @@ class TemplateError(LabError):
 
 
 class ConnectionLost(LabError):
-    """The connection broke or does not answer; trying again may help."""
+    """The connection broke or does not answer; a retry may help."""
 
 
 class CannotConnect(ConnectionLost):
-    """No connection could be made: name, network, port or server."""
+    """No connection could be made: wrong name, network, port or server."""
 
 
 class LoginRefused(LabError):
@@ -84,7 +85,7 @@ class HostKeyProblem(LabError):
 class RemoteFailure(LabError):
     """A remote command or file operation failed.
 
-    `wait` is true when the same may go well later: a full disk, a server that opens no further channel.
+    `wait` is true when the same may succeed later: a full disk, a server that opens no more channels.
     """
 
     def __init__(self, sentence: str, hint: str = "", *, wait: bool = False) -> None:
@@ -97,4 +98,4 @@ class SubmitRefused(RemoteFailure):
 
 
 class ExportError(LabError):
-    """A plot, a table or a deck could not be made or written."""
+    """A plot, table or deck could not be made or written."""

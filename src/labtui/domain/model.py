@@ -1,4 +1,4 @@
-"""labtui's nouns, as frozen values: run, plan, submission, job, epoch sample, diagnosis."""
+"""labtui's basic records, all frozen: run, plan, submission, job, epoch sample, diagnosis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labtui.domain.tuning import Tuning, named_options, tuning_of
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A value inside closed bounds, ``lo <= value <= hi``, all finite. Raises ValueError for any other."""
+    """A value with bounds, ``lo <= value <= hi``, all finite. Raises ValueError for any other."""
 
     value: float
     lo: float
@@ -32,7 +32,7 @@ class Interval(msgspec.Struct, frozen=True):
 
     @classmethod
     def between(cls, lo: float, hi: float) -> Interval:
-        """What is known by its bounds alone: the value is their middle."""
+        """A value of which only the bounds are known: their middle stands for it."""
         return cls((lo + hi) / 2, lo, hi)
 
     @classmethod
@@ -46,17 +46,17 @@ class Interval(msgspec.Struct, frozen=True):
         return (self.hi - self.lo) / 2
 
     def scaled(self, factor: float) -> Interval:
-        """The interval times an exactly known factor."""
+        """The interval times an exact factor."""
         low, high = sorted((self.lo * factor, self.hi * factor))
         return Interval(self.value * factor, low, high)
 
     def minus(self, other: Interval) -> Interval:
-        """The difference; its bounds are those of the worst case."""
+        """The difference, with worst-case bounds."""
         return Interval(self.value - other.value, self.lo - other.hi, self.hi - other.lo)
 
     @classmethod
     def mean(cls, intervals: Sequence[Interval], weights: Sequence[int] = ()) -> Interval | None:
-        """Mean of the values inside the mean of the bounds, by weight (1 where none are given); None for nothing."""
+        """The weighted means of the values and of the bounds (weights of 1 by default); None for no intervals."""
         if not intervals:
             return None
         weights = weights or [1] * len(intervals)
@@ -66,13 +66,14 @@ class Interval(msgspec.Struct, frozen=True):
 
         lo, hi = mean(each.lo for each in intervals), mean(each.hi for each in intervals)
         value = mean(each.value for each in intervals)
-        return cls(min(max(value, lo), hi), lo, hi)  # the division may round a bound past the value
+        # Rounding in the division may push a bound past the value.
+        return cls(min(max(value, lo), hi), lo, hi)
 
     def contains(self, number: float) -> bool:
         return self.lo <= number <= self.hi
 
     def over(self, other: Interval) -> Interval:
-        """This interval divided by another; both must be positive (times, rates)."""
+        """This interval divided by another. Raises ValueError unless both are positive (times, rates)."""
         if self.lo < 0 or other.lo <= 0:
             raise ValueError("only positive intervals can be divided here")
         return Interval(self.value / other.value, self.lo / other.hi, self.hi / other.lo)
@@ -80,14 +81,14 @@ class Interval(msgspec.Struct, frozen=True):
 
 Device = Literal["cpu", "gpu"]
 Launcher = Literal["python", "torchrun", "task-per-gpu", "srun-python", "srun", "mpirun"]
-"""What starts a training: one process for all GPUs of a node; torchrun, or srun itself, with one for each GPU; srun
-with one a node. A program of one's own is started by ``srun`` or ``mpirun``, with as many processes as the run says."""
+"""What starts a training: ``python``, one process for all GPUs of a node; ``torchrun`` or ``task-per-gpu`` (srun), one
+process per GPU; ``srun-python``, one per node. ``srun`` and ``mpirun`` start a `Program`."""
 PROCESS_PER_GPU = ("torchrun", "task-per-gpu")
-"""The launchers of PyTorch's scripts: these have the same options, whatever starts their processes."""
+"""The launchers of the PyTorch scripts, whose options are the same under both."""
 MANY_NODES = (*PROCESS_PER_GPU, "srun-python")
-"""The launchers, and the job forms of these names, that train once on the GPUs of one node or several."""
+"""The launchers, and job forms of the same names, that run one training on the GPUs of one or more nodes."""
 BatchOption = Literal["global", "per-node", "per-task", "per-gpu"]
-"""What a script's ``--batch_size`` means: the batch of all GPUs together, or that of each node, process or GPU."""
+"""What a script's ``--batch_size`` means: the batch of all GPUs together, or of each node, process or GPU."""
 Stream = Literal["out", "err", "gpu"]
 """A log of a job: standard output, standard error, or the GPU sampler's CSV."""
 Outcome = Literal["completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
@@ -96,20 +97,19 @@ DiagnosisKind = Literal[
     "host-memory", "process-lost", "node-lost", "rendezvous", "traceback", "contradiction", "mixed-trainings",
 ]  # fmt: skip
 WorkUnit = Literal["images", "tokens", "samples", "sequences", "sentences"]
-"""What a training counts its work in: a rate is so many of them per second."""
+"""What a training counts its work in; a rate is a number of these per second."""
 Scaling = Literal["strong", "weak"]
 """Strong: the same work on n processes, S = T1/Tn, E = S/n. Weak: n times the work on n processes, E = T1/Tn."""
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program that is timed without epochs, as an edition declares it: it prints one time a run.
+    """A program that prints one time per run and has no epochs, as an edition declares it.
 
-    `sources` lie in `scripts/`; each of `build` is a command that makes the program from them, in the job, after the
-    modules that the cluster has for its `toolchain` (``mpi``) are loaded. `command` is what one run starts,
-    `sequential` what the run of one process starts where that is another program; ``{size}`` in both stands for the
-    size, ``{nx}`` and ``{ny}`` for the sides of a grid. `lines` are the lines it prints its times in
-    (`training_logs.patterns` has their form). `counts` is what runs differ by: processes on CPU cores, or GPUs with a
-    process for each. Times are shown in `shown_in`.
+    `sources` lie in `scripts/`. The job builds the program from them by the commands of `build`, after it has loaded
+    the cluster's modules for `toolchain` (``mpi``). `command` starts a run; `sequential`, where given, starts the run
+    of one process instead. In both ``{size}`` stands for the size, ``{nx}`` and ``{ny}`` for the sides of a grid.
+    `lines` are patterns of the lines with its times (see `training_logs.patterns`). `counts` is what runs differ by:
+    processes on CPU cores, or GPUs with one process each. `shown_in` is the unit in which times are shown.
     """
 
     name: str
@@ -125,13 +125,13 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     toolchain: str = ""
 
     def counted(self, number: int) -> str:
-        """So many of what its runs differ by: ``1 process``, ``8 processes``, ``1 GPU``."""
+        """`number` with the noun of `counts`: ``1 process``, ``8 processes``, ``1 GPU``."""
         if self.counts == "GPUs":
             return plural(number, "GPU")
         return f"{number} process{'es' * (number != 1)}"
 
     def words(self, number: int, size: str) -> tuple[str, ...]:
-        """The command of a run on so many processes."""
+        """The command of a run on `number` processes."""
         chosen = self.sequential if number == 1 and self.sequential else self.command
         sides = size.split("x")
         values = {"{size}": size, "{nx}": sides[0], "{ny}": sides[-1]}
@@ -139,22 +139,21 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def batch_shares(option: str, gpus: int, nodes: int, launcher: str) -> int:
-    """How many batches, as a script's `option` means them, make the global one; a process has a GPU or a node."""
+    """How many batches, in the meaning of a script's `option` (a `BatchOption`), make up the global batch."""
     processes = gpus if launcher in PROCESS_PER_GPU else nodes
     return max(1, {"per-node": nodes, "per-task": processes, "per-gpu": gpus}.get(option, 1))
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One training: fixed model, device count, batch and epochs. What a chart plots.
+    """The plan of one training: model, devices, batch, epochs. A chart plots such runs.
 
     `model` is the lab's short name ("ResNet50" for ResNet50V2). `n_gpus` is 0 on a CPU. `batch_size` is the *global*
-    batch. `script` is the training script in `scripts/`, relative to it ("ResNet50.py"); `batch_option` is what its own
-    batch option means. `nodes` is how many nodes share the GPUs evenly, `data_set` names the images where a lab has
-    several. `arguments` stand in the place of those that labtui would write. `variant` is a word for a script of the
-    student's that differs from the one it was copied from.
-    A run of a `program` has one time and no epochs; `processes` are those it is started with, `size` its problem's.
-    `unknown` names what nothing tells yet about a run of the student's own job file (model, n_gpus, batch_size,
-    epochs): its value here means nothing.
+    batch. `script` is the path of the training script inside `scripts/` ("ResNet50.py"); `batch_option` is what the
+    script's own batch option means. The GPUs are spread evenly over `nodes`. `data_set` names the images where a lab
+    has several. `arguments` replace those that labtui would write. `variant` labels a script that the student changed.
+    A run of a `program` has one time and no epochs, a number of `processes` and a problem `size`.
+    `unknown` names the fields that a student's own job file does not tell (model, n_gpus, batch_size, epochs); their
+    values here mean nothing.
     """
 
     model: str
@@ -178,12 +177,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tuning(self) -> Tuning:
-        """What its options, and the variant of its script, change of its speed."""
+        """The options, and the script variant, that change its speed."""
         return tuning_of(named_options((*self.arguments, *self.extra_args)), self.variant)
 
     @property
     def unit(self) -> WorkUnit:
-        """What its rate counts as far as the plan tells."""
+        """The unit of its rate, as far as the plan tells."""
         return "tokens" if "sequence_length" in dict(self.tuning) else "images"
 
     @property
@@ -197,22 +196,22 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def per_gpu_batch(self) -> int:
-        """The global batch divided over the replicas."""
+        """The share of one replica in the global batch."""
         return self.batch_size // self.replicas
 
     @property
     def option_batch(self) -> int:
-        """What the script's own batch option is given for this global batch."""
+        """The value of the script's own batch option for this global batch."""
         return self.batch_size // batch_shares(self.batch_option, self.replicas, self.nodes, self.launcher)
 
     @property
     def reads_folder(self) -> bool:
-        """Whether its images are a folder below the data directory: not the CIFAR-10 pickles, and not made up."""
+        """Whether it reads a folder of images below the data directory, not the CIFAR-10 pickles or synthetic data."""
         return self.data_set not in ("", "cifar10", "synthetic")
 
     @property
     def label(self) -> str:
-        """How the run is called on a screen, e.g. ``ResNet50 · 2 GPUs`` or ``ResNet50 · CPU``."""
+        """The run's name on a screen, e.g. ``ResNet50 · 2 GPUs`` or ``ResNet50 · CPU``."""
         model = self.model or self.script or "run"
         if self.program is not None:
             return f"{model} · {self.size} · {self.program.counted(self.processes)}"
@@ -221,12 +220,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"{model} · {self.devices}".removesuffix(" · ")
 
     def called(self, names: Mapping[str, str]) -> RunSpec:
-        """The run as people read of it: its network as an edition's `names` have it, else as logs do."""
+        """The run with the display name of its model from an edition's `names`, where they have one."""
         return replace(self, model=names.get(self.model, self.model))
 
     @property
     def devices(self) -> str:
-        """``CPU``, ``2 GPUs``; "" where that is not known."""
+        """``CPU``, ``2 GPUs``; "" if unknown."""
         if "n_gpus" in self.unknown:
             return ""
         return "CPU" if self.device == "cpu" else plural(self.n_gpus, "GPU")
@@ -235,16 +234,16 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 TemplateForm = Literal[
     "cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python", "mpi"
 ]
-"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; a job per size; three for any nodes; programs."""
+"""The template of a job script: CPU; one GPU; 1/2/4 GPUs in turn; a job per size; three for several nodes; programs."""
 JobForm = Literal[TemplateForm, "own"]
-"""How a job came to be: by a template, or ("own") from a job file of the student's own."""
+"""Where a job script comes from: a template, or ("own") a job file of the student's own."""
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job asks for: of a draft, and of the submission that it becomes.
+    """What a job asks for: the fields that a draft shares with the submission it becomes.
 
-    `time_limit_minutes` is the wall time asked for; `cpus` and `gpus` what Slurm allocates, on each of `nodes`. `qos`
-    and `partition` go to `sbatch` under those names; an empty one is left out. `options` go on its command line.
+    `time_limit_minutes` is the requested wall time; `cpus` and `gpus` are those of each of the `nodes`. `qos` and
+    `partition` are passed to `sbatch` unless empty, `options` are further words of its command line.
     `job_file` is the name of the student's own job file (form "own").
     """
 
@@ -264,12 +263,12 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def queue(self) -> str:
-        """What limits how many jobs a user has: the QoS, else the partition."""
+        """The QoS, else the partition: the one whose limits apply."""
         return self.qos or self.partition
 
     @property
     def given(self) -> dict[str, str]:
-        """The options on the command line of `sbatch`, by their long names."""
+        """`options` by long name, without dashes."""
         return dict(option.removeprefix("--").split("=", 1) for option in self.options)
 
     @property
@@ -279,9 +278,10 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
-    """What one `sbatch` would carry, before it has a token. Editable in the plan screen.
+    """A job as it would be submitted; it has no token yet. The plan screen edits it.
 
-    Of a job file of the student's own: its logs by stream as sbatch's patterns, and the files beside it.
+    For a job file of the student's own, `log_patterns` are its logs as sbatch's patterns and `beside` are the files
+    beside it.
     """
 
     data_dir: str = ""
@@ -292,12 +292,12 @@ class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
 
     @property
     def all_gpus(self) -> int:
-        """The GPUs of all nodes: what is charged."""
+        """The GPUs of all nodes, which are what is charged."""
         return self.gpus * self.nodes
 
 
 class AcceptedFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding of preflight that the student overrode, and why. `line` is 1-based, 0 for the file as a whole."""
+    """A preflight finding that the student overrode, and why. `line` is 1-based, 0 for the whole file."""
 
     rule: str
     file: str
@@ -310,15 +310,15 @@ class SubmissionStatus(StrEnum):
     """Where a submission stands on its way into Slurm."""
 
     WAITING = "waiting"  # in labtui's submission queue
-    SENDING = "sending"  # the intent is stored, the answer is not here yet
-    UNKNOWN = "unknown"  # no answer: looked up by token, and nothing is sent before it is certain
+    SENDING = "sending"  # stored as sent, not answered yet
+    UNKNOWN = "unknown"  # no answer: looked up by token, never sent again before the look-up succeeds
     ACCEPTED = "accepted"  # Slurm gave it a job id
-    REFUSED = "refused"  # Slurm said never
-    WITHDRAWN = "withdrawn"  # taken back before it was sent, or to be wanted again
+    REFUSED = "refused"  # Slurm refused it for good
+    WITHDRAWN = "withdrawn"  # cancelled before it was sent
 
 
 class JobPhase(StrEnum):
-    """A job's state with evidence; `UNKNOWN` is never the same as `FINISHED`."""
+    """The phase of a job as far as there is evidence; a job that cannot be found is `UNKNOWN`, not `FINISHED`."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -328,7 +328,7 @@ class JobPhase(StrEnum):
 
 
 class RunPhase(StrEnum):
-    """What a run's row shows."""
+    """The phase of a run, as its row shows it."""
 
     WAITING = "waiting"
     QUEUED = "queued"
@@ -343,8 +343,8 @@ class RunPhase(StrEnum):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What Slurm last said about a job, and when.
 
-    Times are UNIX seconds of the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds of ours. `evidence`
-    names who said it: ``squeue``, ``sacct``, ``log``. `reason` is Slurm's reason why it is pending.
+    Times are UNIX seconds on the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds on ours. `evidence`
+    names the source: ``squeue``, ``sacct``, ``log``. `reason` is Slurm's reason why the job is pending.
     """
 
     job_id: str
@@ -371,13 +371,14 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def since(self) -> float | None:
-        """When it started, or was submitted where it waits."""
+        """When its phase began, in UNIX seconds: the submission of a queued job, else the start."""
         return (self.submit_time if self.phase is JobPhase.QUEUED else self.start_time) or None
 
     def ran_s(self, cluster_time: float | None) -> float:
-        """Seconds it has run, by the cluster's clock alone; `cluster_time` is None where that is not known.
+        """Seconds it has run by the cluster's clock; `cluster_time` is that clock's time, None if unknown.
 
-        The clock counts no further than a running job's limit, be it wrong or the answer old; Slurm's word does.
+        The clock's difference is capped at the time limit, since the clock may be wrong or the answer old; Slurm's
+        own `elapsed_s` is not.
         """
         if self.phase is JobPhase.QUEUED:
             return 0.0
@@ -393,13 +394,13 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class EpochSample(msgspec.Struct, frozen=True, kw_only=True):
     """Time and metrics of one epoch of one run.
 
-    `seconds` is the interval that holds the epoch's true duration in seconds; `printed_seconds` the whole
-    seconds as printed (None when the log gives none); `ms_per_step` as printed, in milliseconds.
-    `source` says what the interval rests on: ``mllog``, ``keras`` or another grammar's name.
-    `line` is the 1-based line of the log it was read from: every figure can be traced to it.
-    `ended_at` is when it ended, in UNIX seconds of the node's clock, for logs that tell. `starts_process` is true for
-    the first epoch of a process: it pays for start-up, also in a resumed training whose first epoch is the third.
-    `count` is the number of epochs of a block that the log times as one: `epoch` is its first, `seconds` their mean.
+    `seconds` is the interval that holds the epoch's true duration; `printed_seconds` are the whole seconds as printed
+    (None when the log gives none); `ms_per_step` is in milliseconds, as printed.
+    `source` is the form of the lines it was read from: ``mllog``, ``keras`` or another.
+    `line` is the 1-based line of the log, so that every figure can be traced.
+    `ended_at` is the end in UNIX seconds on the node's clock, if the log has it. `starts_process` is true for the
+    first epoch of a process, which includes start-up (in a resumed training this may be epoch 3).
+    `count` is the number of epochs that the log times as one block: `epoch` is its first, `seconds` their mean.
     """
 
     epoch: int
@@ -416,7 +417,7 @@ class EpochSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_sentence(text: str) -> str:
-    """A text up to the end of its first sentence."""
+    """The first sentence of a text."""
     return f"{text.partition('. ')[0].rstrip('.')}." if text else ""
 
 
@@ -426,12 +427,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def count_epochs(samples: Iterable[EpochSample]) -> int:
-    """How many epochs the samples stand for: a block counts as all of its epochs."""
+    """The number of epochs in the samples, counting all epochs of a block."""
     return sum(sample.count for sample in samples)
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in a log that explains a failure or a surprise, and what to do next; line 0: it is Slurm's word."""
+    """An explanation of a failure, and what to do next. `line` is 1-based; 0 when Slurm's accounting says it."""
 
     kind: DiagnosisKind
     line: int

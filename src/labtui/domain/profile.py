@@ -1,7 +1,7 @@
-"""A cluster as data: hosts, queues, paths, how a training is started there, what is forbidden.
+"""The profile of a cluster: hosts, queues, paths, how a training is started there, what is forbidden.
 
-Profiles are TOML files (`labtui/profiles/*.toml`, or the student's own). Everything that may change from one course
-to the next is in them, never a constant in code. Texts may contain ``{account}`` and ``{user}``.
+Profiles are TOML files (`labtui/profiles/*.toml`, or the student's own). What may change from one course to the next
+is in them and not in code. Texts may contain ``{account}`` and ``{user}``.
 """
 
 from typing import Literal, NamedTuple
@@ -17,7 +17,7 @@ class QueueNames(NamedTuple):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A QoS (or, where a site has none, a partition) and the limits we know of; None means unknown."""
+    """A QoS (or a partition, if the site has no QoS) and its known limits; None means unknown."""
 
     name: str
     devices: Literal["cpu", "gpu"]
@@ -33,9 +33,9 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a training is started inside a job.
 
-    `modules` are loaded in order after ``module purge``; `container` is the image run with
-    ``singularity exec --nv`` (empty: plain `python`; `runtime` names another program that takes the same words);
-    `setup` are further shell lines; `env` is exported.
+    `modules` are loaded in order after ``module purge``; `container` is the image run with ``singularity exec --nv``
+    (empty: plain `python`); `runtime` may name another program with the same arguments; `setup` are further shell
+    lines; `env` is exported.
     """
 
     modules: tuple[str, ...] = ()
@@ -50,18 +50,17 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One cluster.
 
-    `login_hosts` are tried in turn. `data_hosts` serve copies by hand (`scp`) where a site separates them; labtui's own
-    transfers are small and go over the one connection it has.
+    `login_hosts` are tried in turn. `data_hosts` are for copies by hand (`scp`), where a site has separate hosts for
+    them; labtui's own transfers are small and use its one connection.
     `status` is ``own`` for a profile that does not come with labtui: its numbers are known, the site's rules are not.
-    `root` is the remote directory labtui works under, `data_dir` the CIFAR-10 pickles, `datasets_dir` the folder of the
-    image folders that an edition names. `containers` are images by framework (``pytorch``), where `container` does not
-    serve; `toolchains` are the modules that programs are built and run with, by what an edition calls them (``mpi``).
-    `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` what a job asks for.
-    `forbidden` are `sbatch` options the site refuses, each
-    with the reason. `quota_command` prints the room left, in a form that `labtui.slurm.probe` reads. A password is
-    changed on `password_host`; `password_note` says what else to know. `host_keys` are the fingerprints
-    (``SHA256:...``) the site publishes by host, at `host_keys_source`; empty with a
-    source that says why where there are none. `support` is whom to write to.
+    `root` is labtui's remote directory, `data_dir` has the CIFAR-10 pickles, `datasets_dir` the image folders that an
+    edition names. `containers` are images by framework (``pytorch``), for those that `container` lacks; `toolchains`
+    are the modules to build and run programs with, by an edition's name for them (``mpi``).
+    `gres` is the generic resource of GPUs (``gpu``); a job asks for `cpus_per_gpu` CPUs with each.
+    `forbidden` are the `sbatch` options that the site refuses, each with the reason. `quota_command` prints the free
+    space in a form that `labtui.slurm.probe` reads. Passwords are changed on `password_host`; `password_note` says
+    what else to know. `host_keys` are the fingerprints (``SHA256:...``) by host, as published at `host_keys_source`;
+    if there are none, the source says why. `support` is the address for questions.
     """
 
     id: str
@@ -98,17 +97,17 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     notes: tuple[str, ...] = ()
 
     def account_of(self, *chosen: str) -> str:
-        """The account that a job is charged to: the first one chosen, else the cluster's default; "" for none."""
+        """The account that a job is charged to: the first non-empty one of `chosen`, else the default; "" for none."""
         return next((account for account in chosen if account), self.default_account)
 
     def queue(self, name: str) -> Queue | None:
         return next((queue for queue in self.queues if queue.name == name), None)
 
     def names(self, queue: str) -> QueueNames:
-        """A queue of this cluster as `sbatch` names it."""
+        """The `sbatch` options that name this queue."""
         return QueueNames(partition=queue) if self.queue_option == "partition" else QueueNames(qos=queue)
 
     def data_host(self, login_host: str) -> str:
-        """The host for copies beside this login host; empty when there is none, or the site is not meant."""
+        """The host for copies that goes with this login host; "" if there is none, or the host is not this site's."""
         known = not login_host or login_host in self.login_hosts
         return self.data_hosts[0] if known and self.data_hosts else ""

@@ -1,7 +1,7 @@
-"""Everything known of a lab folder at one moment, as one frozen value, and the ways it changes.
+"""The state of a lab folder as one frozen value, and the changes to it.
 
-Each `with_...` gives the next value; what it says of an unknown submission changes nothing. Nothing here knows a clock:
-ages are computed by whoever has one, from the times in the state.
+Each `with_...` method returns the next state; a change to an unknown submission returns the same. Nothing here reads a
+clock: callers compute ages from the times in the state.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from labtui.domain.run import CAUSES, DEEDS, Mark, RunRecord
 from labtui.domain.terminal_text import file_name
 
 NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
-"""What became of a submission that became no job."""
+"""The final statuses of a submission without a job."""
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
-    """A mirror: how many bytes of which segment we hold, and whether it is known to be the whole log.
+    """The mirror of a log: the segment, its bytes copied so far, and whether that is known to be the whole log.
 
-    `segment` counts from 0: a remote file that shrank or was replaced begins a new one.
+    `segment` counts from 0; a remote file that shrank or was replaced starts a new one.
     """
 
     segment: int = 0
@@ -39,9 +39,9 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
 class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     """A submission and the job Slurm made of it.
 
-    `script_file` is under `slurm/`, `remote_dir` its own directory. `remote_logs` maps a stream to its remote path as
-    we dictate it; ``%j`` in it stands for the job id to come. `script_hashes` are SHA-256 hex digests of the pushed
-    files by relative path: a check turns stale by them.
+    `script_file` lies under `slurm/`; `remote_dir` is the submission's own directory. `remote_logs` maps a stream to
+    its remote path, in which ``%j`` stands for the job id. `script_hashes` are SHA-256 hex digests of the sent files by
+    relative path; they tell when a check has become stale.
     """
 
     token: str
@@ -50,33 +50,33 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     status: SubmissionStatus = SubmissionStatus.WAITING
     sentence: str = ""
     hint: str = ""
-    early_end_minutes: int = 0  # the student's own, shorter limit; 0 when there is none
+    early_end_minutes: int = 0  # a shorter limit that the student set; 0 for none
     script_file: str = ""
     remote_dir: str = ""
     remote_logs: Mapping[str, str] = {}
-    log_names: Mapping[str, str] = {}  # those that an own job file gives; `%j` as above
+    log_names: Mapping[str, str] = {}  # names given by the student's own job file; `%j` as above
     script_hashes: Mapping[str, str] = {}
     job: JobView | None = None
     logs: Mapping[Stream, LogState] = {}
     practice: bool = False
     accepted: tuple[model.AcceptedFinding, ...] = ()  # findings that the student overrode
     held: bool = False  # the student wants it to wait
-    cancelling: bool = False  # the student wants it to end; it says nothing of one that is over
-    rebuilt: bool = False  # from its job script alone: looked up, never sent
-    attempt: int = 0  # tries to send it that are known to have made no job
+    cancelling: bool = False  # the student asked to cancel it; meaningless once it is over
+    rebuilt: bool = False  # rebuilt from its job script: looked up, never sent
+    attempt: int = 0  # attempts to send it that are known to have made no job
 
     @property
     def plans(self) -> dict[int, RunSpec]:
-        """Its runs as they were planned, by their numbers (1, 2, 3 ... within the lab folder)."""
+        """The plans of its runs by run number (1, 2, 3 ... within the lab folder)."""
         return dict(zip(self.run_ids, self.runs, strict=True))
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it is left to end: it became no job, or its job has ended."""
+        """Whether it has ended: it never became a job, or its job has finished."""
         return self.status in NEVER_SENT or (self.job is not None and self.job.phase is JobPhase.FINISHED)
 
     def mirror(self, stream: Stream, segment: int | None = None) -> str:
-        """Where the copy of a log lies in the lab folder: its latest segment, or this one; "" without a job."""
+        """The path of a log's mirror inside the lab folder, of `segment` or the latest one; "" without a job."""
         if self.job is None:
             return ""
         if segment is None:
@@ -93,7 +93,7 @@ LOG_ENDINGS: dict[Stream, str] = {"out": ".out", "err": ".err", "gpu": ".gpu.csv
 
 
 class RunState(RunRecord, frozen=True, kw_only=True):
-    """A run of a lab folder: what its log tells, what was planned (and what its log adds to that), where it stands."""
+    """A run of a lab folder: the record from its log, its plan (completed from the log) and its phase."""
 
     run_id: int
     token: str
@@ -105,7 +105,7 @@ class RunState(RunRecord, frozen=True, kw_only=True):
 
     @property
     def end(self) -> str:
-        """How it ended, as a key of `DEEDS` and `CAUSES`: more than its outcome where its diagnosis tells more."""
+        """How it ended, as a key of `DEEDS` and `CAUSES`: its outcome, or a more exact word from its diagnosis."""
         if self.outcome == "failed" and any(found.kind == "node-lost" for found in self.diagnosis):
             return "node-lost"
         if self.outcome == "oom" and not self.gpu_memory_ran_out:
@@ -116,17 +116,17 @@ class RunState(RunRecord, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """How it ended, as a label (``out of memory``, ``node failure``); "" while that is not known."""
+        """How it ended, as a label (``out of memory``, ``node failure``); "" while unknown."""
         return CAUSES[self.end]
 
     @property
     def deed(self) -> str:
-        """The same after "run 3": ``ran out of memory``, ``failed: node failure``."""
+        """How it ended, as a verb phrase after "run 3": ``ran out of memory``, ``failed: node failure``."""
         return DEEDS[self.end]
 
     @property
     def gpu_memory_ran_out(self) -> bool:
-        """Whether a smaller batch is the cure: memory ran out, and the log does not say that it was the node's."""
+        """Whether a smaller batch helps: memory ran out, and the log does not say that it was the node's."""
         kinds = {found.kind for found in self.diagnosis}
         return self.outcome == "oom" and not ("host-memory" in kinds and "oom" not in kinds)
 
@@ -134,7 +134,7 @@ class RunState(RunRecord, frozen=True, kw_only=True):
 class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the connection to the cluster. `status`: offline, connecting, online, stale, needs-login.
 
-    What the cluster said before `since` (UNIX seconds) need not hold any more.
+    Answers from before `since` (UNIX seconds) may be outdated.
     """
 
     status: str = "offline"
@@ -145,7 +145,7 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a student must know and that is not over yet; the same `key` is told once."""
+    """A problem that the student must know of and that is not solved yet; at most one per `key`."""
 
     key: str
     sentence: str
@@ -153,18 +153,18 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 QUEUE_KEY = "queue"
-"""The key of the problem that Slurm's queue gives no answer."""
+"""The key of the problem that Slurm's queue does not answer."""
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster last said about a remote path: whether it is there, and when we heard it (UNIX seconds)."""
+    """Whether a remote path exists, and when the cluster said so (UNIX seconds)."""
 
     there: bool
     at: float
 
 
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a screen may show."""
+    """The state of a lab folder: all that screens show."""
 
     submissions: Mapping[str, SubmissionState] = MappingProxyType({})
     runs: Mapping[int, RunState] = MappingProxyType({})
@@ -172,20 +172,20 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     refreshed_at: float | None = None
     """When the queue was last read completely."""
     cluster_time: float | None = None
-    """The cluster's clock at `refreshed_at`, in UNIX seconds: it need not go with ours."""
+    """The cluster's clock at `refreshed_at`, in UNIX seconds; it may differ from ours."""
     other_jobs: tuple[JobView, ...] = ()
-    """The student's living jobs that this folder did not send, as of `refreshed_at`."""
+    """The student's queued and running jobs that this folder did not send, as of `refreshed_at`."""
     problems: tuple[Problem, ...] = ()
     places: Mapping[str, PathStatus] = MappingProxyType({})
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
 
     def called(self, run: RunState, names: Mapping[str, str]) -> RunSpec:
-        """The run as people read of it: its network as `names` have it; where none is known, its job's name."""
+        """The run's plan with the model's display name from `names`, or its job's name if the model is unknown."""
         spec, submission = run.spec.called(names), self.submissions.get(run.token)
         return spec if spec.model or submission is None else replace(spec, model=submission.job_name)
 
     def mark_of(self, run: RunState) -> Mark:
-        """Practice by the cluster it was sent to; small where a real one's log says that no GPU is meant."""
+        """The run's mark: practice by the cluster it was sent to; small if a real cluster's log is marked practice."""
         submission = self.submissions.get(run.token)
         if submission is not None and not submission.practice:
             return "small" if run.practice else ""
@@ -194,8 +194,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     # ------------------------------------------------------------------ submissions
 
     def with_planned(self, submission: SubmissionState) -> LabState:
-        """One more submission with its runs, or more runs of a known one."""
-        new = {number: unread(submission, number) for number in submission.run_ids if number not in self.runs}
+        """Add a submission with its runs, or more runs to a known one."""
+        new = {n: new_run(submission, n) for n in submission.run_ids if n not in self.runs}
         state = replace(
             self,
             submissions=MappingProxyType({**self.submissions, submission.token: submission}),
@@ -204,7 +204,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return state._with_phases(submission.token)
 
     def with_submission(self, token: str, **changes: Any) -> LabState:
-        """One submission with these fields changed."""
+        """Change these fields of one submission."""
         known = self.submissions.get(token)
         if known is None:
             return self
@@ -212,7 +212,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, submissions=submissions)._with_phases(token)
 
     def with_accepted(self, token: str, job_id: str, at: float, sentence: str = "") -> LabState:
-        """Slurm gave a submission this job; `at` is when we learned it, in UNIX seconds."""
+        """Record that Slurm gave a submission this job; `at` is when we learned it, in UNIX seconds."""
         state = self.with_submission(token, status=SubmissionStatus.ACCEPTED, sentence=sentence, hint="")
         known = state.submissions.get(token)
         if known is None or (known.job is not None and known.job.job_id == job_id):
@@ -221,22 +221,22 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return state.with_job(token, job)
 
     def with_job(self, token: str, job: JobView) -> LabState:
-        """What Slurm says of a submission's job. Another job has other logs."""
+        """Set what Slurm says of a submission's job. A new job id resets its runs and logs."""
         known = self.submissions.get(token)
         begun = job.phase in (JobPhase.RUNNING, JobPhase.SETTLING, JobPhase.FINISHED)
-        changes = {"job": job} | ({"held": False} if begun else {})  # Slurm holds a begun job in vain
+        changes = {"job": job} | ({"held": False} if begun else {})  # a job that has started cannot be held
         if known is None or (known.job is not None and known.job.job_id == job.job_id):
             return self.with_submission(token, **changes)
-        state = self.with_runs(unread(known, number) for number in known.run_ids)
+        state = self.with_runs(new_run(known, number) for number in known.run_ids)
         return state.with_submission(token, **changes, logs={})
 
     def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:
-        """What the mirror of a log holds."""
+        """Set what the mirror of a log holds."""
         known = self.submissions.get(token)
         return self if known is None else self.with_submission(token, logs={**known.logs, stream: log})
 
     def with_runs(self, runs: Iterable[RunState]) -> LabState:
-        """These runs as their logs tell them; those that are not known are left out."""
+        """Replace these runs as read from their logs; unknown ones are ignored."""
         news = {run.run_id: run for run in runs if run.run_id in self.runs}
         news = {number: run for number, run in news.items() if run != self.runs[number]}
         state = replace(self, runs=MappingProxyType({**self.runs, **news})) if news else self
@@ -245,7 +245,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return state
 
     def _with_phases(self, token: str) -> LabState:
-        """The phases of one submission's runs brought up to date."""
+        """Update the phases of one submission's runs."""
         submission = self.submissions[token]
         runs: dict[int, RunState] = {}
         first_open = True
@@ -260,28 +260,28 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     # ------------------------------------------------------------------ the cluster
 
     def with_places(self, paths: Mapping[str, bool], at: float) -> LabState:
-        """The cluster was asked whether these absolute remote paths are there, and said so at `at`."""
+        """Record which of these absolute remote paths exist, as the cluster said at `at` (UNIX seconds)."""
         seen = {path: PathStatus(there=there, at=at) for path, there in paths.items()}
         return replace(self, places=MappingProxyType({**self.places, **seen}))
 
     def with_problem(self, key: str, error: LabError) -> LabState:
-        """A problem, in place of what is known under this key."""
+        """Set the problem with this key."""
         new = Problem(key=key, sentence=error.sentence, hint=error.hint)
         others = (old for old in self.problems if old.key != key)
         return self if new in self.problems else replace(self, problems=(*others, new))
 
     def without_problem(self, key: str) -> LabState:
-        """The problem with this key is over."""
+        """Remove the problem with this key."""
         problems = tuple(problem for problem in self.problems if problem.key != key)
         return self if problems == self.problems else replace(self, problems=problems)
 
 
 Change = Callable[[LabState], LabState]
-"""A step from one state to the next."""
+"""A function from one state to the next."""
 
 
-def unread(submission: SubmissionState, number: int) -> RunState:
-    """A run as it was planned: nothing of its log was read."""
+def new_run(submission: SubmissionState, number: int) -> RunState:
+    """A run of which nothing but its plan is known."""
     return RunState(
         run_id=number,
         token=submission.token,
@@ -292,16 +292,16 @@ def unread(submission: SubmissionState, number: int) -> RunState:
 
 
 def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -> RunPhase:
-    """What a run's row shows, from the submission, its job and what its log says.
+    """The phase of a run, from its submission, its job and its log.
 
-    `first_open` says that no earlier run of its submission is still to end.
+    `first_open` is true when all earlier runs of the submission have ended.
     """
     if run.outcome is not None:
         return _PHASE_OF_OUTCOME.get(run.outcome, RunPhase.FAILED)
     if submission.status is not SubmissionStatus.ACCEPTED:
         return _PHASE_OF_STATUS[submission.status]
     phase = submission.job.phase if submission.job else JobPhase.QUEUED
-    if phase in (JobPhase.UNKNOWN, JobPhase.FINISHED):  # how it ended is known once its log is read
+    if phase in (JobPhase.UNKNOWN, JobPhase.FINISHED):  # its outcome is known once its log is read
         return RunPhase.UNKNOWN
     if run.started:
         return RunPhase.RUNNING
@@ -321,11 +321,11 @@ _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
 }
 
 
-# --------------------------------------------------------------------------- what is sent next
+# --------------------------------------------------------------------------- the submission queue
 
 
 def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:
-    """The submissions that wait to be sent, first come first; those the student holds are left out."""
+    """The submissions that wait to be sent, oldest first, without those that the student holds."""
     free = (item for item in state.submissions.values() if not item.held)
     waiting = (item for item in free if item.status is SubmissionStatus.WAITING)
     return tuple(sorted(waiting, key=lambda item: (item.planned_at, item.run_ids)))
@@ -334,8 +334,8 @@ def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:
 def sendable(state: LabState, profile: Profile, closed: Iterable[str] = ()) -> SubmissionState | None:
     """The submission to send next: the oldest whose queue may take it. None when all have to wait.
 
-    A queue that takes one job per user is not even asked while one of ours is in it. `closed` names queues that
-    refused lately; within a queue nobody overtakes.
+    Queues at their limit of jobs per user are skipped, and so are those in `closed`, which refused a job lately. Within
+    a queue the order is kept.
     """
     shut = set(closed)
     for submission in submission_queue(state):
@@ -356,7 +356,7 @@ def _has_room(state: LabState, profile: Profile, queue_name: str) -> bool:
 
 
 def waiting_reason(profile: Profile | None, submission: SubmissionState, *, online: bool = True) -> str:
-    """Why a submission has no job yet, or what became of it: the one sentence for screens and commands."""
+    """Why a submission has no job yet, or how it ended: the sentence for screens and commands."""
     if submission.status is not SubmissionStatus.WAITING:
         plain = {
             SubmissionStatus.SENDING: "It is being sent to Slurm.",

@@ -1,4 +1,4 @@
-"""Text for a terminal: log lines as one would show them, text of outside made harmless, and signs as ASCII."""
+"""Text for a terminal: log lines as a terminal shows them, untrusted text made harmless, symbols as ASCII."""
 
 import re
 import textwrap
@@ -20,7 +20,7 @@ TAB = 8
 
 
 def display_text(raw: bytes) -> str:
-    """What a terminal would leave on the screen of this line (without its newline), as plain text."""
+    """A log line (without its newline) as a terminal would show it, as plain text."""
     text = raw.decode("utf-8", errors="replace")
     if _HARMLESS.match(text):
         return text
@@ -33,7 +33,7 @@ def display_text(raw: bytes) -> str:
 
 
 def _overwrite(text: str) -> str:
-    """Carriage returns and backspaces applied: later characters replace earlier ones."""
+    """Apply carriage returns and backspaces: later characters replace earlier ones."""
     text = text.rstrip("\r")
     line: list[str] = []
     at = 0
@@ -61,12 +61,12 @@ def _visible(text: str) -> str:
 
 
 def sanitize(text: str) -> str:
-    """A text that cannot steer a terminal: control characters, but line ends and tabs, show as U+FFFD."""
+    """Replace what could control a terminal: control characters except line ends and tabs become U+FFFD."""
     return _replaced(text, lambda char: char if char in "\n\r\t" else _UNKNOWN)
 
 
 def inert(text: str) -> str:
-    """The same text, as wide as before, without control, format and other characters that show nothing."""
+    """Replace control, format and other invisible characters by blanks of the same width."""
     return _replaced(
         text, lambda char: char if unicodedata.category(char) == "Zs" else " " * _cell_width(char)
     )
@@ -76,14 +76,14 @@ _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 def _replaced(text: str, instead: Callable[[str], str]) -> str:
-    """The text with something else for each character that cannot be printed."""
+    """The text with each unprintable character replaced by `instead(character)`."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else instead(char) for char in text)
 
 
 def _cell_width(char: str) -> int:
-    from rich.cells import get_character_cell_size  # Python's own table is older than the terminal's
+    from rich.cells import get_character_cell_size  # its width table is newer than Python's
 
     return get_character_cell_size(char)
 
@@ -112,17 +112,17 @@ _SIGNS = {
     "'": "‘’",
     '"': "“”«»",
 }
-"""What stands for signs that are not ASCII."""
+"""ASCII characters, each with the symbols that it replaces."""
 _TABLE = str.maketrans({sign: plain for plain, signs in _SIGNS.items() for sign in signs})
 
 
 def ascii_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether the environment asks for ASCII alone."""
+    """Whether the environment asks for ASCII only."""
     return environment.get("LABTUI_ASCII", "") not in {"", "0"}
 
 
 def ascii_text(text: str) -> str:
-    """The text with every sign that is not ASCII replaced; as many cells as before."""
+    """The text with every non-ASCII character replaced; its width in cells stays the same."""
     if text.isascii():
         return text
     text = text.translate(_TABLE)
@@ -138,7 +138,10 @@ def _plain(char: str) -> str:
 
 
 def fitted_lines(lines: Sequence[str], width: int | None, hang: int = 2) -> list[str]:
-    """Sentences broken between words, never before a %, what follows `hang` cells further in; None: as they are."""
+    """Lines wrapped at `width` cells between words, never before a %, and continued `hang` cells further in.
+
+    A `width` of None leaves them as they are.
+    """
     if width is None:
         return list(lines)
     return [part for line in lines for part in _broken(line, max(20, width), hang)]
@@ -161,5 +164,5 @@ _SAFE_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
 def file_name(text: str) -> str:
-    """A text from outside as one harmless file name, the same on every system."""
+    """A safe file name made from untrusted text, the same on every system."""
     return _SAFE_NAME.sub("_", text).strip("._")[:120] or "unnamed"

@@ -1,4 +1,4 @@
-"""The options of training scripts that change their speed, and how to say them."""
+"""The options of training scripts that change their speed, and the words for them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ Tuning = tuple[tuple[str, str], ...]
 
 
 class TuningOption(NamedTuple):
-    """How an option's value is said, and what a training has without it."""
+    """The words for an option's value, and the words for a training without the option."""
 
     words: str
     default: str = ""
@@ -29,23 +29,23 @@ TUNING_OPTIONS = {
     "control": TuningOption("control: {}"),
 }
 """Options of the course's PyTorch scripts that make trainings differ. `variant` is a changed script; a `control` run
-shows a cause, and is no run of a task."""
-_SAME = {"torch_compile": "compile"}
+shows a cause and belongs to no task."""
+_ALIASES = {"torch_compile": "compile"}
 _PLAIN_VALUES = ("", "none", "no", "false", "0", "fp32", "constant")
-"""Values of an option that leave a training as it is without the option."""
+"""Values with which an option changes nothing."""
 
 
 def is_tuning(option: str) -> bool:
-    return option in TUNING_OPTIONS or option in _SAME
+    return option in TUNING_OPTIONS or option in _ALIASES
 
 
 def tuning_of(options: Mapping[str, object], variant: str = "") -> Tuning:
-    """What a script's options, and a variant of it, change of its speed; options by name, without dashes.
+    """The tuning that a script's options (by name, without dashes) and its variant make.
 
-    Nothing for what is left at its default, so that a script that prints all its options and a command that names
-    some of them give the same.
+    Options at their default are left out, so that a script that prints all its options and a command that names some
+    of them give the same tuning.
     """
-    given = {_SAME.get(name, name): str(value).lower() for name, value in options.items()}
+    given = {_ALIASES.get(name, name): str(value).lower() for name, value in options.items()}
     given = {name: value for name, value in given.items() if value not in _PLAIN_VALUES}
     given["variant"] = variant
     if given.get("resolution") == "224":
@@ -56,21 +56,21 @@ def tuning_of(options: Mapping[str, object], variant: str = "") -> Tuning:
 
 
 def tuning_words(tuning: Tuning) -> tuple[str, ...]:
-    """A tuning as people say it: ``("bf16", "10 workers", "compiled")``."""
-    return tuple(_said(name, value) for name, value in tuning)
+    """A tuning in words: ``("bf16", "10 workers", "compiled")``."""
+    return tuple(_option_words(name, value) for name, value in tuning)
 
 
-def _said(name: str, value: str) -> str:
+def _option_words(name: str, value: str) -> str:
     form = TUNING_OPTIONS[name].words
     return form.format(value).removesuffix("s" if value == "1" and "{}" in form else "")
 
 
 def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
-    """Of each tuning the words for what others have not; where it lacks an option, what it has instead."""
+    """For each tuning, the words of the options in which the tunings differ; the default's words where it has none."""
     given = [dict(tuning) for tuning in tunings]
     differ = [name for name in TUNING_OPTIONS if len({each.get(name) for each in given}) > 1]
     words = (
-        [_said(name, each[name]) if name in each else TUNING_OPTIONS[name].default for name in differ]
+        [_option_words(name, each[name]) if name in each else TUNING_OPTIONS[name].default for name in differ]
         for each in given
     )
     return [tuple(filter(None, found)) for found in words]
@@ -79,7 +79,7 @@ def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
 def named_options(words: Sequence[str]) -> dict[str, str]:
     """The ``--name value``, ``-n value`` and ``--name=value`` of a command; a flag without a value is ``true``.
 
-    Names are without dashes at their beginning, and with underscores for those inside.
+    Names lose their leading dashes; dashes inside become underscores.
     """
     found: dict[str, str] = {}
     for word, after in zip(words, (*words[1:], "--"), strict=False):

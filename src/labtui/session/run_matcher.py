@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
-from labtui.domain.state import LabState, RunState, SubmissionState, unread
+from labtui.domain.state import LabState, RunState, SubmissionState, new_run
 from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
@@ -124,7 +124,7 @@ class SubmissionReader:
         )
         runs = []
         for number in submission.run_ids:
-            run = replace(unread(submission, number), phase=state.runs[number].phase)
+            run = replace(new_run(submission, number), phase=state.runs[number].phase)
             index = index_of.get(number)
             if index is not None:
                 run = self._with_facts(run, reads[index], report.runs[index])
