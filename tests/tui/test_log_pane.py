@@ -70,7 +70,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
     monkeypatch.setattr(LabApp, "_age", lambda app: None)  # the clock paints, too
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
-        await until(pilot, lambda: app.lab is filled_session.state and app.main.view.checks)
+        await until(pilot, lambda: app.view_model.state is filled_session.state and app.main.view.checks)
         await pilot.pause()
         painted = []
         repaint = app.repaint

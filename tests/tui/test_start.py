@@ -157,6 +157,6 @@ def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone
 
 async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(session):
     async with screens(session, size=(80, 24)) as (app, _):
-        app.lab = LabState()
+        app.view_model.state = LabState()
     assert not app.screen_stack
     app.take_state()

@@ -486,7 +486,7 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     path = tmp_path / "gpu.csv"
     rows = [f"2026/11/21 09:40:00.250, {gpu}, {80 if gpu == 0 else 0} %" for gpu in range(4)]
     path.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows, ""]))
-    assert read_busy(tmp_path, path, 1) == (0.8,) and read_busy(tmp_path, path, 4) == (0.2,)
+    assert read_busy(tmp_path, path, 1, 0) == (0.8,) and read_busy(tmp_path, path, 4, 0) == (0.2,)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])

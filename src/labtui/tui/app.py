@@ -21,13 +21,13 @@ from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.tui import STYLES
-from labtui.tui.guidance import key_result, next_step
+from labtui.tui.guidance import key_result
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
 from labtui.tui.view import View
 from labtui.tui.view_model import ViewModel
-from labtui.tui.widgets.frame import CHANGING, key
+from labtui.tui.widgets.frame import CHANGING, FramedScreen, key
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -84,8 +84,7 @@ class LabApp(SanitizedApp[int]):
         """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
         super().__init__()
         self.animation_level = "none"  # nothing moves unless a fact changed
-        self.session, self.lab = session, session.state
-        self.prompter = prompter
+        self.session, self.prompter = session, prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._start_session, self._kept = start, kept
@@ -169,7 +168,7 @@ class LabApp(SanitizedApp[int]):
 
     def _follow(self) -> None:
         """In a thread of its own: states as they come, of a log that streams one every `REPAINT_EVERY_S`."""
-        told = self.lab
+        told = self.view_model.state
         while not self._left.is_set() and (state := self.session.next_state(told)) is not told:
             told = state
             self.call_later(self.take_state)
@@ -179,9 +178,9 @@ class LabApp(SanitizedApp[int]):
 
     def take_state(self) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
-        old, self.lab = self.lab, self.session.state
-        if self.lab is not old and self.screen_stack:  # none is left while the app closes
-            self.view_model.arrived(self.lab)
+        state = self.session.state
+        if state is not self.view_model.state and self.screen_stack:  # none is left while the app closes
+            self.view_model.arrived(state)
             self.repaint()
 
     def repaint(self) -> None:
@@ -296,16 +295,16 @@ class LabApp(SanitizedApp[int]):
 
     async def action_do_next(self) -> None:
         """Take the next step that the card names."""
-        main, own = self.main, getattr(self.screen, "step", None)
-        step = next_step(self.view_model.view())
-        if own is not None:
-            await self.run_action(f"screen.{own.action}")
-        elif main is None or not step.action:
-            self.notify(step.label, markup=False)
-        elif step.action == "pane('answers')" and main.pane == "answers":
-            await main.action_next_question()
+        screen = self.screen
+        if not isinstance(screen, FramedScreen):
+            return
+        action = screen.step.action
+        if not action:
+            self.notify(screen.step.label, markup=False)
+        elif action == "pane('answers')" and isinstance(screen, MainScreen) and screen.pane == "answers":
+            await screen.action_next_question()
         else:
-            await self.run_action(step.action, main if step.action not in {"refresh_now", "doctor"} else self)
+            await self.run_action(action, screen if action not in {"refresh_now", "doctor"} else self)
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
         """The plan screen over the main one; `why`: what is to be said of these runs."""

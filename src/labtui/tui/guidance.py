@@ -62,8 +62,8 @@ def _next_step(view: View) -> NextStep:
     item = view.check.next_item if view.check is not None else None
     if view.pending and (item is None or item.of_runs):
         return _while_running(view)
-    if item is not None and view.check is not None and view.check.missing:
-        return _what_is_missing(view, view.check.missing, item)
+    if item is not None:
+        return _what_is_missing(view, item)
     return _go_on(view)
 
 
@@ -114,7 +114,8 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
     return NextStep("Take the plan's batch", f"The task plans a batch of {batch:,} per GPU, on every size.")
 
 
-def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
+def _what_is_missing(view: View, item: CheckItem) -> NextStep:
+    missing = item.missing
     if item.task_id:
         return NextStep(f"Go to {item.task_id}", missing, f"go_to({item.task_id!r})")
     again = failed_runs(view) if item.kind == "runs" else ()
@@ -156,9 +157,8 @@ def live_reason(view: View) -> str:
         return ""
     if first.left_s is not None:
         return f"Run {first.run_id} has {words.clock_span(first.left_s)} left."
-    job = first.submission.job if first.submission is not None else None
-    if first.phase is RunPhase.QUEUED and job is not None and job.start_estimate:
-        start = words.clock(job.start_estimate)
+    if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
+        start = words.clock(first.job.start_estimate)
         return f"Run {first.run_id} is queued; Slurm expects it to start at {start}."
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
 
@@ -244,13 +244,12 @@ def _ended(lines: Sequence[RunLine]) -> str:
 
 def instead_of_chart(view: View) -> str:
     """What a chart without a number waits for."""
-    rows = (*view.results.rows, *view.results.programs) if view.results is not None else ()
     if any(line.why_not == SMALL for line in view.lines):
         return "Small runs on stand-in devices are in no chart."
-    if any(row.epoch_seconds is not None for row in rows):
+    if any(row.epoch_seconds is not None for row in view.charted):
         from labtui.results.messages import why_no_speedup
 
-        return why_no_speedup(rows) or "This chart needs runs on more than one size."
+        return why_no_speedup(view.charted) or "This chart needs runs on more than one size."
     if view.task is None or not view.task.runs:
         return ""
     timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
@@ -284,11 +283,11 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
 
 def _largest(view: View) -> ResultRow | None:
     """The row on the most GPUs that has a speedup, as the charts have it, where runs of the task itself are in it."""
-    results, own = view.results, {line.run_id for line in view.lines}
+    own = {line.run_id for line in view.lines}
     rows = [
         row
-        for row in ((*results.rows, *results.programs) if results is not None else ())
-        if row.speedup is not None and bool(row.mark) is view.practice and row.processes > 1
+        for row in view.charted
+        if row.speedup is not None and row.processes > 1
         if any(member.run_id in own for member in row.members)
     ]
     return max(rows, key=lambda row: (row.processes, row.speedup.value if row.speedup else 0.0), default=None)
@@ -296,10 +295,9 @@ def _largest(view: View) -> ResultRow | None:
 
 def result(view: View) -> tuple[str, str, str]:
     """What the runs say: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; "" for nothing."""
-    best, rows = _largest(view), view.results.rows if view.results is not None else ()
+    best = _largest(view)
     if best is None:
-        gains = (row.acceleration for row in rows if bool(row.mark) is view.practice)
-        gain = next((each for each in gains if each is not None), None)
+        gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
         return ("", "", "") if gain is None else (words.ratio(gain), *said)
     detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, RunPhase, RunSpec, SubmissionStatus, first_sentence
+from labtui.domain.model import JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus, first_sentence
 from labtui.domain.state import LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
@@ -73,6 +73,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.phase in LIVE
 
     @property
+    def job(self) -> JobView | None:
+        """Its job, which other runs may share; None where Slurm has none."""
+        return self.submission.job if self.submission is not None else None
+
+    @property
     def cancellable(self) -> bool:
         """Whether its job may still be there."""
         lost = self.phase is RunPhase.UNKNOWN and self.submission is not None and not self.submission.over
@@ -83,8 +88,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         """Why Slurm ended its job, in a sentence; "" where it does not say."""
         from labtui.slurm.states import explain_reason
 
-        job = self.submission.job if self.submission is not None else None
-        said = explain_reason(job.reason) if job is not None and job.phase is JobPhase.FINISHED else ""
+        over = self.job is not None and self.job.phase is JobPhase.FINISHED
+        said = explain_reason(self.job.reason) if self.job is not None and over else ""
         return first_sentence(said)  # what follows is for a job that waits
 
     @property
@@ -138,7 +143,10 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Everything one repaint needs. `checks` are by task id; `gpu_hours` what this lab has used so far."""
+    """Everything one repaint needs. `checks` are by task id; `gpu_hours` what this lab has used so far.
+
+    `alone` makes the charts of each line that can be chosen; it is empty where there is one line only.
+    """
 
     state: LabState
     edition: Edition | None = None
@@ -146,6 +154,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     results: Results | None = None
     """The numbers of the runs of the task on the screen."""
     charts: tuple[ChartSpec, ...] = ()
+    alone: Mapping[str, Callable[[], tuple[ChartSpec, ...]]] = {}
     checks: Mapping[str, TaskCheck] = {}
     task_id: str = ""
     run_id: int | None = None
@@ -190,6 +199,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         mine = {run.run_id for run in runs_of(self.state, self.edition, self.task_id)}
         return tuple(line for number, line in sorted(self.every.items()) if number in mine)
 
+    @cached_property
+    def charted(self) -> tuple[ResultRow, ...]:
+        """The rows that have a place in the charts and sentences: rehearsed and real ones never stand together."""
+        every = (*self.results.rows, *self.results.programs) if self.results is not None else ()
+        return tuple(row for row in every if bool(row.mark) is self.practice)
+
     @property
     def line(self) -> RunLine | None:
         """The selected run."""
@@ -206,23 +221,18 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def tasks(self) -> tuple[TaskLine, ...]:
-        """The tasks in the edition's order; without an edition, those that have runs."""
+        """What can be chosen: the edition's tasks, else those that have runs; behind them own jobs of no task."""
         mine = defaultdict[str, list[RunLine]](list)
         for line in self.every.values():
             mine[line.run.task_id].append(line)
         if self.edition is None:
             return tuple(self._task_line(name, "", found) for name, found in mine.items())
-        return tuple(self._task_line(task.id, task.title, mine[task.id]) for task in self.edition.tasks)
-
-    @cached_property
-    def rows(self) -> tuple[TaskLine, ...]:
-        """What can be chosen: the tasks, and behind them the student's own jobs that belong to none."""
-        own = [line for line in self.every.values() if not line.run.task_id]
-        if self.edition is None or not own:
-            return self.tasks
-        row = self._task_line("", OWN_JOBS, own)
-        done = all(line.phase is RunPhase.DONE for line in own)
-        return (*self.tasks, replace(row, status="done") if done else row)
+        tasks = [self._task_line(task.id, task.title, mine[task.id]) for task in self.edition.tasks]
+        if own := mine[""]:
+            row = self._task_line("", OWN_JOBS, own)
+            done = all(line.phase is RunPhase.DONE for line in own)
+            tasks.append(replace(row, status="done") if done else row)
+        return tuple(tasks)
 
     def _task_line(self, task_id: str, title: str, lines: list[RunLine]) -> TaskLine:
         check = self.checks.get(task_id)
@@ -253,7 +263,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def task_line(self) -> TaskLine | None:
-        return next((row for row in self.rows if row.task_id == self.task_id), None)
+        return next((row for row in self.tasks if row.task_id == self.task_id), None)
 
     def count(self, kind: str, task_id: str | None = None) -> Count:
         """How many conditions of a kind ("runs", "charts", "answers") of a task are met, and how many there are."""
@@ -391,14 +401,14 @@ def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, floa
 
     Where its job's time limit comes first, those to the limit.
     """
-    run, passed = line.run, _in_epoch(line, view)
+    run, began, now = line.run, _ended(line, view, line.run_id), words.cluster_now(view)
+    passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of its epoch
     trains = line.phase is RunPhase.RUNNING and not line.cancelling
     if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None
-    job = line.submission.job if line.submission is not None else None
     most = math.inf
-    if job is not None and job.time_limit_s:
-        most = job.time_limit_s - job.ran_s(words.cluster_now(view))
+    if line.job is not None and line.job.time_limit_s:
+        most = line.job.time_limit_s - line.job.ran_s(now)
     if row is not None and row.epoch_seconds is not None:
         pace, missing = row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
         left, whole = max(0.0, pace * missing - min(pace, passed)), pace * run.spec.epochs
@@ -415,12 +425,6 @@ def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, floa
     return (left, whole) if left <= most else (max(0.0, most), (_took(line, view) or 0.0) + most)
 
 
-def _in_epoch(line: RunLine, view: View) -> float:
-    """Seconds since the run's last epoch ended, or since it began after those before it, by the cluster's clock."""
-    began, now = _ended(line, view, line.run_id), words.cluster_now(view)
-    return max(0.0, now - began) if began is not None and now is not None else 0.0
-
-
 def _ended(line: RunLine, view: View, last: int) -> float | None:
     """When the runs of its job up to the `last` number had ended an epoch; the job's start, where none has yet."""
     submission = line.submission
@@ -433,8 +437,7 @@ def _ended(line: RunLine, view: View, last: int) -> float | None:
 
 def _took(line: RunLine, view: View) -> float | None:
     """Seconds of a run: its job's; where it shares one, from the end of the run before to its own, or to now."""
-    job = line.submission.job if line.submission is not None else None
-    trains = line.phase in TRAINING
+    job, trains = line.job, line.phase in TRAINING
     if job is None or line.submission is None or not (trains or job.phase is JobPhase.FINISHED):
         return None
     now = words.cluster_now(view) if trains else None

@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -19,8 +20,6 @@ from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, TaskLine, View, planned
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition
-    from labtui.results.charts import ChartSpec
-    from labtui.results.rows import Results
     from labtui.session.session import Session
 
 
@@ -40,7 +39,7 @@ def first_task(view: View) -> str:
         of_newest = newest is not None and row.task_id == newest.task_id
         return row.live not in (*TRAINING, RunPhase.UNKNOWN), not of_newest, row.status == "done"
 
-    return min(view.rows, key=rank).task_id if view.rows else ""
+    return min(view.tasks, key=rank).task_id if view.tasks else ""
 
 
 class ViewModel:
@@ -59,8 +58,7 @@ class ViewModel:
         self.deck = ""
         self.exporting: Future[str] | None = None
         self.checks: Mapping[str, TaskCheck] = {}
-        self._made: tuple[object, tuple[Results | None, tuple[ChartSpec, ...]]] = (None, (None, ()))
-        self._busy: tuple[object, tuple[float, ...]] = (None, ())
+        self._made: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks
         self.task_id = first_task(View.of(session, now=clock()))
         self.run_id = self._newest_run()
@@ -108,14 +106,11 @@ class ViewModel:
     def view(self) -> View:
         """Everything one repaint needs, as of now."""
         # Numbers come with the second view: what computes them need not be there for the first paint.
-        results, charts = self._numbers()
         return View.of(
             self.session,
             state=self.state,
             edition=self.edition,
             loading=not self.loaded,
-            results=results,
-            charts=charts,
             checks=self.checks,
             task_id=self.task_id,
             run_id=self.run_id,
@@ -124,18 +119,19 @@ class ViewModel:
             now=self.clock(),
             deck=self.deck,
             exporting=self.exporting is not None and not self.exporting.done(),
+            **self._numbers(),
         )
 
-    def _numbers(self) -> tuple[Results | None, tuple[ChartSpec, ...]]:
+    def _numbers(self) -> dict[str, Any]:
         """The numbers and charts of the task's runs and of those they are compared with; the same until one changes.
 
         None before a run of the task itself has one.
         """
         if not self.loaded or not any(run.epochs or run.throughput for run in self._mine()):
-            return None, ()
+            return {}
         mine = runs_of(self.state, self.edition, self.task_id, charted=True)
         if self._made[0] != mine:
-            from labtui.results.catalogue import catalogue
+            from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
             from labtui.results.compute import compute_results
             from labtui.results.measured import measured_from_state
@@ -146,9 +142,11 @@ class ViewModel:
             state = replace(self.state, runs={run.run_id: run for run in mine})
             results = renamed(compute_results(measured_from_state(state), images=images), names)
             sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
-            found = (chart for chart in catalogue(results) if bool(chart.mark) is self.session.practice)
+            marked = self.session.practice
+            found = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
             charts = tuple(with_sizes(chart, sizes) for chart in found)
-            self._made = mine, (results, charts)
+            alone = by_line(results, marked=marked)
+            self._made = mine, {"results": results, "charts": charts, "alone": alone}
         return self._made[1]
 
     def _gpu_hours(self) -> float | None:
@@ -166,13 +164,8 @@ class ViewModel:
 
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
         """Fractions of 1 of the GPUs that a run trains on, moment by moment; empty while nothing is known."""
-        path = self.session.log_path(run.token, "gpu")
-        if path is None:
-            return ()
-        key = (path, run.spec.n_gpus, int(time.monotonic() / SAMPLES_EVERY_S))
-        if self._busy[0] != key:
-            self._busy = (key, read_busy(self.session.folder.path, path, run.spec.n_gpus))
-        return self._busy[1]
+        path, moment = self.session.log_path(run.token, "gpu"), int(time.monotonic() / SAMPLES_EVERY_S)
+        return read_busy(self.session.folder.path, path, run.spec.n_gpus, moment) if path is not None else ()
 
     def watch_logs(self) -> None:
         """Have the logs of the task's living runs read often, and first of all the selected run's output.
@@ -219,8 +212,12 @@ SAMPLES_EVERY_S = 5.0
 TAIL_BYTES = 8192
 
 
-def read_busy(root: Path, path: Path, n_gpus: int) -> tuple[float, ...]:
-    """How busy the first so many GPUs were (0: all), averaged at each of the last moments of a sampler's file."""
+@lru_cache(maxsize=1)
+def read_busy(root: Path, path: Path, n_gpus: int, moment: int) -> tuple[float, ...]:
+    """How busy the first so many GPUs were (0: all), averaged at each of the last moments of a sampler's file.
+
+    It is read once in a `moment`.
+    """
     from labtui.cluster.local_files import reader_inside
     from labtui.training_logs.gpu_sampler import read_samples
 

@@ -47,7 +47,6 @@ class MainScreen(FramedScreen):
     def __init__(self, pane: str = "task") -> None:
         super().__init__()
         self.pane = pane
-        self.view: View | None = None
 
     def content(self) -> ComposeResult:
         yield Tabs(*(Tab(name, id=pane) for pane, name in PANES.items()), active=self.pane)
@@ -118,7 +117,6 @@ class MainScreen(FramedScreen):
 
     def show(self, view: View) -> None:
         """A new view: what frames the panes repaints."""
-        self.view = view
         self.show_frame(view)
         counts = {pane: str(view.count(pane)) for pane in ("runs", "charts", "answers")}
         old = sum(item.stale for item in (view.check.items if view.check else ()) if item.kind == "charts")
@@ -171,7 +169,7 @@ class MainScreen(FramedScreen):
 
     def action_step_task(self, step: int) -> None:
         """The task before or after."""
-        names = [row.task_id for row in self._now.rows]
+        names = [row.task_id for row in self._now.tasks]
         place = names.index(self.app.view_model.task_id) + step if names else -1
         if 0 <= place < len(names):
             self.app.go_to_task(names[place])
@@ -193,8 +191,10 @@ class MainScreen(FramedScreen):
         answers.leave()
         view = self._now
         unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
-        after = [row.task_id for row in view.rows].index(view.task_id) + 1
-        ahead = next((row.task_id for row in view.tasks[after:] if row.status != "done"), None)
+        after = [row.task_id for row in view.tasks].index(view.task_id) + 1
+        ahead = next(
+            (row.task_id for row in view.tasks[after:] if row.task_id and row.status != "done"), None
+        )
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self.action_go_to(ahead)
 

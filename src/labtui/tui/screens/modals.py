@@ -238,7 +238,7 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, C
         told = f"not now: {why_not}" if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         yield binding.description, app.get_key_display(binding), told, run
-    for row in app.view_model.view().rows:
+    for row in app.view_model.view().tasks:
         go = partial(app.go_to_task, row.task_id)
         yield f"Task {row.task_id}", "", f"{row.title}  {row.word}", go
     yield "Theme", "", "light colours, or dark ones again", app.action_change_theme

@@ -28,7 +28,7 @@ from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import ChartView, first_chart
-from labtui.tui.widgets.frame import Acts, Said, key, say
+from labtui.tui.widgets.frame import Pane, Said, key, say
 
 SAVE_AFTER = 1.0
 
@@ -61,7 +61,7 @@ def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
     return Group(lines, Text(""))
 
 
-class AnswersPane(Container, Acts):
+class AnswersPane(Pane, Container):
     """Cards, editor and facts; `tab` goes from one side to the other and not on to the list of tasks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,7 +71,6 @@ class AnswersPane(Container, Acts):
 
     files: AnswerFiles | None = None
     question = 0
-    view: View | None = None
     _asked: Task | None = None
     _text = ""  # the whole file
     _loaded = ""  # the answer in the editor as it was
@@ -104,7 +103,7 @@ class AnswersPane(Container, Acts):
         return bool(self.query_one("#answer-edit").display)
 
     def show(self, view: View) -> None:
-        """Another task, new numbers, or a file changed by another editor."""
+        """Another task, new numbers, or a file changed by another editor; also before there is room for it."""
         if not self.display:
             return
         self.view = view
@@ -173,9 +172,6 @@ class AnswersPane(Container, Acts):
         self.screen.set_focus(answers if facts.has_focus else facts)
 
     # ------------------------------------------------------------------ what stands beside
-
-    def on_resize(self) -> None:
-        self._show_beside()
 
     def _show_beside(self) -> None:
         view = self.view
@@ -314,12 +310,10 @@ def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
 
 
 def _numbers(text: Text, view: View) -> None:
-    """A line of numbers per measured configuration; rehearsed and real ones never stand together."""
+    """A line of numbers per measured configuration."""
     from labtui.results.numbers import rate_text, time_text, with_uncertainty
 
-    results = view.results
-    every = (*results.programs, *results.rows) if results is not None else ()
-    rows = [row for row in every if row.epoch_seconds is not None and bool(row.mark) is view.practice]
+    rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n", style="bold underline")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:

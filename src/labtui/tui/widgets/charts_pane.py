@@ -1,6 +1,8 @@
 """The charts of a task: five views, one large chart with a cursor on its points; four on very large windows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -12,7 +14,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
-from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, with_kind, with_sizes
+from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, make_chart, with_kind, with_sizes
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
 from labtui.tui.format import place_text, plain, value_text
@@ -29,10 +31,8 @@ VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "
 def empty_chart(view: View, name: str) -> ChartSpec:
     """The axes of a view of the task on the screen, with the sizes that it plans, and what the chart waits for."""
     family = next(each for each in FAMILIES.values() if each.view == name)
-    unit, spec = unit_of(view), with_sizes(family, planned_sizes(view.task))
-    heading, y = spec.heading.replace("Images", unit.capitalize()), spec.y_label.replace("images", unit)
-    x = "GPUs" if spec.x_axis == "counts" else spec.x_label
-    return replace(spec, heading=heading, y_label=y, x_label=x, message=instead_of_chart(view))
+    spec = make_chart(family.key, (), counted=unit_of(view), message=instead_of_chart(view))
+    return with_sizes(spec, planned_sizes(view.task))
 
 
 class ChartView(Widget, can_focus=False):
@@ -110,8 +110,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._alone = False
         self._place = 0  # the chosen series
         self._x: float | None = None  # the chosen position; None: the last of the series
-        self._made: tuple[object, Mapping[str, Callable[[], tuple[ChartSpec, ...]]]] = (None, {})
-        self._text: tuple[object, tuple[str, str]] = (None, ("", ""))
 
     def compose(self) -> ComposeResult:
         yield Said(id="chart-views")
@@ -128,18 +126,13 @@ class ChartsPane(Pane, Container, can_focus=True):
             self._chosen, self._only, self._x, self._place = "", "", None, 0
         super().show(view)
 
+    @property
     def _lines(self) -> Mapping[str, Callable[[], tuple[ChartSpec, ...]]]:
-        """What makes the charts of each line that can be chosen; none where there is one line only."""
-        view = self.view
-        if view is not None and view.results is not None and self._made[0] is not view.results:
-            from labtui.results.catalogue import by_line
-
-            self._made = view.results, by_line(view.results, marked=view.practice)
-        return self._made[1] if view is not None and view.results is not None else {}
+        return self.view.alone if self.view is not None else {}
 
     def _charts(self) -> tuple[ChartSpec, ...]:
         """The charts of the chosen line, or of all together."""
-        alone = self._lines().get(self._only)
+        alone = self._lines.get(self._only)
         return alone() if alone is not None else self.view.charts if self.view is not None else ()
 
     def _of(self, name: str) -> ChartSpec | None:
@@ -163,7 +156,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _no_law(self) -> str:
         """Why no law is drawn; "" where one can be."""
-        if self._lines() and self._only not in self._lines():
+        if self._lines and self._only not in self._lines:
             return "Laws are drawn for one line: choose it with m."
         return "" if self._laws() is not None else "A law needs runs on three sizes, one GPU among them."
 
@@ -200,7 +193,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (False, "Only a larger window shows four charts."),
-            "models": (bool(self._lines()), "There is nothing to choose: all runs are on one line."),
+            "models": (bool(self._lines), "There is nothing to choose: all runs are on one line."),
             "law": (self._law or not law, law),
             "bars": (spec is not None and spec.switchable, "This chart is drawn in one way only."),
             "log_line": (self._line_of(self._row()) is not None, "No run of this lab has this point."),
@@ -235,7 +228,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def action_models(self) -> None:
         """All lines together, or one after the other."""
-        choices = ("", *self._lines())
+        choices = ("", *self._lines)
         now = choices.index(self._only) if self._only in choices else 0
         self._only = choices[(now + 1) % len(choices)]
         self._place, self._x = 0, None
@@ -296,7 +289,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if not view.lines and not planned_sizes(view.task):
             return None
         spec = empty_chart(view, name)
-        crowded = name == "training" and self._only not in self._lines() and self._lines()
+        crowded = name == "training" and self._only not in self._lines and self._lines
         return replace(spec, message="Too many lines for one chart. Press m.") if crowded else spec
 
     def _views_text(self) -> Text:
@@ -310,7 +303,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             action = f"view('{name}')"
             left.append(f" {at} ", does(action, f"bold {styles.busy}{ground}"))
             left.append(f"{title} ", does(action, plain_style)).append(" ")
-        right, lines = Text(), self._lines()
+        right, lines = Text(), self._lines
         if lines and self.view is not None and self.view.results is not None:
             sets = {(row.model, row.configuration.data_set) for row in self.view.results.rows}
             several = len({model for model, _ in sets}) > 1
@@ -325,18 +318,18 @@ class ChartsPane(Pane, Container, can_focus=True):
             return Text("")
         text = (spec.message or spec.title * spec.over_time) if spec is not None else ""
         text = text or headline(view)
-        practice = "  practice" if spec is not None and spec.mark and not view.practice else ""
-        return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
+        return ink(text, "bold", no_wrap=True)
 
     # ------------------------------------------------------------------ the strip
 
     def _row(self) -> ResultRow | None:
         """The row that the point under the cursor shows."""
         found, view = self._point(), self.view
-        if found is None or found[1].run is None or view is None or view.results is None:
+        if found is None or found[1].run is None or view is None:
             return None
-        rows = (*view.results.rows, *view.results.programs)
-        return next((row for row in rows if any(each.run_id == found[1].run for each in row.members)), None)
+        return next(
+            (row for row in view.charted if any(each.run_id == found[1].run for each in row.members)), None
+        )
 
     def _line_of(self, row: ResultRow | None) -> RunLine | None:
         """The run that a row's log line is of."""
@@ -361,10 +354,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         left = ink(f"{mark} ", colour, no_wrap=True)
         left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
         left.append(f"   {value_text(spec, point)}", "bold")
-        job = line.submission.job if line is not None and line.submission is not None else None
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
         run = words.run_numbers(list(map(self._named, numbers))).lower() if numbers else ""
-        where = f"{run}, job {job.job_id}" if job is not None and len(numbers) == 1 else run
+        job = line.job if line is not None and len(numbers) == 1 else None
+        where = f"{run}, job {job.job_id}" if job is not None else run
         bounds, wide = "", self.size.width >= 100
         if point.lo is not None and point.hi is not None:
             shown = value_text(spec, point).removesuffix("×").removesuffix(" s")
@@ -389,16 +382,20 @@ class ChartsPane(Pane, Container, can_focus=True):
         last = f"run {line.run_id}, " if row.runs > 1 else ""
         of = f" of {row.runs} runs" if last else ""
         mean = f"mean of {row.epochs} epochs{of}, the last: {last}" if row.epochs > 1 else ""
-        if self._text[0] != (path, number):
-            log = LogText(path, self.app.session.folder.path)
-            log.refresh()
-            shown = log.shown_before(number)
-            self._text = ((path, number), (f"line {shown}  ", log.line(shown)))
-        styles, (place, text) = roles(self.app), self._text[1]
-        place = f"{mean}{place}" if text else ""
+        styles, (shown, text) = roles(self.app), shown_line(self.app.session.folder.path, path, number)
+        place = f"{mean}line {shown}  " if text else ""
         return ink(place, styles.quiet, no_wrap=True).append(
             quoted(text, self.size.width - len(place)), styles.soft
         )
+
+
+@lru_cache(maxsize=8)
+def shown_line(root: Path, path: Path, number: int) -> tuple[int, str]:
+    """A line of a log, or the printed one that a record is about: its number and its text."""
+    log = LogText(path, root)
+    log.refresh()
+    shown = log.shown_before(number)
+    return shown, log.line(shown)
 
 
 def quoted(text: str, width: int) -> str:

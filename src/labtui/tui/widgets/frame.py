@@ -111,6 +111,7 @@ class Pane(Acts):
 class Slice(Widget):
     """A part of the screen that draws its slice of the view, and again only where that changed."""
 
+    screen: FramedScreen
     view: View | None = None
     _drawn: object = None
 
@@ -125,21 +126,6 @@ class Slice(Widget):
 
     def text(self, view: View, styles: Roles) -> Text:
         raise NotImplementedError
-
-    @property
-    def step(self) -> NextStep:
-        """The next step, the screen's own where it has one, with the key that takes it here."""
-        own: NextStep | None = getattr(self.screen, "step", None)
-        step = own if own is not None else next_step(self.view) if self.view is not None else NextStep("")
-        bound = (each.binding for each in self.screen.active_bindings.values() if each.enabled)
-        here = {each.action.removeprefix("screen."): each for each in bound}
-        if own is None and "do_next" not in here:  # a text is being written: letters and dots are for it
-            more = any(getattr(each, "more", False) for each in self.screen.query("AnswersPane"))
-            step = NextStep("Next answer" if more else "Go on", "What you write is stored.", "next_question")
-        if step.key or not step.action:
-            return step
-        binding = here.get(step.action) or here.get(step.action.partition("(")[0])
-        return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
 
 class HeaderBar(Slice):
@@ -174,8 +160,7 @@ class TitleBar(Slice):
 
     def on_resize(self) -> None:
         """The content is as wide as this: what is laid out by its width is made anew."""
-        if isinstance(self.screen, FramedScreen):
-            self.screen.call_after_refresh(self.screen.widened)
+        self.screen.call_after_refresh(self.screen.widened)
 
     def text(self, view: View, styles: Roles) -> Text:
         row = view.task_line
@@ -228,7 +213,7 @@ class TaskList(OptionList):
         self._shown: tuple[object, ...] = ()
 
     def show(self, view: View) -> None:
-        rows, width, styles = view.rows, self.size.width, roles(self.app)
+        rows, width, styles = view.tasks, self.size.width, roles(self.app)
         shown = (rows, view.task_id, self.size, styles, width >= 60 and view.checks)
         if shown == self._shown:
             return
@@ -252,7 +237,7 @@ class NextStepText(Slice):
     """The next step with its key as a chip and one reason, cut after four lines; a click takes it."""
 
     def text(self, view: View, styles: Roles) -> Text:
-        step = self.step
+        step = self.screen.step
         lines = textwrap.wrap(step.reason, max(20, self.size.width), max_lines=4, placeholder=" …")
         return step_text(replace(step, reason="\n".join(lines)), styles, "\n")
 
@@ -302,7 +287,7 @@ class NoteLine(Slice):
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
         line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
         if not text and not self.screen.has_class("-rail"):  # there is no room for the card
-            line = step_text(self.step, styles, "  ")
+            line = step_text(self.screen.step, styles, "  ")
             line.no_wrap = True
         line.truncate(max(1, self.size.width), overflow="ellipsis")
         return ends(line, ink(self.export, styles.soft), self.size.width, 2) if self.export else line
@@ -359,9 +344,10 @@ def _cells(keys: Iterable[FooterKey]) -> int:
     return sum(len(each.key_display) + len(each.description) + 3 for each in keys)
 
 
-class FramedScreen(Screen[None], Acts):  # the first base is the one whose styles Textual takes
+class FramedScreen(Screen[object], Acts):  # the first base is the one whose styles Textual takes
     """Header, rail, title, `content`, the line of messages, keys; a rail from 110 columns on."""
 
+    view: View | None = None
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
@@ -396,7 +382,20 @@ class FramedScreen(Screen[None], Acts):  # the first base is the one whose style
     def widened(self) -> None:
         """The content has another width."""
 
+    @property
+    def step(self) -> NextStep:
+        """The next step with the key that takes it here."""
+        step = next_step(self.view) if self.view is not None else NextStep("")
+        bound = (each.binding for each in self.active_bindings.values() if each.enabled)
+        here = {each.action.removeprefix("screen."): each for each in bound}
+        if "do_next" not in here:  # a text is being written: letters and dots are for it
+            more = any(getattr(each, "more", False) for each in self.query("AnswersPane"))
+            step = NextStep("Next answer" if more else "Go on", "What you write is stored.", "next_question")
+        binding = here.get(step.action) or here.get(step.action.partition("(")[0])
+        return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
+
     def show_frame(self, view: View | None) -> None:
+        self.view = view
         if view is not None:
             self.query_one(Rail).show(view)
             for part in self.query(Slice):

@@ -36,15 +36,10 @@ class LogPane(RunPane):
 
     # ------------------------------------------------------------------ what is shown
 
-    def show(self, view: View) -> None:
-        self.view = view
-        if not self.display:
-            return
+    def paint(self, view: View) -> None:
         line = view.line
-        laid_out = bool(self.size.width)  # if not, the first resize comes back here to place a run's own end
-        chosen = laid_out and line is not None and line.run_id != self._run_id
-        if laid_out:
-            self._run_id = line.run_id if line is not None else None
+        chosen = line is not None and line.run_id != self._run_id
+        self._run_id = line.run_id if line is not None else None
         self._stream = "out" if chosen else self._stream
         tail = self.tail
         tail.numbered = self.size.width >= 72

@@ -339,11 +339,11 @@ def explained(line: RunLine) -> str:
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
     """What the selected run does now: epoch, loss, GPU use; while it waits, why."""
+    from labtui.results.cost import limit_warning
     from labtui.results.numbers import percent_text
 
-    run, spec, submission = line.run, line.run.spec, line.submission
-    job = submission.job if submission is not None else None
-    where = f" on {job.node}" if job is not None and job.node else ""
+    run, spec = line.run, line.run.spec
+    where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
     size = spec.devices
     if spec.program is not None:
         size = spec.program.counted(spec.processes)
@@ -373,12 +373,8 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     if busy and line.phase is RunPhase.RUNNING:
         sparks = "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
         text.append(f"\n{sparks}", styles.busy)
-    if submission is not None and line.phase is RunPhase.RUNNING:
-        from labtui.results.cost import limit_warning
-
-        if warning := limit_warning(submission.job, line.run, line.row, words.cluster_now(view)):
-            text.append(f"\n{warning}", styles.warn)
-    return text
+    warning = limit_warning(line.job, line.run, line.row, words.cluster_now(view))
+    return text.append(f"\n{warning}" if warning else "", styles.warn)
 
 
 def glance_chart(view: View) -> ChartSpec | None:

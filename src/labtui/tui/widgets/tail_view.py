@@ -19,7 +19,6 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
-from textual.events import Key
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -208,18 +207,13 @@ class TailView(ScrollView, can_focus=True):
         key("N", "search_next(True)", "Match before", "go to the previous match"),
         key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
     ]
-    follow: reactive[bool] = reactive(True)
 
     class Moved(Message):
         """Following, the number of lines or the match changed."""
 
-        def __init__(self, view: TailView) -> None:
-            super().__init__()
-            self.view = view
-
         def can_replace(self, message: Message) -> bool:
             """Only the newest matters."""
-            return isinstance(message, TailView.Moved) and message.view is self.view
+            return isinstance(message, TailView.Moved)
 
     read_as: reactive[Mapping[int, str]] = reactive({})
     numbered: reactive[bool] = reactive(False)
@@ -232,8 +226,16 @@ class TailView(ScrollView, can_focus=True):
         self.needle = ""
         self.match_line: int | None = None
         self.search_ended = ""
-        self._placing = False
         self._widest = 1
+
+    def on_mount(self) -> None:
+        """Textual keeps the end in sight, until someone scrolls away from it."""
+        self.anchor()
+
+    @property
+    def follow(self) -> bool:
+        """Whether the end is followed."""
+        return not self._anchor_released
 
     # ------------------------------------------------------------------ which file
 
@@ -246,16 +248,15 @@ class TailView(ScrollView, can_focus=True):
 
     def show_end_of(self, line: int | None) -> None:
         """Put a line at the bottom, the next below it; None: follow the end."""
-        self.follow = line is None or self.file is None
         if line is None or self.file is None:
-            self._jump(self.max_scroll_y)
+            self.action_follow()
         else:
             self._jump(max(0, self.file.row(line) - self.size.height + 2))
 
     def _begin(self) -> None:
         self.match_line, self.search_ended, self._widest = None, "", 1
-        self.follow = True
         self._resize()
+        self.action_follow()
         self.refresh()
 
     def poll(self) -> None:
@@ -268,10 +269,8 @@ class TailView(ScrollView, can_focus=True):
         self._resize()
         if added or restarted:
             self.search_ended = ""  # what came may hold it
-            self.post_message(self.Moved(self))
+            self.post_message(self.Moved())
             self.refresh()
-        if self.follow:
-            self._jump(self.max_scroll_y)
 
     @property
     def rows(self) -> int:
@@ -287,49 +286,24 @@ class TailView(ScrollView, can_focus=True):
         top = self.file.number(int(self.scroll_y))
         self.file.turn_folding()
         self._resize()
-        self._jump(self.max_scroll_y if self.follow else self.file.row(top))
+        if not self.follow:
+            self._jump(self.file.row(top))
         self.refresh()
-        self.post_message(self.Moved(self))
+        self.post_message(self.Moved())
 
     def _jump(self, y: float) -> None:
-        self._placing = True
-        try:
-            self.scroll_to(y=y, animate=False, immediate=True, force=True)
-        finally:
-            self._placing = False
+        self.scroll_to(y=y, animate=False, immediate=True, force=True)
 
     # ------------------------------------------------------------------ following
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Any scrolling up by hand ends following; where the end is not followed, its distance is told."""
+        """Whether the end is followed, or how far it is, is told."""
         super().watch_scroll_y(old_value, new_value)
-        if new_value < old_value and new_value < self.max_scroll_y and not self._placing:
-            self.follow = False
-        if not self.follow and int(new_value) != int(old_value):
-            self.post_message(self.Moved(self))
-
-    def watch_follow(self) -> None:
-        """Tell whoever shows the state."""
-        self.post_message(self.Moved(self))
-
-    def on_resize(self) -> None:
-        """A smaller view keeps its end."""
-        if self.follow:
-            self._jump(self.max_scroll_y)
-
-    def watch_show_horizontal_scrollbar(self) -> None:
-        """The bar below takes a line, the last one where the end is followed."""
-        self.call_after_refresh(self.on_resize)
-
-    def on_key(self, event: Key) -> None:
-        """Upwards ends following at once: bytes that come before the movement would take it back."""
-        if event.key in {"up", "pageup", "home"}:
-            self.follow = not self.max_scroll_y
+        self.post_message(self.Moved())
 
     def action_follow(self) -> None:
         """Follow the end of the log."""
-        self.follow = True
-        self._jump(self.max_scroll_y)
+        self.scroll_end(animate=False, immediate=True, force=True)
 
     # ------------------------------------------------------------------ search
 
@@ -341,7 +315,7 @@ class TailView(ScrollView, can_focus=True):
             found = self.file.find(needle, bottom, backwards=True)
             self._show_match(found or self.file.find(needle, bottom + 1, backwards=False), "not found")
         self.refresh()
-        self.post_message(self.Moved(self))
+        self.post_message(self.Moved())
 
     def action_search_next(self, backwards: bool = False) -> None:
         """The next match below (or above, `backwards`) the current one."""
@@ -353,13 +327,13 @@ class TailView(ScrollView, can_focus=True):
         found = self.file.find(self.needle, self.match_line + (-1 if backwards else 1), backwards=backwards)
         self._show_match(found, "none above" if backwards else "none below")
         self.refresh()
-        self.post_message(self.Moved(self))
+        self.post_message(self.Moved())
 
     def _show_match(self, line: int | None, none: str) -> None:
         self.search_ended = none if line is None else ""
         if line is None or self.file is None:
             return
-        self.match_line, self.follow = line, False
+        self.match_line = line
         text = self.file.line(line)
         at = text.lower().find(self.needle.lower())
         begin, end = cell_len(text[:at]), cell_len(text[: at + len(self.needle)])
@@ -369,6 +343,7 @@ class TailView(ScrollView, can_focus=True):
             begin, end = 0, 1  # it is seen from the line's beginning
         place = Region(begin, self.file.row(line), end - begin, 1)
         self.scroll_to_region(place, animate=False, center=True, immediate=True, force=True)
+        self.release_anchor()  # the match stays, near the end, too
 
     # ------------------------------------------------------------------ drawing
 
