@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from labtui.commands import doctor as doctor_verb
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
-from labtui.commands.follow import followed, news_of
+from labtui.commands.follow import describe_open_runs, news_of
 from labtui.doctor.findings import Check, Status, summary
 from labtui.session.session import Session
 from labtui.tui.view import View
@@ -63,7 +63,7 @@ def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
 def test_watch_says_at_once_what_it_follows(lab):
     with open_session(lab, start=False) as session:
         lab_session(session)
-        assert followed(View.of(session)) == "Run 4 is running. Run 5 is waiting."
+        assert describe_open_runs(View.of(session)) == "Run 4 is running. Run 5 is waiting."
 
 
 def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
@@ -106,7 +106,7 @@ def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys)
     lab_session(session)
     runs = session.state.runs.keys()
     session.close()
-    screens._keep(lab, tmp_path / "kept")
+    screens._keep_copy(lab, tmp_path / "kept")
     assert "Kept in" in capsys.readouterr().out
     with Session.open(tmp_path / "kept", start=False) as kept:
         assert kept.why_read_only is None and kept.state.runs.keys() == runs

@@ -50,7 +50,7 @@ def test_plot_draws_bare_logs_and_says_why_a_small_run_is_in_no_chart(tmp_path, 
 def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, capsys, monkeypatch):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch12")
     given = measurements_of(lab.folder, lab.state)
-    monkeypatch.setattr(results_verb, "of_folder", lambda folder: given)
+    monkeypatch.setattr(results_verb, "measure_folder", lambda folder: given)
     monkeypatch.chdir(lab.folder.path)
     for words, shown in ((["plot", "--list"], "speedup-ViT-H-14"), (["results"], "ViT-H/14 (tiny-224")):
         assert main(words) == 0

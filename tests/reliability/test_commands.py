@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.commands.cli import SanitizedStream, guarded, trusted
+from labtui.commands.cli import SanitizedStream, guard_streams, raw_stream
 from labtui.domain.terminal_text import sanitize
 from labtui.session.folder import LabFolder
 from tests.conftest import TextTerminal
@@ -135,9 +135,9 @@ def test_nothing_but_printable_text_passes_the_guard(text):
 def test_colours_of_our_own_pass(monkeypatch):
     below = TextTerminal()
     monkeypatch.setattr(sys, "stdout", below)
-    with guarded():
+    with guard_streams():
         print("\x1b[31mno")
-        print("\x1b[31myes", file=trusted(sys.stdout))
+        print("\x1b[31myes", file=raw_stream(sys.stdout))
     assert below.getvalue() == "\N{REPLACEMENT CHARACTER}[31mno\n\x1b[31myes\n"
     assert sys.stdout is below
 

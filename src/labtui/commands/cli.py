@@ -1,12 +1,11 @@
-"""The entry point: `labtui`, its commands, what guards their output, and `labtui completion`.
+"""The entry point: `labtui`, the table of its commands, sanitized output, and `labtui completion`.
 
-Only the module of the command that was named is imported; `labtui --version` and `--help` load
-neither Textual nor pandas nor paramiko. Exit codes: 0 done, 1 the answer is "no", 2 wrong use or
-cannot, 130 interrupted.
+Only the module of the given command is imported; `labtui --version` and `--help` load neither Textual nor pandas nor
+paramiko. Exit codes: 0 done, 1 the answer is "no", 2 wrong use or impossible, 130 interrupted.
 
-On a terminal, whatever a command prints (names of files, words from logs, answers of servers) loses its control
-characters: no escape sequence reaches the terminal unless it was written through `trusted`. Into a pipe or a file the
-text goes as it is, in UTF-8. A character that the encoding lacks is written as an escape.
+On a terminal, all that a command prints (file names, log lines, answers of servers) loses its control characters: no
+escape sequence reaches the terminal unless it is written to `raw_stream`. In a pipe or a file the text is unchanged, in
+UTF-8. A character that the encoding lacks is written as an escape.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
 
 
 class SanitizedStream:
-    """A text stream to a terminal; everything but `write` and `writelines` is the stream below."""
+    """A text stream to a terminal that sanitizes what is written; all else is delegated to the stream `below`."""
 
     def __init__(self, below: TextIO) -> None:
         self.below = below
@@ -32,7 +31,7 @@ class SanitizedStream:
         return getattr(self.below, name)
 
     def write(self, text: str) -> int:
-        """Write what is left of a text when nothing in it acts."""
+        """Write a text without its control characters."""
         return self.below.write(ascii_text(sanitize(text)) if ascii_wanted(os.environ) else sanitize(text))
 
     def writelines(self, lines: Any) -> None:
@@ -40,45 +39,45 @@ class SanitizedStream:
             self.write(line)
 
 
-def trusted(stream: TextIO) -> TextIO:
-    """The stream below the guard, for colours of our own; what else is written there has to be harmless already."""
+def raw_stream(stream: TextIO) -> TextIO:
+    """The stream without the sanitizing, for labtui's own colours; callers sanitize other text themselves."""
     return stream.below if isinstance(stream, SanitizedStream) else stream
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Guard ``sys.stdout`` and ``sys.stderr`` for the length of a command."""
+def guard_streams() -> Iterator[None]:
+    """Sanitize ``sys.stdout`` and ``sys.stderr`` while a command runs."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _guard(sys.stdout), _guard(sys.stderr)
+    sys.stdout, sys.stderr = _guard_stream(sys.stdout), _guard_stream(sys.stderr)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-def _guard(stream: TextIO | None) -> Any:
+def _guard_stream(stream: TextIO | None) -> Any:
     if stream is None:  # started without a console
         return stream
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
-        # In a pipe UTF-8, whatever the locale: other programs read JSON.
+        # UTF-8 in a pipe, whatever the locale: other programs read JSON.
         reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
     return SanitizedStream(stream) if stream.isatty() else stream
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose complaint is a sentence and a hint, as every other error of labtui."""
+    """An argument parser whose errors are a sentence and a hint, like all errors of labtui."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise what `main` prints; exit code 2."""
+        """Raise UsageError; `main` prints it and returns 2."""
         sentence = message[:1].upper() + message[1:]
         raise UsageError(
             sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows the usage."
         )
 
 
-def overview() -> argparse.ArgumentParser:
-    """What `labtui` takes when no command is named; its help lists the commands."""
+def main_parser() -> argparse.ArgumentParser:
+    """The parser for `labtui` without a command; its help lists the commands."""
     wide = max(map(len, COMMANDS)) + 2
     lines = "\n".join(f"  {name:<{wide}}{text}" for name, (_, text) in COMMANDS.items())
     parser = Parser(
@@ -120,17 +119,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("cli", "print a completion script for bash, zsh or fish"),
     "repair": ("doctor", "rebuild the database from job scripts and copies of the logs"),
 }
-"""The module of each command and what it does. Its functions there: `NAME_arguments` and `run_NAME`."""
+"""The module of each command and what the command does. Its functions are `NAME_arguments` and `run_NAME`."""
 
 
 def command_functions(name: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[..., int]]:
-    """What adds a command's arguments to a parser, and what runs it; imports the command's module."""
+    """The functions that add a command's arguments to a parser and that run it; imports the command's module."""
     module = importlib.import_module(f"labtui.commands.{COMMANDS[name][0]}")
     return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """One parser with every command below it, as a completion script needs it; a command alone is parsed without it."""
+    """A parser with all commands as subparsers, for completion scripts; parsing a command does not need it."""
     parser = Parser(prog="labtui")
     parser.add_argument("--version", action="version", version=f"labtui {__version__}")
     commands = parser.add_subparsers(parser_class=Parser)
@@ -153,14 +152,14 @@ def _dispatch(arguments: Sequence[str]) -> int:
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         _refuse_misspelt(first)
-    named = overview().parse_args(arguments)
+    named = main_parser().parse_args(arguments)
     from labtui.commands import screens
 
     return screens.open_folder(named.folder, trust=named.trust)
 
 
 def _refuse_misspelt(word: str) -> None:
-    """A word that is nearly a command is meant as one."""
+    """Raise UsageError for a word that is nearly the name of a command."""
     import difflib
 
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
@@ -172,8 +171,8 @@ def _refuse_misspelt(word: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run labtui; returns the exit code. Errors become a sentence and a hint on stderr."""
-    with guarded():
+    """Run labtui and return the exit code. Errors become a sentence and a hint on stderr."""
+    with guard_streams():
         return _run(sys.argv[1:] if arguments is None else arguments)
 
 
@@ -186,7 +185,7 @@ def _run(arguments: Sequence[str]) -> int:
         say_error(error)
         return 2
     except BrokenPipeError:
-        # The reader of our pipe went away (`labtui results | head`): that is no error of ours.
+        # The reader of the pipe has ended (`labtui results | head`), which is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -197,13 +196,13 @@ def _run(arguments: Sequence[str]) -> int:
         return 2
     except Exception as error:
         print(f"labtui: Something went wrong inside labtui ({type(error).__name__}).", file=sys.stderr)
-        if written := _keep(error):
+        if written := _save_traceback(error):
             print(f"  hint: the details are in {written}; please report them.", file=sys.stderr)
         return 2
 
 
-def _keep(error: Exception) -> str:
-    """Write the traceback of a bug into a file for its owner alone; its path, empty when that failed, too."""
+def _save_traceback(error: Exception) -> str:
+    """Write the traceback of a bug into a file that only the user can read; return its path, "" if that failed."""
     import tempfile
     import traceback
 
@@ -232,7 +231,7 @@ def completion_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_completion(args: argparse.Namespace) -> int:
-    """Print the script; files and folders are completed where an option takes one."""
+    """Print the script; options that take a file or folder complete these."""
     import shtab
 
     kinds = {"DIR": shtab.DIRECTORY, "FILE": shtab.FILE, "TASK|FILE": shtab.FILE}

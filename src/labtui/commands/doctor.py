@@ -1,7 +1,7 @@
-"""The commands that put things right: `labtui doctor`, `labtui key` and `labtui repair`.
+"""The commands that find and repair problems: `labtui doctor`, `labtui key` and `labtui repair`.
 
 `doctor` checks the connection, the account, the paths and a small job; `key` makes an SSH key, sends its public half to
-the cluster and logs in with it; `repair` rebuilds the database from what can still be read, the job scripts and the
+the cluster and logs in with it; `repair` rebuilds the database from its readable parts, the job scripts and the
 mirrors.
 """
 
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.local_files import named_path
 from labtui.commands import options
-from labtui.commands.cli import trusted
+from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import TerminalPrompter, folder_here, plain, print_json, require_trust, say
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
 from labtui.domain.errors import UsageError
@@ -33,7 +33,7 @@ DEFAULT_PROFILE = "mn5"
 
 
 def doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """The folder, or the options of `init`, and the form of the answer."""
+    """Add the folder, or the options of `init`, and the form of the answer."""
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
     options.add_trust(parser)
     options.add_connection(parser)
@@ -42,7 +42,7 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_doctor(args: argparse.Namespace) -> int:
-    """Examine, then report: the verdict first, and a table of the checks."""
+    """Run the checks, then print a summary and a table of them."""
     from labtui.doctor.examine import examine
     from labtui.session.lab_cluster import fix_check
 
@@ -57,7 +57,7 @@ def run_doctor(args: argparse.Namespace) -> int:
             say(done)
             checks[-1] = replace(check, status="ok", sentence=done, fix="")
     if folder is not None and seen:
-        _remember(folder, seen)
+        _store_paths(folder, seen)
     if args.json:
         print_json({"profile": profile.id, "status": worst_status(checks), "checks": checks})
     else:
@@ -68,8 +68,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     return 1 if worst_status(checks) == "problem" else 0
 
 
-def _remember(folder: LabFolder, seen: dict[str, bool]) -> None:
-    """Keep in the lab folder what was seen: the check of the set-up looks at it. No matter if it cannot be kept."""
+def _store_paths(folder: LabFolder, seen: dict[str, bool]) -> None:
+    """Store which paths were seen in the lab folder, if that can be written: the check of the set-up reads them."""
     from labtui.domain.errors import LabError
     from labtui.session.session import Session
 
@@ -78,7 +78,7 @@ def _remember(folder: LabFolder, seen: dict[str, bool]) -> None:
 
 
 def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
-    """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
+    """The cluster to check: the lab folder's settings, or those of a profile, overridden by the options."""
     from labtui.session.lab_cluster import requirements_of
     from labtui.session.settings import Settings, changed, load_profile, overrides_of
 
@@ -96,18 +96,18 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
 
 
 def _print(check: Check, width: int) -> None:
-    """A row of the table, with the fix below it; a state is a word, not a colour alone."""
+    """Print a row of the table, with the fix below it. The status is a word as well as a colour."""
     glyph = SIGNS[check.status]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
     row = f"{glyph} {plain(check.title):<{width}}  {check.status:<7}  {plain(check.sentence)}"
-    print(row, file=trusted(sys.stdout))
+    print(row, file=raw_stream(sys.stdout))
     if check.fix:
         print(f"    fix: {plain(check.fix)}", flush=True)
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
-    """The folder whose cluster is meant, or the cluster itself."""
+    """Add the folder whose cluster is meant, or the cluster itself."""
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
     options.add_trust(parser)
     options.add_connection(parser)
@@ -115,7 +115,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_key(args: argparse.Namespace) -> int:
-    """Do it, and say what was done."""
+    """Make the key unless it exists, send it, log in with it, and print what was done."""
     from labtui.doctor.setup import AGENT, default_key, public_half, set_up_key
     from labtui.session.settings import changed
 
@@ -143,10 +143,10 @@ def run_key(args: argparse.Namespace) -> int:
 
 
 def _passphrase() -> str:
-    """A new passphrase, typed twice; empty for none.
+    """Ask for a new passphrase twice; "" for none.
 
     Raises:
-        UsageError: there is no terminal to type it at, or the two differ.
+        UsageError: there is no terminal, or the two differ.
     """
     import getpass
 
@@ -166,7 +166,7 @@ def repair_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_repair(args: argparse.Namespace) -> int:
-    """Rebuild; the old file is kept beside the new one."""
+    """Rebuild the database; the old file is kept beside the new one."""
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.opening import repair
 

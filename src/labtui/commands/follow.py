@@ -1,4 +1,4 @@
-"""Following runs: `labtui log` prints a run's output, `labtui watch` says what happens until all runs are over."""
+"""Following runs: `labtui log` prints a run's output, `labtui watch` reports events until all runs have ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.commands import options
-from labtui.commands.cli import trusted
+from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import Open, print_line, run_row, say, say_error
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
@@ -29,7 +29,7 @@ _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING,
 
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, which stream, whether to follow."""
+    """Add the run, the stream, and whether to follow."""
     options.add_run(parser)
     options.add_folder(parser)
     parser.add_argument("--follow", action="store_true", help="print the log as it grows, until the job ends")
@@ -40,19 +40,19 @@ def log_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_log(args: argparse.Namespace) -> int:
-    """Copy the mirror to stdout: its bytes into a pipe, harmless text onto a terminal."""
+    """Copy the mirror of a log to stdout: as it is into a pipe, sanitized on a terminal."""
     from labtui.session.planning import run_of
 
-    with Open(args, start=False, looks=not args.follow) as lab:
+    with Open(args, start=False, view_only=not args.follow) as lab:
         record = run_of(lab.state, args.run)
-        printer = _Printer()
+        printer = _LogPrinter()
         if args.follow:
             lab.session.start()
             lab.session.watch_logs({record.token})
             for _ in lab.updates(lambda state: _stream_over(state, record, args.stream)):
                 if (path := lab.session.log_path(record.token, args.stream)) is not None:
-                    printer.more(path)
-                lab.check_line(patient=True)
+                    printer.print_new(path)
+                lab.check_connection(patient=True)
         path = lab.session.log_path(record.token, args.stream)
         if path is None:
             unread = f"The log of run {args.run} is not read yet. `labtui watch` or --follow fetches it."
@@ -60,7 +60,7 @@ def run_log(args: argparse.Namespace) -> int:
                 f"Run {args.run} printed nothing." if _stream_over(lab.state, record, args.stream) else unread
             )
             return 1
-        printer.more(path)
+        printer.print_new(path)
         if not args.follow and not _complete(lab.state, record, args.stream):
             say("The log may have grown since; --follow fetches the rest.")
         for found in lab.state.runs[args.run].diagnosis[:1]:
@@ -79,8 +79,8 @@ def _stream_over(state: LabState, record: RunState, stream: Stream) -> bool:
     return never or _complete(state, record, stream)
 
 
-class _Printer:
-    """Writes what was not written yet; a new segment is announced, never glued to the old one."""
+class _LogPrinter:
+    """Prints what a log has grown by; says when a new segment starts."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
@@ -88,7 +88,7 @@ class _Printer:
         self._terminal = sys.stdout.isatty()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def more(self, path: Path) -> None:
+    def print_new(self, path: Path) -> None:
         if path != self._path:
             if self._path is not None:
                 say(f"-- the log started again at {time.strftime('%H:%M:%S')} --")
@@ -105,20 +105,20 @@ class _Printer:
 
 
 def watch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Folder and form."""
+    """Add the folder and the form of the answer."""
     options.add_folder(parser)
     options.add_json(parser)
 
 
 def run_watch(args: argparse.Namespace) -> int:
-    """Watch until nothing is open any more."""
+    """Print events until all runs have ended; return 1 if one that ended meanwhile was not completed."""
     from labtui.session.notifications import Notifier
     from labtui.tui.view import View
 
     with Open(args, start=False) as lab:
         told = lab.state
         before = {token for token, item in told.submissions.items() if _over(told, item)}
-        tell = _print_row if args.json else _Teller()
+        tell = _print_row if args.json else _NewsPrinter()
         if args.json:
             _print_row({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())})
         if all_over(lab.state):
@@ -128,9 +128,9 @@ def run_watch(args: argparse.Namespace) -> int:
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
                 say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
-            say(followed(View.of(lab.session)))
+            say(describe_open_runs(View.of(lab.session)))
             names = lab.session.edition.names
-            ring = partial(print, end="", file=trusted(sys.stderr), flush=True)
+            ring = partial(print, end="", file=raw_stream(sys.stderr), flush=True)
             notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None
             for state in lab.updates(all_over):
                 for news in news_of(told, state, names):
@@ -138,7 +138,7 @@ def run_watch(args: argparse.Namespace) -> int:
                 told = state
                 if notify is not None:
                     notify(state, names)
-                lab.check_line(patient=True)
+                lab.check_connection(patient=True)
         ended = [run for run in lab.state.runs.values() if run.token not in before]
         for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
             say(f"A smaller batch on all sizes: labtui retry {run.run_id}")
@@ -147,7 +147,7 @@ def run_watch(args: argparse.Namespace) -> int:
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
 
 
-def followed(view: View) -> str:
+def describe_open_runs(view: View) -> str:
     """``Run 6 is running. Runs 7, 8 are waiting.``, for example."""
     from labtui.tui.format import run_numbers
 
@@ -173,7 +173,7 @@ _OVER = "Nothing to watch: every run is over (labtui queue lists them, labtui re
 
 
 def all_over(state: LabState) -> bool:
-    """Whether nothing waits, runs, settles or is still being read."""
+    """Whether all submissions have ended and their logs are read completely."""
     return all(_over(state, submission) for submission in state.submissions.values())
 
 
@@ -186,11 +186,11 @@ def _over(state: LabState, submission: SubmissionState) -> bool:
 
 
 News = tuple[dict[str, Any], str, tuple[str, ...]]
-"""One thing that happened: a line of `watch --json`, what it is about, and how it is told in words."""
+"""An event: its line of `watch --json`, what it is about ("" for the connection), and its lines for people."""
 
 
 def news_of(before: LabState, after: LabState, names: Mapping[str, str]) -> Iterator[News]:
-    """What came with a state; `names` are those that the edition has for networks."""
+    """Yield the events between two states; `names` are the edition's display names of models."""
     if after.connection != before.connection:
         said = (f"{after.connection.status} {after.connection.sentence}".rstrip(),)
         yield {"type": "connection", **msgspec.to_builtins(after.connection)}, "", said
@@ -243,8 +243,8 @@ def _news_of_run(
         yield row, about, said
 
 
-class _Teller:
-    """News as lines: connection and problems on stderr; of a run each line once, as a log may be read again."""
+class _NewsPrinter:
+    """Prints events: connection and problems on stderr; each line about a run once, as a log may be read again."""
 
     def __init__(self) -> None:
         self._told: dict[str, set[str]] = {}
@@ -254,7 +254,7 @@ class _Teller:
         if row["type"] == "samples-reset":
             told.clear()
             print_line(f"{about}  its log started again")
-        if row["type"] == "job-observed":  # earlier states may come back
+        if row["type"] == "job-observed":  # a job may return to an earlier state, which is printed again
             told.intersection_update(said)
         for line in said:
             if not about:

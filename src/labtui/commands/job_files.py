@@ -1,4 +1,4 @@
-"""Job files on the command line: `labtui lint`, and what `labtui submit` shares with it (options, preview)."""
+"""Job files on the command line: `labtui lint`, and the options and previews that `labtui submit` shares with it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def is_job_file(word: str) -> bool:
-    """Whether a word on the command line names a job file: a file that is there, or a name that ends like one."""
+    """Whether a word of the command line is a job file: it has the suffix of one, or is the path of a file."""
     from labtui.session.folder import SHELL_SUFFIXES
 
     return Path(word).suffix in SHELL_SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
 
 
 def given_of(args: argparse.Namespace) -> dict[str, str]:
-    """The options for the command line of `sbatch`, by their long names."""
+    """The options for `sbatch`'s command line, by long name."""
     given = {"account": args.account, "qos": args.qos, "time": str(args.time) if args.time else ""}
     return {name: value for name, value in given.items() if value}
 
@@ -40,7 +40,7 @@ def answers_of(args: argparse.Namespace) -> Answers:
     """What the options say about the runs of a job file.
 
     Raises:
-        UsageError: --gpus is no single number.
+        UsageError: --gpus is not a single number.
     """
     n_gpus = number(args.gpus) if args.gpus is not None else None
     if args.gpus is not None and n_gpus is None:
@@ -58,7 +58,7 @@ def answers_of(args: argparse.Namespace) -> Answers:
 
 
 def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str]) -> str:
-    """A job in one line: its runs, its limit, what it should take and cost."""
+    """A job in one line: its runs, time limit, expected time and cost."""
     from labtui.results.cost import gpu_hours_of_limit, hours_text
     from labtui.tui.format import clock_span
 
@@ -77,7 +77,7 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
 
 
 def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
-    """``ResNet50 on 1, 2 GPUs, batch 2,048 per GPU, 5 epochs``; a run that differs stands by itself."""
+    """``ResNet50 on 1, 2 GPUs, batch 2,048 per GPU, 5 epochs``, one part for the runs that differ in GPUs only."""
     if unknown := dict.fromkeys(name for spec in draft.runs for name in spec.unknown):
         what = ", ".join({"n_gpus": "GPUs", "batch_size": "batch"}.get(name, name) for name in unknown)
         return f"{plural(len(draft.runs), 'run')}; the file does not say: {what}, the log will"
@@ -92,8 +92,8 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
     return "; ".join(parts)
 
 
-def blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:
-    """Whether something was found that would make a job fail, and that no reason overrides."""
+def is_blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:
+    """Whether there is an error that no reason overrides."""
     return any(
         found.severity == "error" and found.rule not in reasons
         for preview in previews
@@ -102,13 +102,13 @@ def blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:
 
 
 def finding_line(found: Finding, folder: Path = Path()) -> str:
-    """As compilers and linters print it; `folder` is where its file lies."""
+    """``FILE:LINE: SEVERITY: EFFECT [RULE]``; `folder` is where the file lies."""
     place = f"{folder / found.file}:{found.line}" if found.line else f"{folder / found.file}"
     return f"{place}: {found.severity}: {found.effect} [{found.rule}]"
 
 
 def show_findings(previews: Sequence[Preview]) -> int:
-    """Say each finding once, on stderr; how many there were."""
+    """Print each finding once, on stderr; return how many there are."""
     shown = list(dict.fromkeys(finding_line(found) for preview in previews for found in preview.findings))
     for text in shown:
         say(text)
@@ -123,10 +123,10 @@ def finding_row(found: Finding) -> dict[str, Any]:
 def accepted_of(
     previews: Sequence[Preview], reasons: Mapping[str, str], *, force: bool
 ) -> tuple[tuple[AcceptedFinding, ...], ...]:
-    """The findings of each preview that are overridden, with the reason for their rule.
+    """The findings of each preview that are overridden, with the reasons.
 
     Raises:
-        UsageError: a reason for a rule that found nothing.
+        UsageError: there is a reason for a rule that found nothing.
     """
     from labtui.preflight.findings import accepted
 
@@ -143,7 +143,7 @@ def reasons_of(words: Sequence[str]) -> dict[str, str]:
     """``RULE=REASON`` words as a mapping.
 
     Raises:
-        UsageError: a word without a reason.
+        UsageError: a word has no reason.
     """
     reasons = {}
     for word in words:
@@ -157,7 +157,7 @@ def reasons_of(words: Sequence[str]) -> dict[str, str]:
 
 
 def lint_arguments(parser: argparse.ArgumentParser) -> None:
-    """The files, the cluster they are meant for, and what to do with the findings."""
+    """Add the files, the cluster they are meant for, and what to do with the findings."""
     parser.add_argument("files", nargs="*", metavar="FILE", help="job files, or training scripts")
     parser.add_argument("--cluster", metavar="PROFILE", help="the cluster (default: the lab folder's)")
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
@@ -171,7 +171,7 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_lint(args: argparse.Namespace) -> int:
-    """Look at each file with the files beside it that it names. Exit code 1 when there is an error."""
+    """Check each file together with the files beside it. Return 1 if there is an error."""
     from labtui.preflight import rules_table
 
     if args.rules:
@@ -194,7 +194,7 @@ def run_lint(args: argparse.Namespace) -> int:
 
 
 def _cluster(args: argparse.Namespace, folder: LabFolder | None) -> tuple[Profile, str]:
-    """The cluster's profile and the student's account: as said, of the lab folder, or no site in particular."""
+    """The cluster's profile and the student's account: from the options, the lab folder, or the generic profile."""
     from labtui.session.settings import load_profile
 
     settings = folder.settings() if folder else None
@@ -209,7 +209,7 @@ def _cluster(args: argparse.Namespace, folder: LabFolder | None) -> tuple[Profil
 
 
 def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) -> tuple[Finding, ...]:
-    """The findings of one file; with `--fix` those that are left after the changes."""
+    """The findings of one file; with `--fix`, those that remain after the fixes."""
     from labtui.preflight import ScriptContext, fix_all, preflight
     from labtui.preflight.findings import preview_fix
     from labtui.session.own_jobs import with_files_beside
@@ -217,7 +217,7 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
     from labtui.slurm.batch_script import read_script
 
     files = with_files_beside(path)
-    # From a lab folder a file is sent beside what is in scripts/, and its folders are made.
+    # A job file in a lab folder is sent together with scripts/, and its folders are made on the cluster.
     if folder := folder_here(args.folder, path.resolve().parent):
         files = {**folder.script_files(), **files}
     main, given = path.name if path.suffix != ".py" else "", given_of(args)
@@ -245,7 +245,7 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
         for item in found:
             if item.fix is not None and item.fix.file in files:
                 print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
-    for _ in range(8 if args.fix else 0):  # one change may uncover another
+    for _ in range(8 if args.fix else 0):  # a fix may reveal another finding
         changed = fix_all(files, found)
         if changed == files:
             break

@@ -1,4 +1,4 @@
-"""How jobs stand (`labtui queue`, `gpus`), and what is done to runs: `cancel`, `hold`, `release`, `retry`."""
+"""Commands about jobs: `labtui queue` and `gpus` show them; `cancel`, `hold`, `release` and `retry` act on runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.commands import options
-from labtui.commands.terminal import Open, print_json, print_line, run_row, say, say_error, show_by_hand
+from labtui.commands.terminal import Open, print_commands, print_json, print_line, run_row, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 READ_END_S = 30.0
-"""How long the end of a finished job's log is waited for: it is quiet for a while before it counts as complete."""
+"""How long to wait for the end of a finished job's log, which must stop growing before it counts as complete."""
 
 
 def queue_arguments(parser: argparse.ArgumentParser) -> None:
-    """Folder and form of the answer."""
+    """Add the folder and the form of the answer."""
     options.add_folder(parser)
     parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
     parser.add_argument("--all", action="store_true", help="all your jobs, also those of other programs")
@@ -36,18 +36,18 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_queue(args: argparse.Namespace) -> int:
-    """Ask the queue once if a job lives, then print."""
+    """Read the queue once if it may have changed a job, then print."""
     from labtui.results.cost import lab_cost
     from labtui.tui.view import View
 
-    with Open(args, start=False, looks=args.offline) as lab:
+    with Open(args, start=False, view_only=args.offline) as lab:
         if not args.offline:
-            lab.tell_not_writable()
+            lab.say_not_writable()
         if not args.offline and (args.all or live(lab.state) or unread(lab.state)):
             lab.session.start()
-            _ask_once(lab, all_jobs=args.all)
+            _refresh(lab, all_jobs=args.all)
         if args.all:
-            return _all_jobs(lab, as_json=args.json)
+            return _print_all_jobs(lab, as_json=args.json)
         results, edition = lab.session.results(), lab.session.edition
         view = View.of(lab.session, edition=edition, results=results)
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
@@ -60,8 +60,8 @@ def run_queue(args: argparse.Namespace) -> int:
     return 0
 
 
-def _all_jobs(lab: Open, *, as_json: bool) -> int:
-    """Every living job, and which one holds the only slot of its queue."""
+def _print_all_jobs(lab: Open, *, as_json: bool) -> int:
+    """Print all queued and running jobs, and which of them holds the only slot of its queue."""
     from labtui.results.numbers import grid_text
 
     jobs, state = lab.session.my_jobs(), lab.state
@@ -83,10 +83,10 @@ def _all_jobs(lab: Open, *, as_json: bool) -> int:
     return 0
 
 
-def _ask_once(lab: Open, *, all_jobs: bool) -> None:
-    """Read the queue, and in the logs of jobs that are over how their runs ended."""
+def _refresh(lab: Open, *, all_jobs: bool) -> None:
+    """Read the queue, and the ends of the logs of jobs that are over."""
     try:
-        lab.online()
+        lab.wait_online()
         if not lab.session.read_only:
             if all_jobs or live(lab.state):
                 lab.refresh()
@@ -138,7 +138,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
     print(f"run  {'task':<6} {'model':<10} {'device':<7} {'state':<{wide}} epochs{aside}  job")
     for row in rows:
         job, line = row["job"] or {}, view.every[row["run"]]
-        done = row["outcome"] == "completed"  # what became of its job is another run's story
+        done = row["outcome"] == "completed"  # the state of its job may come from another run
         counted = row["epochs"]["read"] or not done
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
         model = view.state.called(line.run, names).model
@@ -156,7 +156,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
 
 
 def _remedy(view: View, line: RunLine) -> str:
-    """What explains the end of a run, or helps after it."""
+    """Why a run ended, or what to do next; "" for neither."""
     from labtui.tui.guidance import made_good
 
     run = line.run
@@ -184,19 +184,19 @@ _GPU_COLUMNS = {
 
 
 def gpus_arguments(parser: argparse.ArgumentParser) -> None:
-    """The job, also one that labtui did not submit."""
+    """Add the job, which may be one that labtui did not submit."""
     parser.add_argument("job", metavar="JOB", help="the id of a running job of yours")
     options.add_folder(parser)
     options.add_json(parser)
 
 
 def run_gpus(args: argparse.Namespace) -> int:
-    """Ask each node of the job once; what a driver does not tell is absent, with its reason."""
+    """Ask each node of the job once and print its GPUs; say why a value is missing."""
     from labtui.results.numbers import grid_text
     from labtui.training_logs.gpu_sampler import number, read_rows, slowed_by
 
     with Open(args) as lab:
-        lab.online()
+        lab.wait_online()
         lab.refresh()
         rows = list(read_rows(lab.session.gpus(args.job).result(timeout=120).encode()))
     found: list[dict[str, str | None]] = []
@@ -223,11 +223,11 @@ def run_gpus(args: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
-# --------------------------------------------------------------------------- what is done to runs
+# --------------------------------------------------------------------------- acting on runs
 
 
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    """The runs' numbers, as `labtui queue` shows them, and when."""
+    """Add the numbers of the runs, as `labtui queue` shows them, and when to end them."""
     options.add_run(parser, "runs", nargs="*")
     parser.add_argument(
         "--after", type=options.count, metavar="MIN", help="end it MIN minutes after its start"
@@ -238,7 +238,7 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_cancel(args: argparse.Namespace) -> int:
-    """Cancel; says what else ends with a run, and which runs were over already."""
+    """Cancel runs; say which other runs end with them, and which were over already."""
     from labtui.session.planning import run_of
 
     if bool(args.runs) == bool(args.job):
@@ -257,7 +257,7 @@ def run_cancel(args: argparse.Namespace) -> int:
             return _show_cancel_commands(
                 lab, args, {number: submissions[token] for token, number in open_ones.items()}
             )
-        _reach(lab, open_ones)
+        _start_session(lab, open_ones)
         for token, number in open_ones.items():
             others = [str(other) for other in submissions[token].run_ids if other not in args.runs]
             along = f" (and with it {', '.join(others)}, in the same job)" if others else ""
@@ -270,18 +270,18 @@ def run_cancel(args: argparse.Namespace) -> int:
     return 0
 
 
-def _reach(lab: Open, tokens: Iterable[str]) -> None:
-    """Start the session, and wait for the cluster where one of the submissions is with Slurm already."""
+def _start_session(lab: Open, tokens: Iterable[str]) -> None:
+    """Start the session; wait for the connection if one of the submissions has left labtui's own queue."""
     lab.session.start()
     if any(lab.state.submissions[token].status is not SubmissionStatus.WAITING for token in tokens):
-        lab.online()
+        lab.wait_online()
 
 
 def _cancel_jobs(args: argparse.Namespace) -> int:
     if args.after is not None or args.show_commands:
         raise UsageError("--job takes neither --after nor --show-commands.", "Name the run instead.")
     with Open(args) as lab:
-        lab.online()
+        lab.wait_online()
         lab.refresh()
         for job_id in args.job:
             lab.session.cancel_job(job_id).result(timeout=120)
@@ -290,7 +290,7 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
 
 
 def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[int, SubmissionState]) -> int:
-    """The same by hand; of what was not sent there is nothing to tell Slurm."""
+    """Print the commands that cancel by hand. A run that was not sent has none, which is said instead."""
     from labtui.session.preview import commands_of_cancel
 
     what = "cancelling" if args.after is None else "ending"
@@ -303,11 +303,11 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
         elif item.job is None:
             say(f"Run {number} is in labtui's own submission queue: there is no job to cancel.")
-    return show_by_hand(groups)
+    return print_commands(groups)
 
 
 def hold_arguments(parser: argparse.ArgumentParser) -> None:
-    """The runs' numbers."""
+    """Add the numbers of the runs."""
     options.add_run(parser, "runs", nargs="+")
     options.add_folder(parser)
 
@@ -324,13 +324,13 @@ def run_release(args: argparse.Namespace) -> int:
 
 
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
-    """Hold the jobs of runs, or release them; each job once."""
+    """Hold or release the jobs of runs, each job once."""
     from labtui.session.planning import run_of
     from labtui.tui.format import run_numbers
 
     with Open(args, start=False) as lab:
         numbers = {run_of(lab.state, number).token: number for number in args.runs}
-        _reach(lab, numbers)
+        _start_session(lab, numbers)
         for number in numbers.values():
             lab.session.hold(number, held=held).result(timeout=120)
             also = lab.state.submissions[run_of(lab.state, number).token].run_ids
@@ -340,7 +340,7 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
 
 
 def retry_arguments(parser: argparse.ArgumentParser) -> None:
-    """The run, and what to do differently."""
+    """Add the run, and what to do differently."""
     from labtui.commands.submit import add_sending_arguments
 
     parser.epilog = (
@@ -355,7 +355,7 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_retry(args: argparse.Namespace) -> int:
-    """Propose, check, ask, submit: the same way as `labtui submit`."""
+    """Plan the run again, then check, ask and submit as `labtui submit` does."""
     from labtui.commands.submit import send
     from labtui.session.planning import already, retry_after
     from labtui.tui.view import View

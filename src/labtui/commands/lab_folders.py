@@ -1,4 +1,4 @@
-"""`labtui init` makes a lab folder; `check` says which tasks are done; `labs` has the editions it can be made for."""
+"""`labtui init` makes a lab folder, `check` says which tasks are done, `labs` lists, shows and checks editions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where, which lab, which cluster, whose account."""
+    """Add the folder, the lab, the cluster and the account."""
     parser.add_argument("dir", nargs="?", default=".", metavar="DIR", help="folder to make (default: here)")
     parser.add_argument("--lab", metavar="ID", help="the lab edition, or a .toml file (see `labtui labs`)")
     options.add_connection(parser)
@@ -40,7 +40,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_init(args: argparse.Namespace) -> int:
-    """Make the folder; say what to do next."""
+    """Make the folder and say what to do next."""
     from labtui.preflight.pasted import is_no_account
     from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import check_settings, lab_of_site
@@ -55,11 +55,11 @@ def run_init(args: argparse.Namespace) -> int:
             "A host key's fingerprint begins with SHA256:", "`ssh-keygen -lf` and your site's pages show it."
         )
     edition = load_edition(args.lab)
-    cluster = _kept(args.cluster) if args.cluster else profile_of_host(args.host)
+    cluster = _id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
     withheld = edition.withheld_scripts
-    settings = changed(Settings(edition=_kept(args.lab), profile=cluster or "slurm"), **values)
+    settings = changed(Settings(edition=_id_or_path(args.lab), profile=cluster or "slurm"), **values)
     if cluster:
         profile = load_profile(cluster)
         settings = changed(settings, practice=profile.status == "practice")
@@ -82,8 +82,8 @@ def run_init(args: argparse.Namespace) -> int:
     return 0
 
 
-def _kept(name: str) -> str:
-    """An id as it is; a file by its absolute path, so that the folder finds it from anywhere."""
+def _id_or_path(name: str) -> str:
+    """An id unchanged, a file as its absolute path, so that the setting works from any directory."""
     if name.endswith(".toml") or "/" in name or "\\" in name:
         return str(named_path(name).resolve())
     return name
@@ -93,7 +93,7 @@ def _kept(name: str) -> str:
 
 
 def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
-    """Ask the cluster what it is like, and on the terminal what it cannot tell."""
+    """Read the site's settings from the cluster, and ask the student for those that it cannot tell."""
     from labtui.session.folder import refuse_lab_folder
     from labtui.session.lab_cluster import ask_cluster, site_words
     from labtui.session.settings import list_profiles
@@ -116,21 +116,21 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
     def asking(host: str) -> None:
         say(f"Reading the site's settings on {host} ...")
 
-    setup = ask_cluster(settings, terminal.TerminalPrompter(), choices, _answer, asking)
+    setup = ask_cluster(settings, terminal.TerminalPrompter(), choices, _ask_student, asking)
     for sentence in site_words(setup):
         say(sentence)
     say("Written to cluster.toml, each value with its source; correct what is wrong.")
     return setup
 
 
-def _answer(question: SiteQuestion) -> str:
-    """The student's answer; the default where there is no terminal, or at Enter. An option's number will do."""
+def _ask_student(question: SiteQuestion) -> str:
+    """The student's answer, which may be an option's number; the default at Enter or without a terminal."""
     if not terminal.at_terminal():
         return question.default
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
     while True:
-        chosen = question.choose(terminal.typed(f"{question.text} [{question.default}] "))
+        chosen = question.choose(terminal.read_line(f"{question.text} [{question.default}] "))
         if question.key != "data_dir" or chosen.startswith("/"):
             return chosen
         say(f"{chosen!r} is no whole path: one begins with /.")
@@ -140,21 +140,21 @@ def _answer(question: SiteQuestion) -> str:
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which tasks, and the form of the answer."""
+    """Add the tasks and the form of the answer."""
     parser.add_argument("task", nargs="*", metavar="TASK", help="a task's number (default: all of them)")
     options.add_folder(parser)
     options.add_json(parser)
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Look at the evidence in the folder; asks no cluster."""
+    """Check tasks by the evidence in the folder, without the cluster; return 1 if one of them is not done."""
     from labtui.lab.checks import progress
     from labtui.lab.plan import task_of
     from labtui.results.cost import lab_cost
     from labtui.session.labs import check_folder
     from labtui.tui.view import View
 
-    with terminal.Open(args, start=False, looks=True) as lab:
+    with terminal.Open(args, start=False, view_only=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         view = View.of(lab.session, edition=edition)
@@ -215,7 +215,7 @@ def labs_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_labs(args: argparse.Namespace) -> int:
-    """List, show or check."""
+    """List editions, or show or check some."""
     return int(args.action(args))
 
 
@@ -274,8 +274,8 @@ def _edition_lines(edition: Edition) -> Iterator[str]:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Check each file: the schema, then every task on nothing and on all planned runs."""
-    answers = [_proof(Path(name)) for name in args.files]
+    """Check each file: the schema, then every task on an empty folder and on one where all planned runs are done."""
+    answers = [_prove(Path(name)) for name in args.files]
     for answer in answers:
         word = "ok" if answer["ok"] else "no"
         if args.json:
@@ -291,8 +291,8 @@ def _check(args: argparse.Namespace) -> int:
     return 0 if all(answer["ok"] for answer in answers) else 1
 
 
-def _proof(path: Path) -> dict[str, Any]:
-    """What the check of one file found."""
+def _prove(path: Path) -> dict[str, Any]:
+    """Check one file and return the result as a JSON object."""
     from labtui.session.labs import prove_file
 
     try:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the numbers they take."""
+"""Options that several commands share, and the types of their numbers."""
 
 import argparse
 
@@ -6,24 +6,24 @@ from labtui.slurm.values import number
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """``--json``."""
+    """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def add_folder(parser: argparse.ArgumentParser, default: str | None = ".") -> None:
-    """``--folder DIR``: the lab folder, when it is not here; ``--trust``."""
+    """Add ``--folder DIR`` and ``--trust``."""
     words = "the lab folder (default: here or above)"
     parser.add_argument("--folder", default=default, metavar="DIR", help=words)
     add_trust(parser)
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """``--trust``: the answer to the question about a folder that came from somebody else."""
+    """Add ``--trust``, which answers the question about a folder that came from somebody else."""
     parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
 
 
 def add_pattern(parser: argparse.ArgumentParser) -> None:
-    """`--pattern` and `--lab`: lines that labtui does not know."""
+    """Add ``--pattern`` and ``--lab``, which describe lines that labtui does not know."""
     words = "also read lines that match; groups are named epoch, seconds, rate ... (see docs/log-forms.md)"
     parser.add_argument("--pattern", action="append", default=[], metavar="REGEX", help=words)
     words = "also read the lines of this lab's programs (hpc4ai-ch4, mine.toml)"
@@ -42,11 +42,11 @@ _CONNECTION = {
     "root": ("DIR", "the remote folder to work under"),
 }
 CONNECTION_KEYS = tuple(_CONNECTION)
-"""The options of `add_connection` that are settings of lab.toml."""
+"""The options of `add_connection` that are also settings of lab.toml."""
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Options for everything the wizard asks about the cluster."""
+    """Add an option for each thing that the wizard asks about the cluster."""
     group = parser.add_argument_group("the cluster")
     group.add_argument("--cluster", metavar="PROFILE", help="a profile's id or .toml file (or give --host)")
     for key, (metavar, text) in _CONNECTION.items():
@@ -56,7 +56,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
 
 
 def run_number(text: str) -> int:
-    """A run's number from the command line: ``3`` or ``#3``."""
+    """The type of a run's number: ``3`` or ``#3``."""
     found = number(text.removeprefix("#"))
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a run number")
@@ -64,7 +64,7 @@ def run_number(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """A number from the command line that makes sense from 1 on: epochs, images of a batch, minutes."""
+    """The type of a whole number of 1 or more: epochs, images of a batch, minutes."""
     found = number(text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
@@ -72,10 +72,10 @@ def count(text: str) -> int:
 
 
 def add_run(parser: argparse.ArgumentParser, name: str = "run", nargs: str | None = None) -> None:
-    """A run's number, or several."""
+    """Add the number of a run, or of several."""
     parser.add_argument(name, nargs=nargs, type=run_number, metavar="RUN", help="as `labtui queue` shows it")
 
 
 def add_show_commands(parser: argparse.ArgumentParser) -> None:
-    """``--show-commands``."""
+    """Add ``--show-commands``."""
     parser.add_argument("--show-commands", action="store_true", help="print shell commands; send nothing")

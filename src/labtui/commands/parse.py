@@ -1,7 +1,7 @@
-"""`labtui parse FILE...`: read training logs, with no lab folder and no cluster.
+"""`labtui parse FILE...`: read training logs, without a lab folder or a cluster.
 
-Reads in chunks, so the size of a log does not matter. A log that cannot be read gets a sentence and the
-others are still reported; the exit code is then 2. It is 1 when no log tells anything: no epoch, rate or error.
+Logs are read in chunks, so their size does not matter. If a log cannot be read, an error says why, the others are
+still reported and the exit code is 2. It is 1 when no log has an epoch, a rate or an error.
 """
 
 import argparse
@@ -37,9 +37,9 @@ _INDENT = " " * 4
 
 
 class ParsedFile(msgspec.Struct, frozen=True, dict=True):
-    """One argument: its path as given, and either what the log tells or the error that kept it unread.
+    """One argument: its path as given, and either the report of the log or the error that prevented reading it.
 
-    `beside` is the .err that was read with a .out; `stream` is what the path itself is.
+    `beside` is the .err that was read with a .out; `stream` is the stream of the path itself.
     """
 
     path: str
@@ -50,14 +50,14 @@ class ParsedFile(msgspec.Struct, frozen=True, dict=True):
 
 
 def parse_arguments(parser: argparse.ArgumentParser) -> None:
-    """The files, and the form of the answer."""
+    """Add the files and the form of the answer."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="training logs, a job's .out; - reads stdin")
     options.add_json(parser)
     options.add_pattern(parser)
 
 
 def programs_of(lab: str) -> tuple[Program, ...]:
-    """The programs of an edition; none without one. Raises LabError when there is no such edition."""
+    """The programs of the edition `lab` (none for ""). Raises LabError if there is no such edition."""
     if not lab:
         return ()
     from labtui.session.labs import load_edition
@@ -66,7 +66,7 @@ def programs_of(lab: str) -> tuple[Program, ...]:
 
 
 def run_parse(args: argparse.Namespace) -> int:
-    """Print what the logs tell; 2 when one could not be read, 1 when all were read and none tells anything."""
+    """Print what the logs tell; return 2 if one could not be read, 1 if none tells anything."""
     parsed = parse_files(args.files, args.pattern, programs_of(args.lab))
     for one in parsed:
         if one.error is not None:
@@ -88,10 +88,10 @@ def run_parse(args: argparse.Namespace) -> int:
 def parse_files(
     paths: Sequence[str], patterns: Sequence[str] = (), programs: Sequence[Program] = ()
 ) -> tuple[ParsedFile, ...]:
-    """Read each path; a .out is read with the .err beside it, and never raises for a file.
+    """Read each path, a .out together with the .err beside it. Errors of a file are stored in its entry.
 
     Raises:
-        DataError: when one of the patterns is not one.
+        DataError: a pattern is invalid.
     """
     own = [own_pattern(text) for text in patterns]
     once = dict.fromkeys(paths)
@@ -103,7 +103,7 @@ def _parse_file(path: str, **lines: Any) -> ParsedFile:
     stream: Stream = "err" if path.endswith(".err") else "out"
     beside, err = f"{path.removesuffix('.out')}.err", None
     if path.endswith(".out") and Path(beside).is_file():
-        with contextlib.suppress(LabError):  # one that cannot be read, or is empty or no text, adds nothing
+        with contextlib.suppress(LabError):  # a .err that is unreadable, empty or binary is ignored
             err = _read(beside, "err", **lines)
     try:
         report = _read(path, stream, may_be_empty=err is not None, **lines)
@@ -114,7 +114,7 @@ def _parse_file(path: str, **lines: Any) -> ParsedFile:
 
 def _read(path: str, stream: Stream, *, may_be_empty: bool = False, **lines: Any) -> LogReport:
     report = read_log(path, stream, **lines)
-    if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
+    if report.size == 0 and not may_be_empty:  # beside a .err a .out may be empty: the .err tells why
         raise DataError(f"{path}: the file is empty.", "The job may not have written anything yet.")
     if report.binary:
         raise DataError(f"{path}: this is not a text file.", _WHICH_FILE)
@@ -122,17 +122,17 @@ def _read(path: str, stream: Stream, *, may_be_empty: bool = False, **lines: Any
 
 
 def read_log(path: str, stream: Stream, **lines: Any) -> LogReport:
-    """Read the log at `path` (`-`: standard input) in chunks; `lines` are the options of a `LogReader` for own lines.
+    """Read the log at `path` (`-`: standard input) in chunks; `lines` are a `LogReader`'s `patterns` and `programs`.
 
     Raises:
-        DataError: when there is nothing to read, with a sentence that says why.
+        DataError: the log cannot be read.
     """
     if path == "-":
         return parse_log(_chunks(sys.stdin.buffer), stream=stream, **lines)
     place = Path(path)
     name, _, number = place.stem.rpartition(".")  # Slurm's %x.%j
     try:
-        if place.exists() and not place.is_file():  # a device may have no end, a pipe may wait for ever
+        if place.exists() and not place.is_file():  # a device or a pipe may never end
             raise DataError(f"{path}: this is not a regular file.", _WHICH_FILE)
         with place.open("rb") as source:
             job_name = name if job_id(number) else ""
@@ -150,7 +150,7 @@ def _chunks(source: IO[bytes]) -> Iterator[bytes]:
 
 
 def file_json(one: ParsedFile) -> dict[str, Any]:
-    """The entry of one file; the shape other programs rely on, plus `stream`, `err_path` and `error`."""
+    """The JSON entry of one file. Other programs rely on its fields: add some, change none."""
     report = one.report or LogReport()
     entry: dict[str, Any] = {
         "path": one.path,
@@ -160,7 +160,7 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
         "lines": report.lines,
         "err_path": one.beside or None,
         "unread": None
-        if report.mention is None or _measures(report)
+        if report.mention is None or _has_data(report)
         else {"line": report.mention[0], "text": report.mention[1]},
     }
     if one.error is not None:
@@ -169,7 +169,7 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
 
 
 def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
-    """What `labtui results` makes of each run by itself, so that both never differ on one file."""
+    """The row that `labtui results` makes of each run, so that both agree on a file."""
     from labtui.results.compute import measure
     from labtui.results.measured import measured_from_reports
 
@@ -180,7 +180,7 @@ def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
 
 
 def file_text(one: ParsedFile, width: int | None = None) -> str:
-    """A heading, a table for each run, and what went wrong; tables in lines of at most `width` cells (None: any)."""
+    """A heading, what went wrong, and a table for each run, in at most `width` cells (None: no limit)."""
     from labtui.domain.terminal_text import fitted_lines
 
     report = one.report or LogReport()
@@ -191,13 +191,13 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
         texts = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
         lines += fitted_lines(texts, width)
         lines += _epoch_table(run, width)
-    if not _measures(report) and (report.mention is not None or not report.diagnosis):
-        lines += _nothing_read(report)
+    if not _has_data(report) and (report.mention is not None or not report.diagnosis):
+        lines += _no_data_lines(report)
     return "\n".join(lines)
 
 
 def _diagnosis_lines(one: ParsedFile, report: LogReport) -> list[str]:
-    """What went wrong: the log's own line first, then what to do, each advice once."""
+    """What went wrong: the line of the log, then what to do, each advice once."""
     lines: list[str] = []
     advised: set[str] = set()
     for found in report.diagnosis:
@@ -220,13 +220,13 @@ def _steady_lines(row: ResultRow) -> list[str]:
     return [", ".join(parts)] if parts else []
 
 
-def _measures(report: LogReport) -> bool:
+def _has_data(report: LogReport) -> bool:
     """Whether any run has an epoch or a rate."""
     return any(run.epochs or run.throughput or run.batch_seconds for run in report.runs)
 
 
-def _nothing_read(report: LogReport) -> list[str]:
-    """That no epoch or rate was found, what would have been, and how to describe other lines."""
+def _no_data_lines(report: LogReport) -> list[str]:
+    """Say that no epoch or rate was found, which line may have one, and how to describe such a line."""
     lines, pattern = ["  No epoch time or rate found."], None
     if report.mention is not None:
         number, text = report.mention
@@ -241,7 +241,7 @@ def _nothing_read(report: LogReport) -> list[str]:
 
 
 def _program_title(run: ParsedRun, program: Program) -> str:
-    """``pi, 4 processes, 1,198.300 ±0.005 ms``: what the printed digits leave open of the time."""
+    """``pi, 4 processes, 1,198.300 ±0.005 ms``, where the uncertainty is that of the printed digits."""
     size = (f"size {run.size}",) if run.size else ()
     scale = 1000 if program.shown_in == "ms" else 1
     shown = [sample.seconds.scaled(scale) for sample in run.epochs]
@@ -281,7 +281,7 @@ def run_title(run: ParsedRun) -> str:
 
 
 def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
-    """The epochs; what does not fit beside the epoch's number comes in further tables below."""
+    """The table of epochs; columns that do not fit in `width` follow in further tables below."""
     if not run.epochs or run.program is not None:
         return []
     names = list(
@@ -296,7 +296,7 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
 
 
 def _step_text(sample: EpochSample) -> str:
-    """Milliseconds of a step with their uncertainty: ``1,120 ±10``; a mean over batches as its log prints it."""
+    """Milliseconds per step with uncertainty, ``1,120 ±10``, or as the log prints them if it has no step times."""
     step = step_seconds(sample)
     if step is None:
         return "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}"

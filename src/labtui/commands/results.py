@@ -1,8 +1,8 @@
-"""A lab's numbers, printed, explained, drawn and handed in: `labtui results`, `why`, `plot` and `export`.
+"""A lab's numbers: `labtui results` prints, `why` explains, `plot` draws and `export` hands them in.
 
-They take this lab folder, read beside whoever has it open, or bare logs: no folder, no cluster. A file that cannot be
-read gets a sentence on stderr, the rest is still reported, and the exit code is 2. `why` splits the lost efficiency, or
-compares two runs. `export` takes the folder only: tables, plots and the hand-in.
+They read the lab folder, also while another labtui has it open, or log files, which need neither folder nor cluster. If
+a file cannot be read, stderr says why, the rest is still reported, and the exit code is 2. `why` splits the lost
+efficiency or compares two runs. `export` takes a folder only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm
 
 
 def results_arguments(parser: argparse.ArgumentParser) -> None:
-    """The files, the number of images, and the form of the answer."""
+    """Add the files, the number of images, and the form of the answer."""
     add_input(parser)
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     parser.add_argument("--details", action="store_true", help="also factors, laws, costs, readings, notes")
@@ -55,13 +55,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def run_results(args: argparse.Namespace) -> int:
-    """Print the numbers; 1 when there are none yet, 2 when a file could not be read."""
+    """Print the numbers; return 1 if there are none yet, 2 if a file could not be read."""
     folder = named_folder(args)
-    given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
+    given = measure_files(args.files, args.pattern, args.lab) if folder is None else measure_folder(folder)
     results = given.results(args.images)
     sys.stdout.write(_answer(args, results, given))
     there = bool(results.measured or results.programs)
-    if not there and not args.json and (given.runs or folder is not None):  # else of_files said why
+    if not there and not args.json and (given.runs or folder is not None):  # else measure_files said why
         say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
     if given.unread:
         return 2
@@ -69,7 +69,7 @@ def run_results(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
-    """The answer in the form that was asked for."""
+    """The answer in the requested form."""
     if args.csv or args.markdown:
         from labtui.export.tables import FORMS
 
@@ -84,17 +84,17 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
     return report_text(results, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width())
 
 
-# --------------------------------------------------------------------------- bare files
+# --------------------------------------------------------------------------- log files
 
 
-def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
-    """The runs of training logs, and the times of a lab's programs; what cannot be read is said on stderr."""
+def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
+    """The runs of training logs, and the times of a lab's programs; stderr says what cannot be read."""
     from labtui.export.contents import SAMPLER_END, Measurements, samples_beside
     from labtui.results.measured import measured_from_reports
 
     each = {path if path == "-" else str(Path(path).absolute()): path for path in paths}  # each log once
     samplers = [path for path in each.values() if path.endswith(SAMPLER_END) and Path(path).is_file()]
-    # read with their .out
+    # each .err is read with its .out
     companions = {f"{path.removesuffix('.out')}.err" for path in each if path.endswith(".out")}
     logs = [path for key, path in each.items() if path not in samplers and key not in companions]
     files = parse_files(logs, patterns, programs_of(lab))
@@ -116,7 +116,11 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
 
 
 def named_folder(args: argparse.Namespace) -> LabFolder | None:
-    """The lab folder meant: that of --folder, one named in place of logs, or without logs the one here."""
+    """The lab folder of --folder, or given in place of log files, or without these the one here. None for log files.
+
+    Raises:
+        UsageError: there is no such folder, or both a folder and files are given.
+    """
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.settings import SETTINGS_FILE
 
@@ -131,8 +135,8 @@ def named_folder(args: argparse.Namespace) -> LabFolder | None:
         raise UsageError(error.sentence, _WHERE) from None
 
 
-def of_folder(folder: LabFolder) -> Measurements:
-    """The runs stored there, read without taking it from a labtui that has it open."""
+def measure_folder(folder: LabFolder) -> Measurements:
+    """The runs stored in a lab folder, which another labtui may have open."""
     from labtui.export.contents import measurements_of
     from labtui.session.opening import disk_problem
 
@@ -152,7 +156,7 @@ _CONTROL = (
 
 
 def why_arguments(parser: argparse.ArgumentParser) -> None:
-    """The logs or the folder, or two runs of it."""
+    """Add the logs or the folder, or two runs of it."""
     parser.epilog = "With two run numbers it shows what differs between them: labtui why 3 7"
     add_input(parser)
     options.add_folder(parser, default=None)
@@ -161,11 +165,11 @@ def why_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_why(args: argparse.Namespace) -> int:
-    """Print where the efficiency went, or what differs; 1 when nothing can be said yet."""
+    """Print where the efficiency went, or what differs; return 1 if nothing can be said yet."""
     if args.files and all(word.isdecimal() for word in args.files):
         return _compare(args)
     folder = named_folder(args)
-    given = of_files(args.files, args.pattern, args.lab) if folder is None else of_folder(folder)
+    given = measure_files(args.files, args.pattern, args.lab) if folder is None else measure_folder(folder)
     from labtui.results.report import loss_json, loss_text
     from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
 
@@ -185,7 +189,7 @@ def run_why(args: argparse.Namespace) -> int:
 
 
 def _clock_sentence(row: ResultRow, given: Measurements) -> str:
-    """The GPUs' clocks and what slowed them, where they differ from those of one GPU by more than 1 %."""
+    """The GPUs' clock and what slowed it, if it differs from that of one GPU by more than 1 %; else ""."""
     from labtui.results.grouping import devices
     from labtui.training_logs.gpu_sampler import clocks
 
@@ -211,7 +215,7 @@ def _compare(args: argparse.Namespace) -> int:
         raise UsageError("Name two runs to compare.", "`labtui why 3 7`; `labtui queue` lists the runs.")
     args.folder = args.folder or "."
     numbers = [options.run_number(word) for word in args.files]
-    with Open(args, start=False, looks=True) as lab:
+    with Open(args, start=False, view_only=True) as lab:
         names, found, sentences = compare_runs(lab.session, numbers)
     if args.json:
         rows = [each._asdict() for each in found]
@@ -225,7 +229,7 @@ def _compare(args: argparse.Namespace) -> int:
     return 0
 
 
-# --------------------------------------------------------------------------- drawn and handed in
+# --------------------------------------------------------------------------- plots and the hand-in
 
 
 def plot_arguments(parser: argparse.ArgumentParser) -> None:
@@ -242,7 +246,7 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tuple[str, ...]:
-    """``png,svg`` as a tuple; ``none``, where that is known, as an empty one."""
+    """The type of ``png,svg``, a tuple of `known` names; ``none``, if that is known, is an empty one."""
     names = tuple(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
     if not names or not set(names) <= set(known) or ("none" in names and len(names) > 1):
         raise argparse.ArgumentTypeError(f"choose from {', '.join(known)}, not {text!r}")
@@ -250,20 +254,20 @@ def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tup
 
 
 def run_plot(args: argparse.Namespace) -> int:
-    """Draw; prints the paths. 1 when there is nothing to draw yet."""
+    """Draw the charts and print their paths; return 1 if there is nothing to draw yet, 2 if a file is unreadable."""
     from labtui.export import drawings, lab_plots, write_files
     from labtui.export.contents import small_notes
     from labtui.results.charts import with_kind
 
     folder = named_folder(args)
-    given = of_files(args.files) if folder is None else of_folder(folder)
+    given = measure_files(args.files) if folder is None else measure_folder(folder)
     results = given.named(given.results(args.images))
     charts = lab_plots(given, results)
     if not charts:
         if given.runs or not given.unread:
             say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
-    charts = chosen(charts, args.chart)
+    charts = choose_charts(charts, args.chart)
     if args.list:
         _list_charts(charts)
         return 0
@@ -281,11 +285,11 @@ def run_plot(args: argparse.Namespace) -> int:
     return 2 if given.unread else 0
 
 
-def chosen(charts: Sequence[ChartSpec], wanted: Sequence[str]) -> tuple[ChartSpec, ...]:
-    """The charts of these families or file names; all of them when none is named.
+def choose_charts(charts: Sequence[ChartSpec], wanted: Sequence[str]) -> tuple[ChartSpec, ...]:
+    """The charts of these families or file names; all charts if `wanted` is empty.
 
     Raises:
-        UsageError: when there is no such chart; the hint names those there are.
+        UsageError: there is no such chart; the hint lists the available ones.
     """
     found: dict[str, ChartSpec] = {}
     for name in wanted:
@@ -298,7 +302,7 @@ def chosen(charts: Sequence[ChartSpec], wanted: Sequence[str]) -> tuple[ChartSpe
 
 
 def _list_charts(charts: Sequence[ChartSpec]) -> None:
-    """File name, key and title of each; in a window under a header line."""
+    """Print file name, key and title of each chart; on a terminal under a header line."""
     rows = [(each.key, each.family, each.title) for each in charts]
     if window_width() is not None:
         rows.insert(0, ("file", "chart", "title"))
@@ -307,7 +311,7 @@ def _list_charts(charts: Sequence[ChartSpec]) -> None:
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which files, where to, and which template."""
+    """Add which files to write, where, and the template."""
     options.add_folder(parser, default=None)
     decks = functools.partial(formats_of, known=("pptx", "pdf", "none"))
     words = "slides: pptx, pdf or none (default: as the lab is handed in)"
@@ -322,7 +326,7 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write; prints the paths. Notes go to stderr."""
+    """Write the files and print their paths; notes go to stderr."""
     from labtui.export import export_lab
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.opening import disk_problem

@@ -26,15 +26,15 @@ _NO_FOLDER = "`labtui --help` lists the commands; `labtui init DIR` or `labtui .
 
 
 def open_folder(named: str | None, *, trust: bool = False) -> int:
-    """Open the screens over the folder named, or the one here; one that is not trusted is asked about first.
+    """Open the screens on the folder `named`, or the one here; ask first whether to trust it if that is not known.
 
     Raises:
-        UsageError: there is no terminal, or the folder named is no lab folder.
+        UsageError: there is no terminal, or the folder is not a lab folder.
     """
     path = _folder(named)
     if named and path is None and not has_screen():
         raise UsageError(f"{named} is not a lab folder.", _NO_FOLDER)
-    need_screen("The commands work without one: `labtui --help` lists them (submit, watch, results ...).")
+    require_screen("The commands work without one: `labtui --help` lists them (submit, watch, results ...).")
     if path is None:
         from labtui.tui.screens.wizard import WizardApp
 
@@ -53,12 +53,12 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
 
 
 def has_screen() -> bool:
-    """Whether all streams are a terminal: Textual draws on stderr."""
+    """Whether all standard streams are a terminal; Textual draws on stderr."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def need_screen(hint: str) -> None:
-    """Raise UsageError where no screen can be drawn; on a dumb terminal Textual would draw the same one for ever."""
+def require_screen(hint: str) -> None:
+    """Raise UsageError if no screen can be drawn; on a dumb terminal Textual would never stop redrawing."""
     if not has_screen():
         raise UsageError("The screens need a terminal.", hint)
     if os.environ.get("TERM") == "dumb":
@@ -66,12 +66,12 @@ def need_screen(hint: str) -> None:
     if os.name == "posix" and 0 in os.get_terminal_size(sys.stdin.fileno()):
         import termios
 
-        # A terminal that does not tell its size: Textual would take 80 x 24 and 80 x 25 by turns, without end.
+        # The terminal reports no size: Textual would switch between 80 x 24 and 80 x 25 endlessly.
         termios.tcsetwinsize(sys.stdin.fileno(), (24, 80))
 
 
 def _folder(named: str | None) -> Path | None:
-    """The lab folder meant, or None when it has to be made."""
+    """The path of the lab folder, or None if it has to be made. Raises UsageError if it cannot be made there."""
     from labtui.session.folder import find_folder
     from labtui.session.settings import SETTINGS_FILE
 
@@ -96,13 +96,13 @@ def show(
     practice_factor: float | None = None,
     kept: bool = True,
 ) -> int:
-    """The screens over a lab folder until the student leaves; the exit code.
+    """Show the screens on a lab folder until the student leaves; return the exit code.
 
-    `incidents` is a list that another thread appends to: each is shown as it comes.
-    `practice_factor` is how much faster than real a rehearsal's clock goes; then its jobs end with the screens, and
-    its folder as well unless it is `kept`.
+    `incidents` is a list to which another thread appends; each is shown as it comes.
+    `practice_factor` is the speed of a practice cluster's clock. Its jobs end with the screens, and so does its folder
+    unless it is `kept`.
     """
-    gc.disable()  # nothing of what is imported now will be freed; the app switches it on again
+    gc.disable()  # nothing that is imported now can be freed; the app enables it again
     from labtui.session.session import Session
     from labtui.tui.app import LabApp
     from labtui.tui.messages import ScreenPrompter
@@ -117,20 +117,20 @@ def show(
         session.close()
         gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
-        from labtui.commands.follow import followed
+        from labtui.commands.follow import describe_open_runs
         from labtui.tui.view import View
 
-        if under_way := followed(View.of(session)):
+        if under_way := describe_open_runs(View.of(session)):
             print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
     elif app.keep_in is not None:
-        _keep(folder, app.keep_in)
+        _keep_copy(folder, app.keep_in)
     elif sys.stdout.isatty() and not kept and session.state.runs:
         print("The practice session is over. `labtui practice --keep DIR` keeps the next one.")
     return code or app.return_code or 0
 
 
-def _keep(folder: Path, place: Path) -> None:
-    """A copy of a practice session's lab folder, which ends with its cluster: the copy is the folder from now on."""
+def _keep_copy(folder: Path, place: Path) -> None:
+    """Copy the lab folder of a practice session, which ends with its cluster, to `place`, and trust the copy."""
     import shutil
 
     from labtui.session.folder import LabFolder
@@ -149,10 +149,11 @@ def _keep(folder: Path, place: Path) -> None:
 
 
 LAB = "hpc4ai-ch10"
+"""The edition of a practice session by default."""
 
 
 def practice_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the rehearsal."""
+    """Add the options of the practice cluster."""
     from labtui.commands import options
 
     parser.add_argument(
@@ -184,7 +185,7 @@ def run_practice(arguments: argparse.Namespace) -> int:
             print_wrapped(f"{name}\n  {incident.title}.\n  {incident.text}\n", hang=0)
         return 0
     names = choose(arguments.rehearse, arguments.seeded)
-    _check(arguments)
+    _check_arguments(arguments)
     say("Starting the practice cluster ...")
     with _cluster(arguments) as cluster:
         folder = _lab_folder(arguments, cluster)
@@ -199,8 +200,8 @@ def run_practice(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse what cannot work before the cluster starts."""
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for arguments that cannot work, before the cluster starts."""
     import importlib.util
 
     from labtui.session.labs import load_edition
@@ -221,15 +222,15 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
         raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
     if not arguments.serve:
-        need_screen("`labtui practice --serve` starts the cluster alone; the commands then work on it.")
+        require_screen("`labtui practice --serve` starts the cluster alone; the commands then work on it.")
 
 
 def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
-    """Whether a practice session can be kept here: in a folder that is new or empty, or where one was kept before.
+    """Check that a practice session can be kept here: the folder is new, empty, or already keeps one.
 
     Raises:
-        UsageError: something else is here, which would get lost between the session's files.
-        NotTrusted: it came from somebody else: its jobs would run on this computer.
+        UsageError: the folder has other files, which would be mixed with the session's.
+        NotTrusted: the folder came from somebody else, and its jobs would run on this computer.
     """
     from labtui.commands.terminal import require_trust
     from labtui.practice.layout import Layout
@@ -260,7 +261,7 @@ def _cluster(arguments: argparse.Namespace) -> PracticeCluster:
 
 
 def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path:
-    """The lab folder, made or brought up to date with this cluster's port and keys."""
+    """Make the lab folder, or update its settings to this cluster's port and keys; return its path."""
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
     from labtui.session.settings import SETTINGS_FILE, Settings, changed

@@ -1,6 +1,6 @@
 """`labtui submit TASK` or `labtui submit job.slurm`: submit the runs of a task, or a job file of the student's own.
 
-A dry run takes the same path and stops before sending.
+A dry run does the same except for sending.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.commands import job_files, options, terminal
-from labtui.commands.terminal import Open, agreed, print_json, print_line, say, say_error
+from labtui.commands.terminal import Open, confirm, print_json, print_line, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from labtui.slurm.job_control import SbatchAnswer
 
 _UNKNOWN_LIMIT_S = 400.0
-"""How long an unanswered submission is looked up before the command leaves it to the next session."""
+"""How long the command looks up an unanswered submission before it leaves that to the next session."""
 
 
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
-    """The task, what to change of its plan, and how far to go."""
+    """Add the task, the changes to its plan, and how far to go."""
     parser.add_argument(
         "task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or a job file of your own"
     )
@@ -59,7 +59,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
-    """How far to go with what is to be submitted, and what is overridden."""
+    """Add how far to go, and which findings are overridden."""
     parser.add_argument("--dry-run", action="store_true", help="show script, files, findings; send nothing")
     parser.add_argument("--offline", action="store_true", help="with --dry-run: ask no cluster either")
     words = "override a rule's findings; the reason appears on the last page of the hand-in"
@@ -72,23 +72,23 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_submit(args: argparse.Namespace) -> int:
-    """Plan, check, and (unless it is a dry run) submit."""
+    """Plan, check and, unless it is a dry run, submit."""
     with Open(args, start=False) as lab:
         drafts = _drafts(lab, args)
         if not args.again:
-            drafts = _missing(lab.session, drafts, ask=not args.yes)
+            drafts = _missing_drafts(lab.session, drafts, ask=not args.yes)
         return send(lab, args, drafts) if drafts else 1
 
 
 def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
-    """Show, check, ask and submit drafts; `sentence` explains them where they are not simply a task's plan."""
+    """Show, check, confirm and submit drafts; `sentence` explains drafts that differ from a task's plan."""
     reasons = job_files.reasons_of(args.accept)
     if args.show_commands:
         from labtui.session.preview import commands_of_draft
 
         groups = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
-        return terminal.show_by_hand(groups, as_json=args.json)
-    trouble = None if args.dry_run and args.offline else _look_around(lab, drafts)
+        return terminal.print_commands(groups, as_json=args.json)
+    trouble = None if args.dry_run and args.offline else _ask_paths(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
     if args.dry_run:
         return _dry_run(lab, args, drafts, previews, trouble)
@@ -98,21 +98,21 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
         say(job_files.job_line(draft, preview, lab.session.edition.names))
     found = job_files.show_findings(previews)
     accepted = job_files.accepted_of(previews, reasons, force=args.force)
-    if job_files.blocked(previews, reasons) and not args.force:
+    if job_files.is_blocked(previews, reasons) and not args.force:
         say("Nothing was submitted. Correct this, or override it: --accept RULE=REASON.")
         return 1
-    confirm = (found or sentence) and not (args.force or args.yes)
-    if confirm and not agreed("Submit this?"):
+    must_ask = (found or sentence) and not (args.force or args.yes)
+    if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")
         return 1
     return _submit(lab, args, drafts, accepted)
 
 
-def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
-    """Connect and ask about the paths the jobs need, so that the findings know of them; what kept it from that."""
+def _ask_paths(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
+    """Connect and ask about the paths the jobs need, so that findings can use the answers; return the error, if any."""
     try:
         lab.session.start()
-        lab.online()
+        lab.wait_online()
         paths = [path for draft in drafts for path in lab.session.preview(draft).unasked]
         answer = lab.session.look_at(tuple(dict.fromkeys(paths)))
         if answer is not None:
@@ -123,7 +123,7 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
 
 
 def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
-    """What to submit."""
+    """The drafts that the arguments ask for. Raises UsageError."""
     if job_files.is_job_file(args.task):
         return [_own_draft(lab, args)]
     if args.for_task or args.model:
@@ -136,15 +136,15 @@ def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
         )
     more = shlex.split(args.script_args or "")
     if args.control:
-        drafts = _controls(lab.session, drafts, args)
+        drafts = _control_drafts(lab.session, drafts, args)
     return [
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
     ]
 
 
-def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
-    """The drafts without the runs that are done already or under way; where all are, all of them if that is agreed."""
+def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
+    """The drafts without the runs that are done or under way; if all are, all drafts if the student says so."""
     from labtui.lab.plan import drafts_from
     from labtui.lab.plan_table import rows_of
     from labtui.session.planning import already
@@ -158,16 +158,16 @@ def _missing(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> l
         say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {word}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
-    if ask and terminal.at_terminal() and agreed("Run them again?"):
+    if ask and terminal.at_terminal() and confirm("Run them again?"):
         return drafts
     say_error(LabError("No run is missing, so nothing was submitted.", "--again runs them once more."))
     return []
 
 
-def _controls(
+def _control_drafts(
     session: Session, drafts: list[SubmissionDraft], args: argparse.Namespace
 ) -> list[SubmissionDraft]:
-    """The control runs alone; with as many epochs as were asked for, if any were."""
+    """The drafts of the control runs, with the epochs of --epochs if given."""
     from labtui.lab.plan import drafts_from
     from labtui.lab.plan_table import control_rows, rows_of
 
@@ -179,7 +179,7 @@ def _controls(
 
 
 def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
-    """The draft of a job file; its log gives what neither the file nor an option tells about its runs."""
+    """The draft of a job file. What neither the file nor an option tells about its runs comes from the log later."""
     from labtui.session.own_jobs import own_draft
 
     for name in ("form", "script_args", "control"):
@@ -235,13 +235,13 @@ def _dry_run(
             if word is not None:
                 print_line(f"# the cluster says: {word.sentence}")
     refused = any(word is not None and not word.ok and not word.wait for word in words)
-    return 1 if refused or job_files.blocked(previews) else 0
+    return 1 if refused or job_files.is_blocked(previews) else 0
 
 
 def _ask_cluster(
     lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None
 ) -> list[SbatchAnswer | None]:
-    """The cluster's own word on each draft; None where it could not be asked, as `trouble` may say already."""
+    """The cluster's answer to `sbatch --test-only` for each draft; None if it could not be asked or for `trouble`."""
     if lab.session.elsewhere:
         say("Not checked on the cluster: the open window has the connection. Press i in its plan.")
         return [None] * len(drafts)
@@ -296,14 +296,14 @@ def _submit(
     say(f"Submitting {runs} in {plural(len(drafts), 'job')} ...")
     trouble: LabError | None = None
     try:
-        lab.online()
+        lab.wait_online()
         lab.wait(
             lambda state: _settled(lab, state, tokens, wait=args.wait),
             limit_s=None if args.wait else _UNKNOWN_LIMIT_S,
         )
     except LabError as error:
         trouble = error
-    rows = [_outcome(lab.state, token) for token in tokens]
+    rows = [_submission_row(lab.state, token) for token in tokens]
     if args.json:
         print_json({"submissions": rows})
     for row in rows if not args.json else ():
@@ -322,9 +322,9 @@ _OPEN = {"waiting", "unknown", "sending"}
 
 
 def exit_code(statuses: set[str], trouble: LabError | None) -> int:
-    """What became of the submissions, as the command's answer.
+    """The exit code for these statuses: 1 if one is refused, 2 if `trouble` left one open.
 
-    A connection that breaks after Slurm has answered for all of them changes nothing.
+    A connection that breaks after Slurm has answered for all of them does not matter.
     """
     if trouble is not None and statuses & _OPEN:
         return 2
@@ -332,10 +332,10 @@ def exit_code(statuses: set[str], trouble: LabError | None) -> int:
 
 
 def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bool:
-    """Whether there is nothing more to learn soon: all are taken or refused, or wait for something that takes long."""
+    """Whether to stop waiting: all are accepted or refused or, unless `wait`, none of the rest can be sent soon."""
     from labtui.domain.state import sendable
 
-    lab.check_line(patient=wait)
+    lab.check_connection(patient=wait)
     items = [state.submissions[token] for token in tokens]
     if any(item.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN) for item in items):
         return False
@@ -346,7 +346,7 @@ def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bo
     return not wait and sendable(state, lab.session.profile, shut) is None
 
 
-def _outcome(state: LabState, token: str) -> dict[str, Any]:
+def _submission_row(state: LabState, token: str) -> dict[str, Any]:
     item = state.submissions[token]
     return {
         "token": token,

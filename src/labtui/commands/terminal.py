@@ -1,4 +1,4 @@
-"""What commands share: an open session, questions, text and JSON on stdout, messages and progress on stderr."""
+"""Shared by the commands: an open session, questions, answers and JSON on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def window_width(stream: TextIO | None = None) -> int | None:
-    """The cells of a line (of stdout); None for a pipe or a file, which get everything in full lines."""
+    """The width of the terminal in cells (default: of stdout); None for a pipe or a file, where nothing is wrapped."""
     return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
 
 
 MAX_WIDTH = 100
-"""Cells of a sentence's line in a wide window."""
+"""Sentences are wrapped at this width in wider windows, in cells."""
 
 
 def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2) -> None:
-    """Print sentences (on stdout), in a window broken between words; what follows is `hang` cells further in."""
+    """Print sentences (default: on stdout); on a terminal wrapped, with continuation lines `hang` cells further in."""
     stream = stream or sys.stdout
     width = window_width(stream)
     lines = fitted_lines(text.split("\n"), None if width is None else min(width, MAX_WIDTH), hang)
@@ -50,12 +50,12 @@ _NO_TERMINAL_HINT = (
 
 
 def plain(text: str) -> str:
-    """A text from outside, harmless on a terminal: control characters become blanks."""
+    """Untrusted text made harmless for a terminal: unprintable characters become blanks."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def print_line(text: str) -> None:
-    """A line of the answer, on stdout."""
+    """Print a line of the answer on stdout."""
     print(plain(text).rstrip(), flush=True)
 
 
@@ -64,24 +64,27 @@ def print_json(answer: object) -> None:
 
 
 def say(text: str) -> None:
-    """A line of progress or explanation, on stderr."""
+    """Print progress or an explanation on stderr."""
     print_wrapped(plain(text), stream=sys.stderr)
 
 
 def say_error(error: LabError) -> None:
-    """An error's sentence and hint, on stderr."""
+    """Print an error's sentence and hint on stderr."""
     text = f"labtui: {error.sentence}" + (f"\n  hint: {error.hint}" if error.hint else "")
     print_wrapped("\n".join(map(plain, text.split("\n"))), stream=sys.stderr)
 
 
 class TerminalPrompter:
-    """Asks on the terminal, if stdin is one; passwords are not echoed and never kept."""
+    """Asks login questions on the terminal, if stdin is one; passwords are neither echoed nor kept.
+
+    `unasked` is the question that could not be asked, if any.
+    """
 
     def __init__(self) -> None:
         self.unasked: str = ""
 
     def ask(self, question: LoginQuestion) -> str | None:
-        """The answer, or None."""
+        """The answer, or None if there is none."""
         if not at_terminal():
             self.unasked = plain(question.text)
             return None
@@ -90,8 +93,8 @@ class TerminalPrompter:
         text = plain(question.text).strip()
         try:
             if question.kind == "host-key":
-                return "yes" if typed(f"{text} Type yes: ").lower() == "yes" else None
-            return typed(f"{text} ") if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
+                return "yes" if read_line(f"{text} Type yes: ").lower() == "yes" else None
+            return read_line(f"{text} ") if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
         except (EOFError, KeyboardInterrupt):
             return None
 
@@ -101,8 +104,8 @@ def at_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def typed(question: str) -> str:
-    """What is typed after a question, which goes to stderr, since stdout may be a pipe. Raises EOFError."""
+def read_line(question: str) -> str:
+    """Ask on stderr, since stdout may be a pipe, and read a line from stdin. Raises EOFError."""
     print(plain(question), end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:
@@ -110,20 +113,20 @@ def typed(question: str) -> str:
     return line.strip()
 
 
-def agreed(question: str) -> bool:
-    """Ask yes or no on a terminal. Without one nothing is asked: the command line was the answer."""
+def confirm(question: str) -> bool:
+    """Ask yes or no. Without a terminal the answer is yes, as the command line asked for it."""
     if not at_terminal():
         return True
     try:
-        return typed(f"{question} [y/N] ").lower() in ("y", "yes")
+        return read_line(f"{question} [y/N] ").lower() in ("y", "yes")
     except EOFError:
         return False
 
 
 def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
-    """Ask whether to trust a lab folder that this user has neither made nor trusted; why it is not trusted after that.
+    """Ask whether to trust a lab folder that this user neither made nor trusted before; return why it is not trusted.
 
-    `given` is ``--trust``. Without it nothing is asked where there is no terminal.
+    `given` is ``--trust``, the answer yes. Without it and without a terminal the folder stays untrusted.
     """
     from labtui.cluster.local_files import named_path
     from labtui.session.opening import effects_of_trust
@@ -138,20 +141,20 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
             return why
         for line in (why.sentence, *effects_of_trust(folder)):
             say(line)
-        if not agreed("Trust this folder?"):
+        if not confirm("Trust this folder?"):
             return why
     trust(folder)
     return None
 
 
 def require_trust(folder: Path, args: argparse.Namespace) -> None:
-    """As `ask_trust`, for what cannot be done without. Raises NotTrusted."""
+    """Ask as `ask_trust` does, and raise NotTrusted unless the folder is trusted."""
     if (why := ask_trust(folder, given=args.trust)) is not None:
         raise why
 
 
 def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
-    """The lab folder that is named, else the one at `start` or above. Raises UsageError when the named one is none."""
+    """The lab folder `named`, else the one at `start` or above it, or None. Raises UsageError if `named` is not one."""
     from labtui.session.folder import LabFolder, find_folder
 
     try:
@@ -163,30 +166,30 @@ def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
 
 
 class Open:
-    """A session for the length of a command."""
+    """A session that is open while a command runs."""
 
-    def __init__(self, args: argparse.Namespace, *, start: bool = True, looks: bool = False) -> None:
-        """Open the lab folder of `args.folder`. `start` False: connect to nothing yet.
+    def __init__(self, args: argparse.Namespace, *, start: bool = True, view_only: bool = False) -> None:
+        """Open the lab folder of `args.folder`; connect if `start`.
 
-        A folder that is not trusted ends the command, unless it only `looks` at what is stored.
+        Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored.
         """
         from labtui.session.folder import find_folder
         from labtui.session.session import Session
 
         folder = find_folder(args.folder)
-        if args.trust or not looks:
+        if args.trust or not view_only:
             require_trust(folder, args)
 
         self._prompter = TerminalPrompter()
         self.session: Session = Session.open(folder, prompter=self._prompter, start=False)
-        if looks:
-            self.tell_not_writable()
-        self._told = self.session.state  # the state that goes with the last of the updates
+        if view_only:
+            self.say_not_writable()
+        self._last_state = self.session.state  # the last one that `updates` has given
         if start:
             self.session.start()
 
-    def tell_not_writable(self) -> None:
-        """Say that the folder is on a disk that takes nothing, for commands that work all the same."""
+    def say_not_writable(self) -> None:
+        """Say that the folder cannot be written, for commands that work nevertheless."""
         if isinstance(why := self.session.why_read_only, NotWritable):
             say_error(why)
 
@@ -203,41 +206,41 @@ class Open:
     def updates(
         self, done: Callable[[LabState], bool], *, limit_s: float | None = None
     ) -> Iterator[LabState]:
-        """States as they come, until `done` says so or the time is over; those before `done` are all given."""
+        """Yield each new state until `done` or for `limit_s` seconds; no state before `done` is left out."""
         end = math.inf if limit_s is None else time.monotonic() + limit_s
         while True:
-            before, left = self._told, min(0.5, end - time.monotonic())
-            self._told = self.session.next_state(before, 0.0 if done(self.state) else max(0.0, left))
-            if self._told is not before:
-                yield self._told
-            elif done(self._told) or left <= 0:
+            before, left = self._last_state, min(0.5, end - time.monotonic())
+            self._last_state = self.session.next_state(before, 0.0 if done(self.state) else max(0.0, left))
+            if self._last_state is not before:
+                yield self._last_state
+            elif done(self._last_state) or left <= 0:
                 return
 
     def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> bool:
-        """Wait until `done`; says whether it came to pass."""
+        """Wait until `done`, for at most `limit_s` seconds; return whether it is."""
         for _ in self.updates(done, limit_s=limit_s):
             pass
         return done(self.state)
 
-    def online(self, *, limit_s: float = 120.0) -> None:
+    def wait_online(self, *, limit_s: float = 120.0) -> None:
         """Wait for the connection.
 
         Raises:
-            LabError: why there is none (also when a question could not be asked).
+            LabError: there is none, e.g. because a login question could not be asked.
         """
         if self.session.read_only:
             return
         self.wait(lambda state: _settled(state.connection), limit_s=limit_s)
-        self.check_line()
+        self.check_connection()
 
     def refresh(self, *, limit_s: float = 60.0) -> None:
-        """Read the queue once; where the process that has the folder reads it, nothing is waited for."""
+        """Read the queue once and wait for it; do not wait if another process has the folder and reads the queue."""
         self.session.refresh()
         if not self.session.elsewhere:
             self.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=limit_s)
 
-    def check_line(self, *, patient: bool = False) -> None:
-        """Raise why there is no connection; `patient` accepts one that will be tried again."""
+    def check_connection(self, *, patient: bool = False) -> None:
+        """Raise LabError if there is no connection; with `patient`, only if labtui will not try again."""
         connection = self.state.connection
         if connection.status == "needs-login":
             raise LoginRefused(connection.sentence, self._hint(connection.hint))
@@ -249,14 +252,14 @@ class Open:
 
 
 def _settled(connection: ConnectionState) -> bool:
-    """Whether an attempt ended; before the first one a session is offline without a reason."""
+    """Whether an attempt to connect has ended; before the first one a session is offline without a sentence."""
     return connection.status in ("online", "stale", "needs-login") or (
         connection.status == "offline" and bool(connection.sentence)
     )
 
 
 def run_row(state: LabState, run: RunState) -> dict[str, Any]:
-    """What the rows of `queue --json` and `watch --json` have in common."""
+    """The fields that the rows of `queue --json` and `watch --json` share."""
     mark = state.mark_of(run)
     return {
         "run": run.run_id,
@@ -270,8 +273,8 @@ def run_row(state: LabState, run: RunState) -> dict[str, Any]:
     }
 
 
-def show_by_hand(groups: Sequence[tuple[str, Sequence[ManualCommands]]], *, as_json: bool = False) -> int:
-    """Print commands under what they are about, each with its sentence as a comment: they run as they are printed."""
+def print_commands(groups: Sequence[tuple[str, Sequence[ManualCommands]]], *, as_json: bool = False) -> int:
+    """Print groups of shell commands; headings and explanations are comments, so that all of it can be pasted."""
     if as_json:
         rows = [{"about": about, "commands": actions} for about, actions in groups]
         print_json({"by_hand": rows})
