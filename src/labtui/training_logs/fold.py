@@ -172,7 +172,6 @@ def _says(fold: Fold, line: int, said: Says) -> None:
     run.last_line = max(run.last_line, line)
     run.batch_line = run.batch_line or said.batch_line
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
-    run.images_line = line if said.facts.images else run.images_line
 
 
 def _hint(fold: Fold, facts: RunFacts, run: int) -> None:
@@ -235,8 +234,6 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
     if run is None:
         return
     run.last_line = line
-    if said.form == CLOCK and "throughput" in said.metrics:
-        run.claimed = (said.metrics["throughput"], line)
     if said.form == IMAGENET:
         run.imagenet.metrics.update(said.metrics)
         spans.complete(fold, run, proven=True)
@@ -253,17 +250,12 @@ def _printed(fold: Fold, line: int, said: Epoch) -> None:
     run, seconds = fold.open, said.seconds
     if seconds is None:
         return
-    if run is not None and said.form == "tqdm" and run.keras.open is not None and run.keras.total is None:
-        # a full bar below a line ``Epoch k/N``: the header was not Keras's own; a second bar is the validation's
-        number, run.keras.open = run.keras.open, None
-        run.form, run.last_line = KERAS, line
-        fold.keep_printed(run, said, number, seconds, line)
-        return
-    if said.number is None and said.form == "tqdm":
-        return  # a bar that names no epoch, where no header opened one
+    if said.number is None and said.form == "tqdm" and not (run and run.keras.awaits(run, None)):
+        return  # a bar that names no epoch, where no header opened one, or its validation's
     if run is not None and run.trains_otherwise(said):
-        if said.number in (None, run.keras.open):
-            run.keras.aside = said, seconds, line
+        if run.keras.awaits(run, said.number):  # until a line of Keras's own says better
+            run.last_line = line
+            fold.keep_printed(run, said, run.keras.open or 0, seconds, line)
         return
     if run is None or run.ended or not run.includes(said, fold.coming.facts):
         run = fold.begin(line)

@@ -115,8 +115,6 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
             more["step_seconds"] = rounded(groups[name]).scaled(scale)
     if "unit" in groups:
         more["unit"] = patterns.unit_of(groups["unit"])
-    if "steps_rate" in groups:
-        more["steps_rate"] = rounded(groups["steps_rate"])
     return [Rate(form.form, first=groups.get("index") in ("0", "1"), facts=_facts(form, groups), **more)]
 
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from labtui.domain.model import EpochSample, Interval
+from labtui.domain.model import EpochSample
 from labtui.training_logs.keras import FirstStep, Summary, epoch_interval
 from labtui.training_logs.runs import RunFacts
 
 if TYPE_CHECKING:
     from labtui.training_logs.fold import Fold
     from labtui.training_logs.run import OpenRun
-    from labtui.training_logs.said import Epoch, Opens
+    from labtui.training_logs.said import Opens
 
 KERAS = "keras"
 _WORKERS = "several processes wrote to this log at once, and nothing shows which epochs are one's"
@@ -36,7 +36,6 @@ class KerasLines(msgspec.Struct):
     since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
     `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
     lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own.
-    `aside` is what another line told of the open epoch: its time, where Keras's own line never comes.
     `workers` counts processes that write into one log, `times` how often the open epoch's header came, and `owed` the
     summary lines of the epoch before that are still to come.
     """
@@ -53,14 +52,18 @@ class KerasLines(msgspec.Struct):
     workers: int = 1
     times: int = 0
     owed: int = 0
-    aside: tuple[Epoch, Interval, int] | None = None
     first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
 
     def open_epoch(self, number: int) -> None:
         """A header: the lines that follow are this epoch's."""
         self.open = self.last = number
         self.seen.clear()
-        self.kept, self.first, self.aside, self.times = -1, None, None, 1
+        self.kept, self.first, self.times = -1, None, 1
+
+    def awaits(self, run: OpenRun, number: float | None) -> bool:
+        """Whether another line may tell the open epoch's time: no line of Keras's own has come."""
+        mine = self.open is not None and self.total is None and self.open not in run.epochs
+        return mine and not self.seen and number in (None, self.open)
 
     def after(self) -> int:
         """How many lines came after the epoch's own."""
@@ -110,7 +113,6 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             run.keras.times += 1
             run.keras.workers = max(run.keras.workers, run.keras.times)
             return
-        _keep_aside(fold, run)
         _settle_before(fold, run, line, header)
         if _beside(fold, run, number, planned):
             fold.refuse(line, f"Epoch {number}/{planned}", _TRAININGS)
@@ -132,7 +134,9 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     run = fold.open
     if run is None or (run.ended and not run.trained):
         run = fold.begin(line)
-    if run.form not in ("", KERAS) or (run.ended and run.keras.last is None):
+    told = next(iter(run.epochs.values()), None)
+    others = told is not None and told.source != KERAS and told.epoch != run.keras.open
+    if run.form not in ("", KERAS) or (run.ended and run.keras.last is None) or others:
         return  # an evaluation after another program's training
     keras = run.keras
     run.last_line = line
@@ -159,20 +163,10 @@ def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
 def settle_end(fold: Fold, run: OpenRun) -> None:
     """No more lines come: what waited for the next is decided by what is there."""
     keras = run.keras
-    _keep_aside(fold, run)
     if keras.times < keras.workers and keras.last is not None:
         fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}", _WORKERS)
     elif keras.open is not None and len(keras.seen) > (keras.place or 0):
         _keep_own(fold, run, keras.open)
-        keras.open = None
-
-
-def _keep_aside(fold: Fold, run: OpenRun) -> None:
-    """Keep the time that another line gave below a header that was not Keras's: no line of Keras's ever came."""
-    keras = run.keras
-    if keras.aside is not None and keras.open is not None and keras.total is None and not keras.seen:
-        said, seconds, line = keras.aside
-        fold.keep_printed(run, said, keras.open, seconds, line)
         keras.open = None
 
 

@@ -37,31 +37,24 @@ _DECODER = json.JSONDecoder()
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One record: `key` in lower case, `at` in seconds of the writer's clock or None."""
+    """One record: `key` in lower case, `at` in seconds of the writer's clock or None, its value and metadata."""
 
     key: str
-    value: Any
     at: float | None
-    metadata: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def number(self, *names: str) -> float | None:
-        """Its value, where it is the record of one of these names; else their first finite number in its metadata."""
-        if self.key in names:
-            return finite(self.value)
-        for name in names:
-            if name in self.metadata and (number := finite(self.metadata[name])) is not None:
-                return number
-        return None
+        """The first of these values that is a finite number."""
+        return next((number for name in names if (number := finite(self.values.get(name))) is not None), None)
 
     def count(self, *names: str) -> int | None:
         """The same as a number of things: whole, not negative, at most 10^12."""
         number = self.number(*names)
         return int(number) if number is not None and 0 <= number <= 1e12 else None
 
-    def word(self, name: str) -> str:
-        """Its value as text, where it is the record of that name; else that of its metadata."""
-        found = self.value if self.key == name else self.metadata.get(name)
-        return found if isinstance(found, str) else ""
+    def word(self, *names: str) -> str:
+        """The first of these values that is a text."""
+        return next((found for name in names if isinstance(found := self.values.get(name), str)), "")
 
 
 def finite(value: object) -> float | None:
@@ -81,9 +74,9 @@ def read_records(text: str) -> list[Record]:
             data, end = _DECODER.raw_decode(text, text.find("{", end))
             if isinstance(data, dict) and isinstance(data.get("key"), str):
                 more, ms = data.get("metadata"), finite(data.get("time_ms"))
+                key, known = data["key"].strip().lower(), more if isinstance(more, dict) else {}
                 at = None if ms is None else ms / 1000
-                metadata = more if isinstance(more, dict) else {}
-                records.append(Record(data["key"].strip().lower(), data.get("value"), at, metadata))
+                records.append(Record(key, at, {**known, key: data.get("value")}))
         start = text.find(MARK, end)
     return records
 
@@ -102,13 +95,14 @@ def said_of(line: int, record: Record) -> list[Said]:
         said.append(Says(gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
     elif key == "run_stop":
         status = record.word("status").lower()
-        success = status in ("success", "") and record.metadata.get("success") is not False
+        success = status in ("success", "") and record.values.get("success") is not False
         outcome = _REASONS.get(record.word("reason"))
         said.append(Ends(success=success, outcome=outcome, final=True))
     elif key in ("epoch_start", "epoch_stop", "block_start", "block_stop"):
         said += _bound(record, block=key.startswith("block"))
     elif key in ("tracked_stats", "eval_accuracy"):
-        values = record.value if isinstance(record.value, dict) else {key: record.value}
+        value = record.values[key]
+        values = value if isinstance(value, dict) else {key: value}
         found = {str(name): number for name, value in values.items() if (number := finite(value)) is not None}
         said += [Measures(found, record.number("epoch_num"), CLOCK)] if found else []
     return said
@@ -117,8 +111,7 @@ def said_of(line: int, record: Record) -> list[Said]:
 def _bound(record: Record, *, block: bool) -> list[Said]:
     """Where an epoch, or a block of them, begins or ends."""
     count = (record.count("epoch_count") or 1) if block else 0
-    number = record.number("epoch_num", "epoch", "first_epoch_num")
-    number = finite(record.value) if number is None else number
+    number = record.number("epoch_num", "epoch", "first_epoch_num", record.key)
     if record.key.endswith("start"):
         # a block of training steps says so, or gives no number
         counted = record.number("first_epoch_num", "epoch_num", "epoch_count") is not None
@@ -131,11 +124,10 @@ def _bound(record: Record, *, block: bool) -> list[Said]:
 
 def _facts(record: Record) -> RunFacts:
     """What a point in time tells about the run; keys of MLPerf, and what metadata may add."""
-    own = record.value if isinstance(record.value, str) else ""
-    named = own if record.key in ("submission_benchmark", "model_name") else record.word("model")
+    named = record.word("submission_benchmark", "model_name", "model")
     device = device_of(record.word("device"))
     gpus = record.count("n_gpus", "num_gpus", "number_of_accelerators")
-    small = record.metadata.get("practice")
+    small = record.values.get("practice")
     if device == "cpu":
         # CPU devices that stand in for GPUs keep the number and the name of what they stand for.
         device, gpus = (None, None) if small is True else (device, 0)
@@ -147,8 +139,8 @@ def _facts(record: Record) -> RunFacts:
         epochs_planned=record.count("epochs", "max_epochs", "num_epochs") or None,
         images=record.count("train_samples"),
         learning_rate=record.number("opt_base_learning_rate"),
-        framework=own if record.key == "framework" and own else None,
-        tuning=tuning_of({"control": own}) if record.key == "control" else None,
+        framework=record.word("framework") or None,
+        tuning=tuning_of({"control": record.word("control")}) or None,
         small=small if isinstance(small, bool) else None,
         sequence_length=record.count("sequence_length"),
     )
