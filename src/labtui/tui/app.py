@@ -25,7 +25,7 @@ from labtui.tui.guidance import key_result
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
-from labtui.tui.view import View
+from labtui.tui.view import NO_VIEW, View
 from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets.frame import CHANGING, FramedScreen, key
 
@@ -63,7 +63,7 @@ class LabApp(SanitizedApp[int]):
         key("q,ctrl+q", "leave", "Quit", "close labtui; what would be lost by that is asked about first"),
     ]
     notifier: Notifier
-    view: var[View | None] = var(None, init=False, always_update=True)
+    view: var[View] = var(NO_VIEW, init=False, always_update=True)
     """What is on the screen: the main screen and each pane watch it and take their slice."""
     marked_run: int | None = None  # to be compared with another
     keep_in: Path | None = None
@@ -187,7 +187,7 @@ class LabApp(SanitizedApp[int]):
         """Compute the view; the parts watch it. A task just finished is told once, with its key result."""
         self.view_model.watch_logs()
         main = self.main
-        if main is not None and main.is_mounted and main.view is not None:
+        if main is not None and main.is_mounted:
             before = main.view
             with self.one_frame(main):
                 self.view = self.view_model.view()

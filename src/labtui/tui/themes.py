@@ -32,20 +32,15 @@ if TYPE_CHECKING:
 
 
 class TerminalSanitizer(LineFilter):
-    """Makes every segment of every line inert, after the filters that Textual itself wants.
+    """Makes every segment of every line inert."""
 
-    One filter for all of them, because each filter of an app costs a new `Strip` per line.
-    """
-
-    def __init__(self, before: tuple[LineFilter, ...] = (), *, ascii_only: bool = False) -> None:
+    def __init__(self, *, ascii_only: bool = False) -> None:
         """`ascii_only`: every sign as one of ASCII (`LABTUI_ASCII=1`)."""
         super().__init__()
-        self.before, self.ascii_only = before, ascii_only
+        self.ascii_only = ascii_only
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments, each as wide as before."""
-        for each in self.before:
-            segments = each.apply(segments, background)
         if self.ascii_only:
             segments = [
                 segment if segment.control else Segment(ascii_text(segment.text), segment.style)
@@ -183,11 +178,8 @@ class SanitizedApp(App[_Result]):
             self._resizing = None
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""
-        before = tuple(super().get_line_filters())
-        if before != self._gate.before:
-            self._gate = TerminalSanitizer(before, ascii_only=self._gate.ascii_only)
-        return [self._gate]
+        """Textual's filters, and ours behind them."""
+        return [*super().get_line_filters(), self._gate]
 
 
 def preferences_file() -> Path:

@@ -31,7 +31,6 @@ LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run that is still to end, the later the nearer to its end."""
 SMALL = "small run, in no chart"
 """Why the numbers of a real cluster's run on stand-in devices do not count."""
-OWN_JOBS = "Own jobs"
 FRESH_S = 60.0
 """What another process heard of the cluster so shortly before now holds."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
@@ -229,7 +228,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return tuple(self._task_line(name, "", found) for name, found in mine.items())
         tasks = [self._task_line(task.id, task.title, mine[task.id]) for task in self.edition.tasks]
         if own := mine[""]:
-            row = self._task_line("", OWN_JOBS, own)
+            row = self._task_line("", "Own jobs", own)
             done = all(line.phase is RunPhase.DONE for line in own)
             tasks.append(replace(row, status="done") if done else row)
         return tuple(tasks)
@@ -279,6 +278,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from labtui.lab.checks import progress
 
         return progress(self.edition, tuple(self.checks.values()))
+
+
+NO_VIEW = View(state=LabState(), loading=True)
+"""What is there before anything was read."""
 
 
 def runs_of(

@@ -139,7 +139,7 @@ class MainScreen(FramedScreen):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """What a key says that the task or the selected run has no use for; `b` is there where a task has a copy."""
         view = self.view
-        if view is None or (action == "pane" and parameters == (self.pane,)):
+        if action == "pane" and parameters == (self.pane,):
             return None
         if action == "retry_run" and not runs_again(view):
             return "Only a run that failed or was cancelled is run again."
@@ -276,10 +276,8 @@ class MainScreen(FramedScreen):
 
     def _copies(self) -> list[Path]:
         """The scripts that the task asks the student to make from another one."""
-        if self.view is None or self.view.task is None:
-            return []
-
-        return [self.app.session.folder.scripts / target for _, target in self.view.task.copies_to_start]
+        task, scripts = self.view.task, self.app.session.folder.scripts
+        return [scripts / target for _, target in task.copies_to_start] if task is not None else []
 
     def action_start_copy(self) -> None:
         self.app.start_copy(self._now.task)

@@ -175,8 +175,6 @@ class AnswersPane(Pane, Container):
 
     def _show_beside(self) -> None:
         view = self.view
-        if view is None:
-            return
         if self._beside != (asked := (view.task_id, self.question)):
             self._beside = asked
             self.query_one("#answer-facts").scroll_home(animate=False)

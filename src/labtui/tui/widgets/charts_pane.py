@@ -1,6 +1,6 @@
 """The charts of a task: five views, one large chart with a cursor on its points; four on very large windows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -122,18 +122,14 @@ class ChartsPane(Pane, Container, can_focus=True):
     # ------------------------------------------------------------------ what there is
 
     def show(self, view: View) -> None:
-        if self.view is not None and self.view.task_id != view.task_id:
+        if self.view.task_id != view.task_id:
             self._chosen, self._only, self._x, self._place = "", "", None, 0
         super().show(view)
 
-    @property
-    def _lines(self) -> Mapping[str, Callable[[], tuple[ChartSpec, ...]]]:
-        return self.view.alone if self.view is not None else {}
-
     def _charts(self) -> tuple[ChartSpec, ...]:
         """The charts of the chosen line, or of all together."""
-        alone = self._lines.get(self._only)
-        return alone() if alone is not None else self.view.charts if self.view is not None else ()
+        alone = self.view.alone.get(self._only)
+        return alone() if alone is not None else self.view.charts
 
     def _of(self, name: str) -> ChartSpec | None:
         """The chart of a view that is its turn, as bars or lines, with the laws where they are asked for."""
@@ -156,7 +152,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _no_law(self) -> str:
         """Why no law is drawn; "" where one can be."""
-        if self._lines and self._only not in self._lines:
+        if self.view.alone and self._only not in self.view.alone:
             return "Laws are drawn for one line: choose it with m."
         return "" if self._laws() is not None else "A law needs runs on three sizes, one GPU among them."
 
@@ -193,7 +189,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (False, "Only a larger window shows four charts."),
-            "models": (bool(self._lines), "There is nothing to choose: all runs are on one line."),
+            "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
             "law": (self._law or not law, law),
             "bars": (spec is not None and spec.switchable, "This chart is drawn in one way only."),
             "log_line": (self._line_of(self._row()) is not None, "No run of this lab has this point."),
@@ -228,7 +224,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def action_models(self) -> None:
         """All lines together, or one after the other."""
-        choices = ("", *self._lines)
+        choices = ("", *self.view.alone)
         now = choices.index(self._only) if self._only in choices else 0
         self._only = choices[(now + 1) % len(choices)]
         self._place, self._x = 0, None
@@ -289,7 +285,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if not view.lines and not planned_sizes(view.task):
             return None
         spec = empty_chart(view, name)
-        crowded = name == "training" and self._only not in self._lines and self._lines
+        crowded = name == "training" and self._only not in self.view.alone and self.view.alone
         return replace(spec, message="Too many lines for one chart. Press m.") if crowded else spec
 
     def _views_text(self) -> Text:
@@ -303,8 +299,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             action = f"view('{name}')"
             left.append(f" {at} ", does(action, f"bold {styles.busy}{ground}"))
             left.append(f"{title} ", does(action, plain_style)).append(" ")
-        right, lines = Text(), self._lines
-        if lines and self.view is not None and self.view.results is not None:
+        right, lines = Text(), self.view.alone
+        if lines and self.view.results is not None:
             sets = {(row.model, row.configuration.data_set) for row in self.view.results.rows}
             several = len({model for model, _ in sets}) > 1
             kind = "models" if several else "data sets" if len(sets) > 1 else "lines"
@@ -314,8 +310,6 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _sentence(self) -> Text:
         view, spec = self.view, self.spec
-        if view is None:
-            return Text("")
         text = (spec.message or spec.title * spec.over_time) if spec is not None else ""
         text = text or headline(view)
         return ink(text, "bold", no_wrap=True)
@@ -324,21 +318,19 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _row(self) -> ResultRow | None:
         """The row that the point under the cursor shows."""
-        found, view = self._point(), self.view
-        if found is None or found[1].run is None or view is None:
-            return None
-        return next(
-            (row for row in view.charted if any(each.run_id == found[1].run for each in row.members)), None
-        )
+        found = self._point()
+        run = found[1].run if found is not None else None
+        rows = self.view.charted if run is not None else ()
+        return next((row for row in rows if any(each.run_id == run for each in row.members)), None)
 
     def _line_of(self, row: ResultRow | None) -> RunLine | None:
         """The run that a row's log line is of."""
         ids = [each.run_id for each in row.origins if each.run_id is not None] if row is not None else []
-        return self.view.every.get(ids[-1]) if ids and self.view is not None else None
+        return self.view.every.get(ids[-1]) if ids else None
 
     def _named(self, number: int) -> str:
         """The number of a run, and how it ended where that was badly."""
-        line = self.view.every.get(number) if self.view is not None else None
+        line = self.view.every.get(number)
         return f"{number} ({line.word})" if line is not None and line.phase in ENDED_BADLY else str(number)
 
     def _strip(self) -> Text:

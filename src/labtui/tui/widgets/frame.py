@@ -24,7 +24,7 @@ from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep, next_step, status_line, title_state
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import TaskLine, View
+from labtui.tui.view import NO_VIEW, TaskLine, View
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode
@@ -92,7 +92,7 @@ class Acts(Widget):
 class Pane(Acts):
     """A pane that paints the view once it is laid out, and again at another size."""
 
-    view: View | None = None
+    view: View = NO_VIEW
 
     def show(self, view: View) -> None:
         self.view = view
@@ -104,15 +104,14 @@ class Pane(Acts):
 
     def on_resize(self) -> None:
         """What fits depends on the size."""
-        if self.view is not None:
-            self.show(self.view)
+        self.show(self.view)
 
 
 class Slice(Widget):
     """A part of the screen that draws its slice of the view, and again only where that changed."""
 
     screen: FramedScreen
-    view: View | None = None
+    view: View = NO_VIEW
     _drawn: object = None
 
     def show(self, view: View) -> None:
@@ -122,7 +121,7 @@ class Slice(Widget):
             self.refresh(layout=self.styles.auto_dimensions)
 
     def render(self) -> Text:
-        return EMPTY if self.view is None else self.text(self.view, roles(self.app))
+        return self.text(self.view, roles(self.app))
 
     def text(self, view: View, styles: Roles) -> Text:
         raise NotImplementedError
@@ -293,7 +292,7 @@ class NoteLine(Slice):
         return ends(line, ink(self.export, styles.soft), self.size.width, 2) if self.export else line
 
     async def on_click(self, event: Click) -> None:
-        severity = status_line(self.view)[0] if self.view is not None else ""
+        severity = status_line(self.view)[0]
         await self.run_action("app.page('problems')" if severity == "error" else "app.do_next")
 
 
@@ -347,7 +346,7 @@ def _cells(keys: Iterable[FooterKey]) -> int:
 class FramedScreen(Screen[object], Acts):  # the first base is the one whose styles Textual takes
     """Header, rail, title, `content`, the line of messages, keys; a rail from 110 columns on."""
 
-    view: View | None = None
+    view: View = NO_VIEW
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
@@ -385,7 +384,7 @@ class FramedScreen(Screen[object], Acts):  # the first base is the one whose sty
     @property
     def step(self) -> NextStep:
         """The next step with the key that takes it here."""
-        step = next_step(self.view) if self.view is not None else NextStep("")
+        step = next_step(self.view)
         bound = (each.binding for each in self.active_bindings.values() if each.enabled)
         here = {each.action.removeprefix("screen."): each for each in bound}
         if "do_next" not in here:  # a text is being written: letters and dots are for it
@@ -394,12 +393,11 @@ class FramedScreen(Screen[object], Acts):  # the first base is the one whose sty
         binding = here.get(step.action) or here.get(step.action.partition("(")[0])
         return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
-    def show_frame(self, view: View | None) -> None:
+    def show_frame(self, view: View) -> None:
         self.view = view
-        if view is not None:
-            self.query_one(Rail).show(view)
-            for part in self.query(Slice):
-                part.show(view)
+        self.query_one(Rail).show(view)
+        for part in self.query(Slice):
+            part.show(view)
 
 
 _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run"}

@@ -59,8 +59,6 @@ class LogPane(RunPane):
     def action_streams(self) -> None:
         """Standard error, or standard output again."""
         self._stream = "err" if self._stream == "out" else "out"
-        if self.view is None:
-            return
         self.show(self.view)
         found = self.view.line.run.diagnosis[:1] if self.view.line is not None else ()
         if self._stream == "err" and found and found[0].stream == "err":
@@ -73,8 +71,6 @@ class LogPane(RunPane):
 
     def _show_title(self) -> None:
         """Whose log it is, its file, and where one is in it; or that the error is in the other stream."""
-        if self.view is None:
-            return
         styles, line = roles(self.app), self.view.line
         if line is None:
             say(self, "#log-title", ink(headline(self.view), styles.quiet))

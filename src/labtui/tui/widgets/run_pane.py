@@ -119,7 +119,7 @@ class RunPane(Pane, Vertical):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """What a key says that the selected run has no use for."""
-        line = self.view.line if self.view is not None else None
+        line = self.view.line
         if action not in {"cancel_run", "end_after", "hold_run", "compare_run"}:
             return super().why_not(action, parameters)
         held = line is not None and line.submission is not None and line.submission.held

@@ -123,7 +123,7 @@ class RunsPane(RunPane):
     async def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """The cursor selects a run."""
         event.stop()
-        other = self.view is not None and event.row_key.value != str(self.view.run_id)
+        other = event.row_key.value != str(self.view.run_id)
         if event.row_key.value is not None and other and event.data_table.has_focus:
             await self.app.choose_run(int(event.row_key.value))
 
