@@ -36,7 +36,7 @@ class WatchedClock(FakeClock):
         while self.next_look <= end:
             self.now, self.next_look = self.next_look, self.next_look + RHYTHM_S
             if self.watchdog is not None:
-                self.watchdog.look()
+                self.watchdog.check()
         self.now = end
 
     def computer_sleeps(self, seconds: float, *, steady_too: bool) -> None:

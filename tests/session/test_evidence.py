@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
-from labtui.session.worker_context import inline
+from labtui.session.worker_context import run_now
 from labtui.slurm.submit import TWIN_STATUS
 from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
@@ -79,7 +79,7 @@ def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench):
     accepted(bench)
     bench.cluster.fail("ping", CUT)
     bench.clock.offset += 600  # the wall clock went on while we slept
-    bench.worker._watchdog.look()
+    bench.worker._watchdog.check()
     bench.run(1, lambda: bench.session.state.connection.status == "offline")
     bench.cluster.write("100", keras_log(5, 4))
     bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
@@ -112,7 +112,7 @@ def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench
     bench.worker._context.run_in_background = held
     bench.session.refresh()
     bench.run(30, lambda: bool(answers))
-    bench.worker._context.run_in_background = inline
+    bench.worker._context.run_in_background = run_now
     future = bench.session.submit(draft(2))
     bench.run(10, future.done)
     tick, done = answers.pop()

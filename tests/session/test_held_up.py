@@ -7,7 +7,7 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import SubmissionStatus
-from labtui.session.worker_context import inline
+from labtui.session.worker_context import run_now
 from tests.session.conftest import Bench, draft, submitted
 from tests.session.scripted import LIMIT, keras_log
 
@@ -86,7 +86,7 @@ class Aside:
         def hand_over(outcome: Callable[[], Any]) -> None:
             self.bench.worker._put(lambda _: done(outcome))
 
-        inline(fail if instead is not None else work, hand_over)
+        run_now(fail if instead is not None else work, hand_over)
         self.bench.step(2)
 
 

@@ -46,7 +46,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     beside.hold(1).result(0)
     beside.hold(1, held=False).result(0)
     beside.end_after(1, 20).result(0)
-    beside._look()
+    beside._reload()
     assert beside.state.refreshed_at and [job.token for job in beside.my_jobs()] == [token], (
         "the queue was read"
     )
@@ -66,7 +66,7 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
     wait_until(lambda: only(bench).job is not None, what="the job")
     bench.cluster.reachable = bench.cluster.connected = False
     wait_until(lambda: bench.session.state.connection.status == "offline", what="the outage")
-    wait_until(lambda: beside._look() or beside.state.connection.status == "offline", what="stored")
+    wait_until(lambda: beside._reload() or beside.state.connection.status == "offline", what="stored")
     here, there = (View.of(each, now=bench.clock.wall()).every[1].word for each in (bench.session, beside))
     assert here == there and here.startswith("unknown since")
 

@@ -45,9 +45,9 @@ def test_a_name_from_outside_cannot_act_on_the_terminal():
 
 
 def test_without_a_desktop_nothing_is_printed():
-    show = "from labtui.session.notifications import Notice, _send;"
+    show = "from labtui.session.notifications import Notice, _show;"
     done = subprocess.run(
-        [sys.executable, "-c", f"{show} _send(Notice('ended', 'Job ended', 'ResNet50.'))"],
+        [sys.executable, "-c", f"{show} _show(Notice('ended', 'Job ended', 'ResNet50.'))"],
         capture_output=True,
         check=True,
         env={"PYTHONPATH": ":".join(sys.path)},

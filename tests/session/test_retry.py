@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec
 from labtui.session.own_jobs import own_draft
-from labtui.session.planning import retry_after, too_large
+from labtui.session.planning import retry_after, smallest_failed_batch
 from tests.changes import ended as run_ended
 from tests.changes import epoch, observed
 from tests.lab.builders import full, with_runs
@@ -178,7 +178,7 @@ def test_the_smallest_batch_that_did_not_fit():
         run = replace(run, spec=replace(run.spec, batch_size=batch))
         return run if run.spec.n_gpus == 1 else replace(run, outcome="oom", epochs=())
 
-    assert too_large(with_runs(full(), change).state.runs.values(), "ResNet152") == 2048
+    assert smallest_failed_batch(with_runs(full(), change).state.runs.values(), "ResNet152") == 2048
 
 
 def test_main_memory_says_nothing_about_the_batch():
@@ -192,6 +192,6 @@ def test_main_memory_says_nothing_about_the_batch():
 
     runs = with_runs(full(), change).state.runs.values()
     assert not any(run.gpu_memory_ran_out for run in runs)
-    assert too_large(runs, "ResNet152") is None
+    assert smallest_failed_batch(runs, "ResNet152") is None
     both = (finding, replace(finding, kind="oom"))
     assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)

@@ -120,7 +120,7 @@ def test_a_database_of_another_version_is_left_alone_and_closed_again(
     before = path.read_bytes()
     opened: list[sqlite3.Connection] = []
     monkeypatch.setattr(
-        "labtui.session.store.connected",
+        "labtui.session.store.open_database",
         lambda uri: opened.append(sqlite3.connect(uri, uri=True)) or opened[0],
     )
     with pytest.raises(StoreError, match=says):

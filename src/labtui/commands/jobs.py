@@ -357,12 +357,12 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
 def run_retry(args: argparse.Namespace) -> int:
     """Plan the run again, then check, ask and submit as `labtui submit` does."""
     from labtui.commands.submit import send
-    from labtui.session.planning import already, retry_after
+    from labtui.session.planning import known_runs, retry_after
     from labtui.tui.view import View
 
     with Open(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
-        for other in already(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
+        for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:
                 word = View.of(lab.session).every[other.run_id].word
                 said = f"Run {other.run_id} is the same, and is {word}."

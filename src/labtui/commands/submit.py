@@ -147,10 +147,10 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
     """The drafts without the runs that are done or under way; if all are, all drafts if the student says so."""
     from labtui.lab.plan import drafts_from
     from labtui.lab.plan_table import rows_of
-    from labtui.session.planning import already
+    from labtui.session.planning import known_runs
     from labtui.tui.view import View
 
-    done = already(session, drafts[0].task_id, drafts)
+    done = known_runs(session, drafts[0].task_id, drafts)
     if not done:
         return drafts
     for spec, run in done.items():

@@ -1,4 +1,4 @@
-"""The lab folder's store, the session, and the worker: the one thread that owns SSH.
+"""The lab folder's store, the session, and the worker, the only thread that uses SSH.
 
-It imports neither Textual nor paramiko; SSH is in `cluster`.
+Imports neither Textual nor paramiko; SSH is in `cluster`.
 """

@@ -1,10 +1,10 @@
-"""The worker: the one thread that owns the connection. Everything the cluster hears from us goes through here.
+"""The worker: the only thread that uses the connection. Everything labtui sends to the cluster goes through here.
 
-Its loop does one small thing after another, the most urgent first: what the student asked for, what waits to be
-sent, the queue, the logs. Between two of them it looks around again, so nothing waits behind bulk work. A second,
-tiny thread watches the worker itself: it notices that the computer slept, and that a question stays unanswered.
+Its loop does one small task at a time, the most urgent first: the student's requests, submissions to send, the
+queue, the logs. It chooses anew after each task, so nothing waits behind bulk work. A second, small thread watches
+the worker: it notices when the computer slept and when a question stays unanswered.
 
-The queue is asked by one remote command at a time, as seldom as it can be done honestly.
+The queue is read by one remote command at a time, and no more often than needed to keep the screen correct.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from labtui.domain.state import QUEUE_KEY, Change, LabState
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
-from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, fail, failing, inline
+from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, errors_to, fail, run_now
 from labtui.slurm.job_evidence import ended_as_duplicate, live, observe, other_jobs, vanished
 from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
 from labtui.slurm.remote_command import Call
@@ -33,7 +33,7 @@ _AFTER_FAULT_S = 2.0
 
 
 class ClusterWorker:
-    """Start it once; every other method may be called from any thread and returns at once."""
+    """The worker thread, started once. Its methods for other threads return at once."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -43,9 +43,9 @@ class ClusterWorker:
         self._submitter = Submitter(context)
         self._log_follower = LogFollower(context)
         self._poller = Poller(context, self._submitter)
-        context.news = self._poller.changed
+        context.note_change = self._poller.note_change
         self._watchdog = Watchdog(
-            context.clock, self._slept, self._connection.mark_stale, context.cluster.close
+            context.clock, self._on_wake_up, self._connection.mark_stale, context.cluster.close
         )
         self._end_watch: Callable[[], None] = lambda: None
         self._closing = threading.Event()
@@ -56,13 +56,13 @@ class ClusterWorker:
     # ------------------------------------------------------------------ from other threads
 
     def start(self) -> None:
-        """Begin to connect and to work."""
+        """Start the worker thread and its watchdog."""
         self._context.run_in_background = self._run_in_background
         self._thread.start()
         self._end_watch = self._watchdog.start(self._context.faults.write)
 
     def close(self, timeout_s: float) -> bool:
-        """Stop; says whether the thread ended in time. A blocked call is cut off by closing the connection."""
+        """Stop; return whether the thread ended in time. Closing the connection unblocks a pending call."""
         self._closing.set()
         self._woken.set()
         self._end_watch()
@@ -78,50 +78,50 @@ class ClusterWorker:
         return not self._thread.is_alive()
 
     def track_submission(self, token: str) -> Future[str]:
-        """Done when Slurm accepted the submission; raises its refusal. Ask before the intent is stored."""
+        """A future with the token once Slurm accepts the submission, or its refusal. Call before storing the intent."""
         return self._submitter.track(token)
 
-    def look(self) -> None:
-        """Something was stored that the worker should see."""
+    def wake(self) -> None:
+        """Wake the worker: something it should act on was stored."""
         self._woken.set()
 
     def _put(self, work: Callable[[Future[Any]], object]) -> Future[Any]:
-        """Have the worker's thread do this; `work` settles the future that it gets, at once or later."""
+        """Run `work` in the worker's thread; it is given the future to settle, at once or later."""
         future: Future[Any] = Future()
         self._requests.append((work, future))
         self._woken.set()
         return future
 
     def change(self, token: str, wanted: Request) -> Future[None]:
-        """Cancel, hold, release or limit a submission wherever it stands, and look at the queue soon after."""
+        """Cancel, hold, release or limit a submission in any state, and read the queue soon after."""
 
         def cancelling(wish: bool) -> None:
             self._context.journal.change(lambda state: state.with_submission(token, cancelling=wish))
 
         def work(done: Future[None]) -> None:
-            offline = None if self._reached() else self._connection.why_offline
+            offline = None if self._ensure_connected() else self._connection.why_offline
             self._submitter.change(token, wanted, done, offline)
-            self._context.news()
-            self._poller.press()
+            self._context.note_change()
+            self._poller.request_poll()
 
         if wanted.action != "cancel":
             return self._put(work)
-        cancelling(True)  # before it is asked for: the next process asks again
+        cancelling(True)  # stored before the request: if this process dies, the next one asks again
         future = self._put(work)
         future.add_done_callback(lambda done: cancelling(False) if done.exception() else None)
         return future
 
-    def _reached(self) -> bool:
-        """Whether there is a connection; the first attempt to connect is waited for, and no other."""
+    def _ensure_connected(self) -> bool:
+        """Whether there is a connection. Waits for the first attempt to connect, not for later ones."""
         if not self._connection.online and self._connection.error is None:
             self._connection_duty()
         return self._connection.online
 
     def ask(self, call: Call[_T], then: Callable[[_T], object] = lambda found: None) -> Future[_T]:
-        """Ask the cluster one thing, aside; `then` gets the answer in the worker's thread."""
+        """Ask the cluster one question in the background; `then` gets the answer in the worker's thread."""
 
         def work(future: Future[_T]) -> None:
-            if self._reached():
+            if self._ensure_connected():
                 self._context.ask_aside(call, future, then)
             else:
                 fail(future, self._connection.why_offline)
@@ -133,15 +133,15 @@ class ClusterWorker:
         self._woken.set()
 
     def refresh(self) -> None:
-        """A key press: read the queue soon; connect if there is no connection, also after a refused login."""
-        self._put(lambda _: self._poller.press())
-        self._put(lambda _: self._connection.key_press())
+        """After a key press: read the queue soon; connect if there is no connection, even after a refused login."""
+        self._put(lambda _: self._poller.request_poll())
+        self._put(lambda _: self._connection.retry_now())
 
-    def _slept(self) -> None:
+    def _on_wake_up(self) -> None:
         def wake_up(_: object) -> None:
             self._connection.request_test()
             self._log_follower.recheck_all()
-            self._poller.press()
+            self._poller.request_poll()
 
         self._put(wake_up)
 
@@ -156,7 +156,7 @@ class ClusterWorker:
                 self._woken.clear()
 
     def resume(self) -> None:
-        """Take up what the last process left, and keep what `labtui repair` would need."""
+        """Continue what the last process left unfinished, and back up the database for `labtui repair`."""
         with contextlib.suppress(StoreError):
             self._context.store.back_up()
         self._submitter.resume()
@@ -165,21 +165,20 @@ class ClusterWorker:
                 self.change(item.token, Request(action="cancel"))
 
     def turn(self) -> float | None:
-        """Do the most urgent thing, if there is one now; never raises.
+        """Do the most urgent task that is due, if any; never raises.
 
-        Returns the seconds until there is something to do: 0 to look again at once, None when only a request can
-        bring work.
+        Returns the seconds until the next task: 0 to call again at once, None when only a request can bring work.
         """
         try:
             return self._step()
         except ConnectionLost as error:
             if not self._closing.is_set():
-                self._lost(error)
+                self._on_connection_lost(error)
         except LabError as error:
             self._context.raise_problem(f"{FAULT_KEY}:{self._duty}", error)
             self._pause_until = self._context.now() + _AFTER_FAULT_S
-        except Exception as error:  # the session lives on; the panel names the file
-            self._unexpected(error)
+        except Exception as error:  # the session continues; the error panel names the log file
+            self._report_fault(error)
         return 0.0
 
     def _run_in_background(self, work: Callable[[], Any], done: Callable[..., object]) -> None:
@@ -188,17 +187,17 @@ class ClusterWorker:
         def answered(outcome: Callable[[], Any]) -> None:
             self._put(lambda _: done(outcome))
 
-        threading.Thread(target=inline, args=(work, answered), name="labtui-background", daemon=True).start()
+        threading.Thread(target=run_now, args=(work, answered), name="labtui-background", daemon=True).start()
 
-    def _lost(self, error: LabError) -> None:
-        """The connection broke, or an answer stayed out on one that stands: then it is tested before its next use."""
+    def _on_connection_lost(self, error: LabError) -> None:
+        """The connection broke, or a call on it timed out: in that case it is tested before its next use."""
         if self._context.cluster.connected:
             self._connection.request_test()
         elif self._connection.online:
-            self._connection.lost(error)
+            self._connection.mark_lost(error)
         self._log_follower.recheck_all()
 
-    def _unexpected(self, error: Exception) -> None:
+    def _report_fault(self, error: Exception) -> None:
         self._context.faults.write(error)
         problem = LabError(
             f"Something went wrong inside labtui ({type(error).__name__}).",
@@ -210,11 +209,11 @@ class ClusterWorker:
     def _step(self) -> float | None:
         if self._requests:
             work, future = self._requests.popleft()
-            with failing(future):
+            with errors_to(future):
                 self._watchdog.watch(lambda: work(future))
             return 0.0
         duties = self._duties()
-        now = self._context.now()  # not before: some are due at the moment they were asked
+        now = self._context.now()  # taken after the duties: some are due at the moment they are asked
         known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
         if ready := [work for due, work in known if due <= now]:
             self._watchdog.watch(ready[0])
@@ -222,15 +221,15 @@ class ClusterWorker:
         return min((due - now for due, _ in known), default=None)
 
     def _duties(self) -> list[tuple[float | None, Callable[[], None]]]:
-        """What the worker does by itself, the most urgent first, and when: None for not now."""
+        """The worker's own tasks, the most urgent first, and when each is due (None: not now)."""
         duties: list[tuple[float | None, Callable[[], None]]] = [
             (self._connection.due_at(), self._connection_duty)
         ]
         if self._connection.online:
             duties += [
-                (self._submitter.due_at(), lambda: self._duty_of("submit", self._submitter.step)),
-                (self._poller.due_at(), lambda: self._duty_of("queue", self._poller.step)),
-                (self._log_follower.due_at(), lambda: self._duty_of("logs", self._log_follower.step)),
+                (self._submitter.due_at(), lambda: self._run_duty("submit", self._submitter.step)),
+                (self._poller.due_at(), lambda: self._run_duty("queue", self._poller.step)),
+                (self._log_follower.due_at(), lambda: self._run_duty("logs", self._log_follower.step)),
             ]
         return duties
 
@@ -240,9 +239,9 @@ class ClusterWorker:
         if self._connection.online and not was_online:
             self._log_follower.recheck_all()
             if live(self._context.state):
-                self._context.news()
+                self._context.note_change()
 
-    def _duty_of(self, duty: str, work: Callable[[], None]) -> None:
+    def _run_duty(self, duty: str, work: Callable[[], None]) -> None:
         self._duty = duty
         work()
         self._connection.record_answer()
@@ -258,29 +257,29 @@ _QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is
 
 
 class Poller:
-    """Decides when the queue is read next and takes up the answer. Worker thread only."""
+    """Decides when the queue is read next, and stores the answer. Worker thread only."""
 
     def __init__(self, context: WorkerContext, submitter: Submitter) -> None:
-        """`submitter` is told of jobs that ended."""
+        """`submitter` is notified of jobs that ended."""
         self._context = context
         self._submitter = submitter
         self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
         self._changed_at = context.now()
         self._took_s = 0.0
         self._failures = 0
-        self._pressed = True  # once at the start: a job that another program sent is seen, too
+        self._poll_requested = True  # poll once at the start, to see jobs that another program sent
         self._asking = False
 
-    def press(self) -> None:
-        """Somebody wants to know now."""
-        self._pressed = True
+    def request_poll(self) -> None:
+        """Poll as soon as the limit on polls allows."""
+        self._poll_requested = True
 
-    def changed(self) -> None:
-        """Something happened (a submission, a line in a log that ends a run): look again soon."""
+    def note_change(self) -> None:
+        """Poll more often for a while: something happened (a submission, a line in a log that ends a run)."""
         self._changed_at = self._context.now()
 
     def due_at(self) -> float | None:
-        """When to ask next; None while there is nothing to watch."""
+        """When to poll next; None while there is nothing to watch."""
         if self._asking:
             return None
         delay = poll_delay(
@@ -290,15 +289,15 @@ class Poller:
             last_took_s=self._took_s,
             others=bool(self._context.state.other_jobs),
         )
-        if delay is None and not self._pressed:
+        if delay is None and not self._poll_requested:
             return None
-        return next_poll_at(self._polls, delay if delay is not None else 0.0, pressed=self._pressed)
+        return next_poll_at(self._polls, delay if delay is not None else 0.0, pressed=self._poll_requested)
 
     def step(self) -> None:
-        """Ask once, aside: a busy controller must not hold up the logs. Raises ConnectionLost."""
+        """Poll once, in the background: a busy controller must not hold up the logs. Raises ConnectionLost."""
         context, began = self._context, self._context.now()
         self._polls.append(began)
-        self._pressed, self._asking = False, True
+        self._poll_requested, self._asking = False, True
         gone = vanished(context.state)
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
 
@@ -311,12 +310,12 @@ class Poller:
                 raise
             except LabError as error:
                 told = Tick(jobs=None, accounting=None, problem=error.sentence)
-            self._take(told, asked)
+            self._store_answer(told, asked)
 
         context.run_in_background(lambda: context.cluster.ask(tick(gone)), answered)
 
-    def _take(self, tick: Tick, asked: Mapping[str, JobView]) -> None:
-        """The answer about the jobs `asked`, as they were then: it cannot know what came or changed since."""
+    def _store_answer(self, tick: Tick, asked: Mapping[str, JobView]) -> None:
+        """Store the answer for the jobs `asked`; a job that came or changed since the question is skipped."""
         context, at = self._context, self._context.at()
         known = context.state.submissions
         views = observe(context.state, tick, at)
@@ -324,7 +323,7 @@ class Poller:
         if tick.jobs is None:
             self._failures += 1
             context.raise_problem(QUEUE_KEY, RemoteFailure(tick.problem, _QUEUE_HINT))
-            self._tell(jobs)
+            self._store_jobs(jobs)
         else:
             self._failures = 0
             context.clear_problem(QUEUE_KEY)
@@ -332,7 +331,7 @@ class Poller:
             others = other_jobs(context.state, tick.jobs)
             moment: dict[str, Any] = {"other_jobs": others, "refreshed_at": at}
             moment["cluster_time"] = tick.server_time
-            self._tell(jobs, lambda state: replace(state, **moment))
+            self._store_jobs(jobs, lambda state: replace(state, **moment))
         for submission, job in live(context.state):
             self._check_log(submission.token, job)
 
@@ -343,7 +342,7 @@ class Poller:
             problem = RemoteFailure(tick.accounting_problem, _ACCOUNTING_HINT)
             self._context.raise_problem(ACCOUNTING_KEY, problem)
 
-    def _tell(self, jobs: Mapping[str, JobView], *moment: Change) -> None:
+    def _store_jobs(self, jobs: Mapping[str, JobView], *moment: Change) -> None:
         before = self._context.state
 
         def observed(state: LabState) -> LabState:
@@ -355,17 +354,17 @@ class Poller:
         for token, job in jobs.items():
             old = before.submissions[token].job
             if old is None or old.phase is not job.phase:
-                self.changed()
+                self.note_change()
             if job.phase is JobPhase.FINISHED:
-                self._submitter.freed()
+                self._submitter.job_ended()
                 submission = self._context.state.submissions[token]
                 if ended_as_duplicate(self._context.state, submission):
                     self._submitter.adopt_first(submission, job.job_id)
 
     def _check_log(self, token: str, job: JobView) -> None:
-        """Queue and accounting are silent for a minute, and the controller knows no more: the job's own log counts."""
+        """Take a job as finished when its log ends and neither queue nor accounting has known it for a minute."""
         at = self._context.at()
         silent = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
         if silent and self._context.readings.script_ended(token):
             over = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
-            self._tell({token: over})
+            self._store_jobs({token: over})

@@ -1,4 +1,4 @@
-"""What differs between two runs, and which run would tell what made one slower."""
+"""What differs between two runs, and which further run would show what made one slower."""
 
 import difflib
 import re
@@ -22,7 +22,7 @@ from labtui.training_logs.gpu_sampler import clocks, read_samples
 
 
 class Difference(NamedTuple):
-    """A thing that two runs do not share, as each has it."""
+    """A property in which two runs differ, and its value in each."""
 
     what: str
     first: str
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two runs side by side; `sentences` say how long an epoch takes and which run would tell more."""
+    """Two runs side by side; `sentences` give the epoch times and the run to make next."""
 
     names: tuple[str, str]
     differences: tuple[Difference, ...]
@@ -67,11 +67,11 @@ def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
 
 CLOCK, SLOWED_BY, LOST = "GPU clock", "GPUs slowed by", "lost to "
 GIVEN = ("GPUs", CLOCK, LOST, "node")
-"""What is seen of a run and cannot be chosen for another; the number of GPUs, whose loss `labtui why` splits."""
+"""Differences that are no cause: measured, not chosen. The number of GPUs is explained by `labtui why` instead."""
 
 
 def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> dict[str, str]:
-    """What is known of a run, in words: by its log, its job, its job script, its GPU samples."""
+    """What is known of a run, in words, from its log, job, job script and GPU samples."""
     run = session.state.runs[number]
     job, text = session.state.submissions[run.token].job, job_script.decode("utf-8", "replace")
     container = re.search(r"(?:singularity|apptainer) exec (?:-\S+ )*(\S+)", text)
@@ -107,13 +107,13 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
 
 
 def _used(files: Mapping[str, bytes], script: str) -> set[str]:
-    """The files that a run's script is made of: itself and what it imports; all of them where it is not among them."""
+    """The names of a run's script and of what it imports; those of all `files` if the script is not among them."""
     texts = {name: data.decode("utf-8", "replace") for name, data in files.items()}
     return set(imported_files([script], texts) if script in files else files)
 
 
 def _own_lines(first: bytes, second: bytes) -> tuple[str, str]:
-    """How many lines each of two versions of a file has for itself; "" for both where they are equal."""
+    """The number of lines that only one of two versions of a file has, in words; "" for both if they are equal."""
     before, after = (text.decode("utf-8", "replace").splitlines() for text in (first, second))
     marks = [line[0] for line in difflib.ndiff(before, after) if before != after]
     counts = [marks.count(mark) for mark in "-+"]
@@ -122,7 +122,7 @@ def _own_lines(first: bytes, second: bytes) -> tuple[str, str]:
 
 
 def next_run(found: tuple[Difference, ...], first: str, second: str) -> str:
-    """The run that would tell which difference counts; `first` and `second` name the runs: ``run 3``."""
+    """A sentence on the run that would show which difference matters; `first` and `second` name the runs: ``run 3``."""
     if any(each.what == "model" for each in found):
         return "These are trainings of two models: only runs of one model tell what a difference costs."
     causes = [each for each in found if not each.what.startswith(GIVEN)]

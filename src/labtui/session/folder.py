@@ -1,11 +1,11 @@
-"""The lab folder: a student's folder that can be seen, copied and put in git; one process writes it at a time.
+"""The lab folder: an ordinary folder that a student can browse, copy and put in git. One process writes it at a time.
 
     lab.toml    settings                    scripts/    their copies of the training scripts, theirs to edit
-    labtui.db   what happened               slurm/      job scripts as rendered and their templates, theirs to edit
+    labtui.db   the stored state            slurm/      rendered job scripts and their templates, theirs to edit
     logs/       mirrors of remote logs      answers/    one Markdown file per task        plots/   made by export
 
-Files of the student are never overwritten. No name from outside leads out of the folder. A new folder is filled with
-the scripts and templates that came with labtui: ``labtui/_data`` in an installed wheel, ``remote/`` and
+The student's files are never overwritten, and no name from outside can point out of the folder. A new folder gets
+the scripts and templates that come with labtui: from ``labtui/_data`` in an installed wheel, from ``remote/`` and
 ``slurm_templates/`` in a source tree.
 """
 
@@ -39,11 +39,11 @@ from labtui.session.settings import (
 SCRIPT_NAME = "job.slurm"
 """The job script's name in its remote directory."""
 SHELL_SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
-"""How the names of job files and other shell scripts end."""
+"""The suffixes of job files and other shell scripts."""
 
 
 def sent_as(job_file: str) -> str:
-    """The name of a student's own job file in the directory of its submission, beside labtui's job script."""
+    """The remote name of a student's own job file; never that of labtui's job script, which lies beside it."""
     return job_file if job_file != SCRIPT_NAME else f"own-{SCRIPT_NAME}"
 
 
@@ -52,51 +52,51 @@ FORMS: tuple[TemplateForm, ...] = get_args(TemplateForm)
 
 @cache
 def list_remote() -> tuple[str, ...]:
-    """Names of the training scripts and their modules, relative, with ``/``: ``cifar-utils/cifar.py``."""
-    root = _brought("remote")
+    """The relative POSIX paths of the training scripts and their modules: ``cifar-utils/cifar.py``."""
+    root = _asset_folder("remote")
     inner = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
     return tuple(sorted(each.as_posix() for each in inner if _is_script(each)))
 
 
 def _is_script(inner: Path) -> bool:
-    """Whether a file below a folder of scripts is one of them, and not what a program left there."""
+    """Whether a file in a scripts folder is part of the scripts, not a hidden, cache or compiled file."""
     return inner.suffix != ".pyc" and not any(part[0] == "." or part == "__pycache__" for part in inner.parts)
 
 
 def read_remote(name: str) -> bytes:
     """The bytes of a file that `list_remote` names."""
-    return (_brought("remote") / name).read_bytes()
+    return (_asset_folder("remote") / name).read_bytes()
 
 
 def read_template(form: str) -> str:
     """The job script template of a form (`labtui.domain.model.TemplateForm`)."""
-    return _composed(f"{form}.slurm")
+    return _read_with_includes(f"{form}.slurm")
 
 
-def _composed(name: str) -> str:
-    """A file of ``slurm_templates``, where a line ``@include NAME`` stands for the file of that name in ``parts``."""
-    text = (_brought("slurm_templates") / name).read_text(encoding="utf-8")
+def _read_with_includes(name: str) -> str:
+    """The text of a file in ``slurm_templates``; each line ``@include NAME`` is replaced by the file ``parts/NAME``."""
+    text = (_asset_folder("slurm_templates") / name).read_text(encoding="utf-8")
     return re.sub(
-        r"^@include (\S+)\n", lambda found: _composed(f"parts/{found[1]}"), text, flags=re.MULTILINE
+        r"^@include (\S+)\n", lambda found: _read_with_includes(f"parts/{found[1]}"), text, flags=re.MULTILINE
     )
 
 
-def _brought(name: str) -> Path:
-    """A folder that came with labtui: in an installed wheel, or in a source tree."""
+def _asset_folder(name: str) -> Path:
+    """The path of a folder that comes with labtui, in an installed wheel or in a source tree."""
     package = Path(__file__).resolve().parents[1]
     packed = package / "_data" / name
     return packed if packed.is_dir() else package.parents[1] / name
 
 
-_BROUGHT_FILE = ".labtui-scripts.json"
+_DIGESTS_FILE = ".labtui-scripts.json"
 MAX_SCRIPT_BYTES = 2 * 1024 * 1024
-"""A script larger than this is data, and data does not travel with every submission."""
+"""A larger file is data, and data is not pushed with every submission."""
 
 _GITIGNORE = b"labtui.db*\n.labtui*\n__pycache__/\n"
 
 
-class _Place:
-    """A file or folder of a lab folder, by its name there."""
+class _PathInside:
+    """A property of `LabFolder`: the path of a file or folder in it, by name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -132,10 +132,10 @@ class LabFolder(msgspec.Struct, frozen=True):
         withheld: Collection[str] = (),
         extra: Mapping[str, str] | None = None,
     ) -> LabFolder:
-        """Make a lab folder (or complete one): settings, sub-folders, scripts and templates. Keeps every file there.
+        """Make a lab folder (or complete one): settings, sub-folders, scripts and templates. Existing files stay.
 
-        `withheld` names scripts that the student is to make: the folder starts without them. `extra` are further files
-        by name.
+        `withheld` names scripts that the student is to write: the folder starts without them. `extra` maps the names
+        of further files to their texts.
 
         Raises:
             FolderError: when it is already a lab folder or cannot be written.
@@ -159,16 +159,16 @@ class LabFolder(msgspec.Struct, frozen=True):
 
     # ------------------------------------------------------------------ places
 
-    settings_path = _Place(SETTINGS_FILE)
-    database_path = _Place("labtui.db")
-    lock_path = _Place(".labtui.lock")
-    problem_log = _Place(".labtui-problems.log")
-    """Where unexpected exceptions are written, for a report."""
-    scripts = _Place("scripts")
-    slurm = _Place("slurm")
-    logs = _Place("logs")
-    answers = _Place("answers")
-    plots = _Place("plots")
+    settings_path = _PathInside(SETTINGS_FILE)
+    database_path = _PathInside("labtui.db")
+    lock_path = _PathInside(".labtui.lock")
+    problem_log = _PathInside(".labtui-problems.log")
+    """Where unexpected exceptions are written, for bug reports."""
+    scripts = _PathInside("scripts")
+    slurm = _PathInside("slurm")
+    logs = _PathInside("logs")
+    answers = _PathInside("answers")
+    plots = _PathInside("plots")
 
     # ------------------------------------------------------------------ contents
 
@@ -177,22 +177,22 @@ class LabFolder(msgspec.Struct, frozen=True):
         return read_settings(self.settings_path)
 
     def save_settings(self, settings: Settings) -> None:
-        """Write `lab.toml`; comments in it survive, and so does trust: it is the user who changes it here."""
+        """Write `lab.toml`. Its comments stay, and a trusted folder stays trusted: the change is the user's own."""
         trusted = check_trust(self.path) is None
         write_settings(self.settings_path, settings)
         if trusted:
             trust(self.path)
 
     def reader(self, path: Path | str) -> FileIO:
-        """A file of this folder, opened for reading through no link. Raises OSError."""
+        """Open a file of this folder for reading; links are not followed. Raises OSError."""
         return local_files.reader_inside(self.path, path)
 
     def read(self, path: Path | str) -> bytes:
-        """The bytes of a file of this folder, read through no link. Raises OSError."""
+        """The bytes of a file of this folder; links are not followed. Raises OSError."""
         return local_files.read_inside(self.path, path)
 
     def write(self, path: Path | str, data: bytes) -> None:
-        """Replace a file of this folder as a whole, through no link.
+        """Replace a file of this folder atomically; links are not followed.
 
         Raises:
             FolderError: when it cannot be written; the old file stays.
@@ -200,15 +200,15 @@ class LabFolder(msgspec.Struct, frozen=True):
         local_files.write_private(self.path, self.inside(path), data)
 
     def status(self, path: Path | str) -> os.stat_result | None:
-        """The status of a file of this folder; None without one, and where a link stands in its place."""
+        """The status of a file of this folder; None if it is missing or a link."""
         return local_files.stat_inside(self.path, path)
 
     def has(self, path: Path | str) -> bool:
-        """Whether this folder has that file, and no link in its place."""
+        """Whether this folder has that file and it is not a link."""
         return self.status(path) is not None
 
     def write_new(self, relative: str, data: bytes) -> bool:
-        """Write a file unless there is one; says whether it was written."""
+        """Write a file unless it exists; return whether it was written."""
         path = self.inside(relative)
         if path.exists() or path.is_symlink():
             return False
@@ -216,31 +216,31 @@ class LabFolder(msgspec.Struct, frozen=True):
         return True
 
     def fill_from_assets(self, withheld: Collection[str] = ()) -> None:
-        """Copy training scripts and templates that are missing.
+        """Copy the training scripts and templates that are missing.
 
-        `withheld`: scripts, and folders by their name with ``/``, that are not copied.
+        `withheld` names scripts, and folders by a final ``/``, that are not copied.
         """
-        folders, written = tuple(each for each in withheld if each.endswith("/")), self._brought()
+        folders, written = tuple(each for each in withheld if each.endswith("/")), self._shipped_digests()
         for name in list_remote():
             if name in withheld or name.startswith(folders):
                 continue
             data = read_remote(name)
             if self.write_new(f"scripts/{name}", data):
                 written[name] = _text_digest(data)
-        self.write(_BROUGHT_FILE, msgspec.json.encode(written))
+        self.write(_DIGESTS_FILE, msgspec.json.encode(written))
         for form in FORMS:
             self.write_new(f"slurm/templates/{form}.slurm", read_template(form).encode())
 
-    def _brought(self) -> dict[str, str]:
-        """The digest of each script that labtui wrote here, by name: a later labtui may bring another one."""
+    def _shipped_digests(self) -> dict[str, str]:
+        """The digests of the scripts that labtui wrote here, by name: a later version may ship other contents."""
         try:
-            return decode.from_json(self.read(_BROUGHT_FILE), dict[str, str])
+            return decode.from_json(self.read(_DIGESTS_FILE), dict[str, str])
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def as_brought(self, files: Mapping[str, bytes]) -> frozenset[str]:
-        """The names of the scripts that are as labtui brought them, whatever their line endings."""
-        here, now = self._brought(), set(list_remote())
+    def unchanged_scripts(self, files: Mapping[str, bytes]) -> frozenset[str]:
+        """The names of the scripts that are unchanged since labtui wrote them, apart from line endings."""
+        here, now = self._shipped_digests(), set(list_remote())
         return frozenset(
             name
             for name, data in files.items()
@@ -249,10 +249,10 @@ class LabFolder(msgspec.Struct, frozen=True):
         )
 
     def inside(self, relative: Path | str) -> Path:
-        """The path of something in this folder.
+        """The absolute path of a relative one in this folder.
 
         Raises:
-            FolderError: when the name would lead out of the folder.
+            FolderError: when the name points out of the folder.
         """
         path = self.path / relative
         if not path.is_relative_to(self.path) or ".." in path.parts:
@@ -260,7 +260,7 @@ class LabFolder(msgspec.Struct, frozen=True):
         return path
 
     def script_files(self) -> dict[str, bytes]:
-        """What travels with a submission: every file under `scripts/` by its relative POSIX path.
+        """The files pushed with every submission: those under `scripts/`, by their relative POSIX paths.
 
         Raises:
             FolderError: when a file is too large to be a script, or cannot be read.
@@ -283,7 +283,7 @@ class LabFolder(msgspec.Struct, frozen=True):
         return files
 
     def template(self, form: str) -> str:
-        """The template for a job form: the student's own in `slurm/templates`, or the one that came with labtui."""
+        """The template of a job form: the student's copy in `slurm/templates`, else the one that comes with labtui."""
         own = self.slurm / "templates" / f"{form}.slurm"
         return self.read(own).decode() if self.has(own) else read_template(form)
 
@@ -294,16 +294,16 @@ def _text_digest(data: bytes) -> str:
 
 def digest_of(data: bytes) -> str:
     """SHA-256 in hex."""
-    import hashlib  # costs time, and the first paint needs no digest
+    import hashlib  # late: slow to import, and the first paint needs no digest
 
     return hashlib.sha256(data).hexdigest()
 
 
 def refuse_lab_folder(path: str | Path) -> Path:
-    """The whole path of a folder to be made a lab folder.
+    """The resolved path of a folder that is to become a lab folder.
 
     Raises:
-        FolderError: it is one already.
+        FolderError: when it is one already.
     """
     whole = named_path(path).resolve()
     if (whole / SETTINGS_FILE).exists():
@@ -313,10 +313,10 @@ def refuse_lab_folder(path: str | Path) -> Path:
 
 
 def find_folder(start: str | Path = ".") -> Path:
-    """The lab folder here or above; above, only one of the same owner counts.
+    """The lab folder at `start` or above it; those above count only if they belong to this user.
 
     Raises:
-        UsageError: when there is none on the way up.
+        UsageError: when there is none.
     """
     here = named_path(start).resolve()
     me = os.geteuid() if hasattr(os, "geteuid") else 0
@@ -324,7 +324,7 @@ def find_folder(start: str | Path = ".") -> Path:
         file = candidate / SETTINGS_FILE
         if file.is_file() and (candidate == here or {owner_of(candidate), owner_of(file)} <= {me}):
             return candidate
-    if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice session, or the folder the wizard proposes
+    if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice cluster, or the folder the wizard proposes
         raise UsageError(f"{here} is not a lab folder, but {here / 'lab'} is.", "Name that one, or go there.")
     raise UsageError(
         f"There is no lab folder in {here} or above it.",

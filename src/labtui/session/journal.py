@@ -1,11 +1,11 @@
-"""The state of a lab folder and its store, kept in step; and what other processes ask of the writer.
+"""Keeps the state of a lab folder and its store in step, and passes on requests of other processes to the writer.
 
-Every thread may change the state, and any may wait for the next one. A read-only session follows what the writing
-process stores. Unexpected exceptions go to a file that the screen names: type, text and places in the code, no values.
+Any thread may change the state, and any may wait for the next one. A read-only session follows what the writing
+process stores. Unexpected exceptions go to a file that the screen names: tracebacks, without values.
 
-A command beside an open window writes a request, a row beside the store's own, and waits for the answer. The process
-with the folder's lock takes a row in one transaction, so it is acted on once or not at all; what nobody took in time is
-withdrawn by who asked.
+A command that runs beside an open window writes a request into a table of the database and waits for its answer. The
+process with the folder's lock takes each request in one transaction, so it is acted on once or not at all. A request
+that is not taken in time is withdrawn by the process that wrote it.
 """
 
 import contextlib
@@ -27,21 +27,21 @@ from labtui.domain import decode
 from labtui.domain.errors import FolderError, LabError, StoreError
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.state import Change, LabState
-from labtui.session.store import Store, connected, explained
+from labtui.session.store import Store, open_database, store_errors
 
 _MAX_BYTES = 1_000_000
 
 
 class FaultLog:
-    """Appends to one file, owner-only, that does not grow without bound."""
+    """Appends tracebacks to a file of limited size that only its owner can read."""
 
     def __init__(self, path: Path, *, writes: bool = True) -> None:
-        """`writes` False: for a folder that is only looked at."""
+        """`writes` is False for a folder that is only read."""
         self.path = path
         self._writes = writes
 
     def write(self, error: BaseException) -> None:
-        """Note an exception. Never raises: where it cannot be written there is nothing better to do."""
+        """Write an exception. Never raises: if this file cannot be written, there is no other place for it."""
         text = "".join(traceback.format_exception(error))
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         if not self._writes:
@@ -60,14 +60,14 @@ STORE_KEY = "store"
 
 
 class Journal:
-    """The only way to change the state."""
+    """Holds the current state; every change goes through it."""
 
     def __init__(
         self,
         store: Store,
         keep: Callable[[LabState, Iterable[str]], None] = lambda state, tokens: None,
     ) -> None:
-        """Read what is stored. `keep` is told which submissions were stored, at once.
+        """Read the stored state. `keep` is called with the tokens of submissions right after they were stored.
 
         Raises:
             StoreError: when it cannot be read.
@@ -85,12 +85,12 @@ class Journal:
     # ------------------------------------------------------------------ changing
 
     def change(self, *changes: Change) -> None:
-        """Take up what was observed, and store it. If the disk is full it is stored with a later change.
+        """Apply and store observations. If the disk is full, they are stored with a later change.
 
-        What was observed is true whether it can be stored or not; what is *intended* goes through `intend`.
+        An observation is true even if it cannot be stored; an *intention* goes through `intend`.
         """
         with self._changed:
-            before, self._state = self._state, _after(self._state, changes)
+            before, self._state = self._state, _apply(self._state, changes)
             if self._state is not before:
                 self._flush()
                 self._changed.notify_all()
@@ -109,20 +109,20 @@ class Journal:
             self._state = self._state.without_problem(STORE_KEY)
 
     def intend(self, *changes: Change, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
-        """Store intents, with the files of new submissions by token; only what is on disk becomes state.
+        """Store intentions before they become state. `files` are those of new submissions, by token.
 
         Raises:
             StoreError: nothing was stored and the state is as before.
         """
         with self._changed:
-            state = _after(self._state, changes)
+            state = _apply(self._state, changes)
             written = self._store.write(self._stored, state, files)
             self._state = self._stored = state
             self._keep(state, written)
             self._changed.notify_all()
 
-    def look(self, mirrored: Change) -> None:
-        """Take up what another process stored, and what its mirrors tell beyond that.
+    def reload(self, mirrored: Change) -> None:
+        """Load what another process stored; `mirrored` adds what the mirrors hold.
 
         Raises:
             StoreError: when it cannot be read.
@@ -134,22 +134,22 @@ class Journal:
             self._state = self._stored = mirrored(state)
             self._changed.notify_all()
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ waiting
 
     def next_state(self, told: LabState, timeout_s: float | None = None) -> LabState:
-        """The state once it is another than `told`; `told` when the time is over, or the journal closed."""
+        """Wait until the state differs from `told`; return `told` on a time-out or when the journal is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._state is not told or self._closed, timeout_s)
             return self._state
 
     def close(self) -> None:
-        """Nobody waits any longer."""
+        """Wake all threads that wait in `next_state`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
 
-def _after(state: LabState, changes: Iterable[Change]) -> LabState:
+def _apply(state: LabState, changes: Iterable[Change]) -> LabState:
     for change in changes:
         state = change(state)
     return state
@@ -158,9 +158,9 @@ def _after(state: LabState, changes: Iterable[Change]) -> LabState:
 def repeat(
     name: str, period_s: float, work: Callable[[], None], report: Callable[[BaseException], None]
 ) -> Callable[[], None]:
-    """Do `work` again and again in a thread of its own; returns the function that ends it.
+    """Call `work` every `period_s` seconds in a thread of its own; return the function that ends it.
 
-    `report` hears of what went wrong with the database or with what another process wrote there.
+    `report` gets the errors of `work` in reading or writing the database.
     """
     stop = threading.Event()
 
@@ -182,7 +182,7 @@ def repeat(
 
 
 TAKEN_WITHIN_S = 20.0
-"""A request that nobody took for so long is withdrawn."""
+"""A request that is not taken within this time is withdrawn."""
 ANSWERED_WITHIN_S = 330.0
 LOOK_EVERY_S = 0.25
 
@@ -191,7 +191,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One action of `Session`, by its name, with what it is given."""
+    """A call of one of the action methods of `Session`, with its arguments."""
 
     action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "gpus"]
     run_id: int = 0
@@ -204,7 +204,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """That it was done, to which submission, or what the cluster told; or why not."""
+    """The outcome of a request: the submission's `token` or the cluster's answer; or an error's sentence and hint."""
 
     token: str = ""
     sentence: str = ""
@@ -212,22 +212,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mailbox:
-    """The requests of one lab folder. Safe for one thread."""
+    """The requests of one lab folder. Safe for several threads: each call opens its own connection."""
 
     def __init__(self, database: Path) -> None:
         self._path = database
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with explained(self._path), contextlib.closing(connected(self._path.as_uri())) as db:
+        with store_errors(self._path), contextlib.closing(open_database(self._path.as_uri())) as db:
             db.execute(_TABLE)
             yield db
 
     def ask(self, request: Request) -> str:
-        """Put a request down and wait for its answer: the token of the submission it is about, or what was told.
+        """Write a request and wait for its answer: the token of its submission, or the cluster's answer.
 
         Raises:
-            FolderError: nobody took it, or there was no answer in time; LabError: what the other process says.
+            FolderError: it was not taken, or not answered in time.
+            LabError: the error of the other process.
         """
         with self._open() as db:
             row = (time.time(), msgspec.json.encode(request).decode())
@@ -258,7 +259,7 @@ class Mailbox:
                 time.sleep(LOOK_EVERY_S / 2)
 
     def take(self) -> tuple[int, Request] | None:
-        """The oldest request that nobody took; what was left behind by a process that is gone is dropped."""
+        """Take the oldest open request, if any; requests left behind by a process that ended are deleted."""
         with self._open() as db:
             db.execute("DELETE FROM requests WHERE at < ?", (time.time() - 2 * ANSWERED_WITHIN_S,))
             row = db.execute(
@@ -280,8 +281,8 @@ def serve(
 ) -> Callable[[], None]:
     """Act on requests in a thread of its own until the returned function is called.
 
-    `act` gives the token of the submission and what is done when it is done; one that is submitted is answered at once.
-    `report` hears of what went wrong here.
+    `act` returns the token of the submission and a future for the result; "submit" is answered without waiting for it.
+    `report` gets the errors of reading and answering requests.
     """
     box = Mailbox(database)
 

@@ -1,6 +1,6 @@
-"""The cluster of a lab folder: reached as its settings say, examined, and asked about itself where it is unknown.
+"""The cluster of a lab folder: how to reach it, what to check on it, and a profile for a cluster labtui does not know.
 
-What a session, `labtui doctor`, `labtui init` and the screens share.
+Shared by sessions, `labtui doctor`, `labtui init` and the screens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PRACTICE_HINT = (
     "A practice cluster runs only while `labtui practice --keep DIR` has this folder open: start that."
 )
 IN_PROFILE = ("account", "partition", "data_dir", "container")
-"""What stands in the profile of a cluster that was asked about itself, and not in lab.toml as well."""
+"""Settings that a profile made from a cluster's answers holds, so that lab.toml need not."""
 
 
 def connection_to(
@@ -36,7 +36,7 @@ def connection_to(
     prompter: Prompter | None,
     on_command: Callable[[CommandRecord], None] | None = None,
 ) -> Connection:
-    """The cluster that a lab folder's settings name, as OpenSSH would reach it; not connected yet.
+    """The connection to the cluster that a lab folder's settings name, by OpenSSH's rules; not opened yet.
 
     Raises:
         LabError: they name no login host, or the SSH configuration cannot be read.
@@ -48,7 +48,7 @@ def connection_to(
 
 
 def check_settings(settings: Settings, profile: Profile) -> None:
-    """Whether a lab folder with these settings could begin to connect; nothing is asked of the network.
+    """Check that a lab folder with these settings could try to connect, without using the network.
 
     Raises:
         LabError: there is no login host, or the remote directory needs an account or user that is not known.
@@ -58,13 +58,13 @@ def check_settings(settings: Settings, profile: Profile) -> None:
 
 
 def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirements:
-    """What settings and their lab need of the cluster."""
+    """What the settings and their lab need from the cluster."""
     from labtui.doctor.findings import Requirements
     from labtui.session.labs import load_edition
 
     try:
         runs = [run.spec for task in load_edition(settings.edition, folder).tasks for run in task.runs]
-    except LabError:  # the lab's text cannot be read: the connection can be examined all the same
+    except LabError:  # the edition cannot be read; the connection can still be examined
         runs = []
     only_torch = runs and all(run.script.startswith("pytorch/") for run in runs)
     told = ("account", "qos", "partition", "root", "data_dir", "container")
@@ -78,7 +78,7 @@ def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirement
 
 
 def fix_check(check: Check, folder: LabFolder) -> str:
-    """Do what labtui can about a check with the action "settings" or "protect-key"; says what was done.
+    """Carry out a check's action "settings" or "protect-key"; return a sentence on what was done.
 
     Raises:
         UsageError: the key cannot be protected.
@@ -98,9 +98,9 @@ def fix_check(check: Check, folder: LabFolder) -> str:
 def ask_cluster(
     settings: Settings, prompter: Prompter, choices: Choices, answer: Answer, connected: Callable[[str], None]
 ) -> SiteSetup:
-    """The profile of a cluster that labtui does not know, asked of the cluster itself; `settings` name its login host.
+    """Make the profile of a cluster that labtui does not know by asking it; `settings` name its login host.
 
-    `connected` is called with the host once the login stands.
+    `connected` is called with the host after the login.
 
     Raises:
         UsageError: no login host is named.
@@ -120,7 +120,7 @@ def ask_cluster(
 def lab_of_site(
     place: str | Path, settings: Settings, setup: SiteSetup, withheld: Collection[str]
 ) -> LabFolder:
-    """A lab folder with the profile that was asked of its cluster, as `cluster.toml`.
+    """Create a lab folder with the profile that `ask_cluster` made, as `cluster.toml`.
 
     Raises:
         FolderError: as `LabFolder.create`.
@@ -133,7 +133,7 @@ def lab_of_site(
 
 
 def site_words(setup: SiteSetup) -> tuple[str, ...]:
-    """What was learned, as sentences: the cluster, what it did not tell, and Slurm's word on the smallest job."""
+    """What was learned, as sentences: the cluster, what is not known, and whether Slurm would accept a small job."""
     profile, trial = setup.profile, setup.trial
     account = profile.default_account or "the default account"
     verdict = "Slurm would accept a job with one GPU."

@@ -1,7 +1,7 @@
-"""Editions on disk, the evidence of a lab folder, and its answers: everything the pure lab room needs from files.
+"""Editions on disk, the evidence in a lab folder, and its answers: all that the pure package `lab` needs from files.
 
-Nothing here decides whether a box ticks; nothing here changes a script of the student. An answer file is made once, and
-never overwritten when somebody else changed it; the text is then stored beside it.
+Nothing here decides whether a box is ticked or changes a student's script. An answer file that was changed in another
+program is never overwritten: the text is stored beside it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 LABS = Path(__file__).resolve().parents[1] / "labs"
-"""Where the editions lie that come with labtui."""
+"""The folder of the editions that come with labtui."""
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
 _CHARTS: tuple[ChartKey, ...] = get_args(ChartKey)
 _OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
-"""Charts that say something else than the four whose names theirs begin with."""
+"""Charts whose names begin with a key of `ChartKey` but which show something else."""
 
 
 # --------------------------------------------------------------------------- editions
@@ -52,10 +52,10 @@ def list_editions() -> tuple[Edition, ...]:
 def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edition:
     """An edition by its id, or from a file: a path with a slash or ending in ``.toml``.
 
-    With `folder` its scripts are that folder's own business, and preflight speaks of those that are not there.
+    With `folder` the scripts it names are not checked here: preflight reports those that the folder lacks.
 
     Raises:
-        UsageError: when there is no such edition; the hint lists those there are.
+        UsageError: when there is no such edition; the hint lists the known ones.
         DataError: when the file is not an edition.
     """
     text = str(id_or_path)
@@ -74,19 +74,19 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
 
 
 def read_edition_file(path: Path, *, opened: bool = False) -> Edition:
-    """Read and prove an edition file: its schema, and that every script and cluster profile it names exists.
+    """Read an edition file and check its schema, and that every script and cluster profile it names exists.
 
-    With `opened` (a lab folder that exists already uses it) the names are taken as they are.
+    With `opened` (an existing lab folder uses it) the names are not checked.
 
     Raises:
-        DataError: it cannot be read or is no edition; with the line and one sentence.
+        DataError: it cannot be read or is not an edition; with the line and one sentence.
     """
     text = read_text(path, str(path))
-    return parse_edition(text, str(path), None if opened else _known(path), _base_text(text))
+    return parse_edition(text, str(path), None if opened else _known_names(path), _base_text(text))
 
 
 def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
-    """An edition file with the proof of each box; what is wrong with one names the file and the task's line.
+    """An edition file with the proof of each box; a failed proof names the file and the task's line.
 
     Raises:
         DataError: as `read_edition_file`.
@@ -106,7 +106,7 @@ def _place_of(path: Path, index: int) -> str:
 
 
 def _base_text(text: str) -> str | None:
-    """The text of the edition that another one extends: one of those that come with labtui, and stand alone."""
+    """The text of the edition that another one extends: one that comes with labtui and extends none itself."""
     name = extended_by(text)
     base = LABS / f"{name}.toml"
     if base not in LABS.glob("*.toml"):
@@ -115,8 +115,8 @@ def _base_text(text: str) -> str | None:
     return None if extended_by(found) else found
 
 
-def _known(path: Path) -> dict[str, set[str]]:
-    """What an edition at `path` may name: what labtui brings, and profiles that lie beside the file."""
+def _known_names(path: Path) -> dict[str, set[str]]:
+    """The names an edition at `path` may use: of labtui's scripts and profiles, and of profiles beside the file."""
     beside = {item.name for item in path.parent.glob("*.toml")} - {path.name}
     return {"script": set(list_remote()), "profile": {*list_profiles(), *beside}}
 
@@ -127,7 +127,7 @@ def _known(path: Path) -> dict[str, set[str]]:
 def gather_evidence(
     folder: LabFolder, edition: Edition, state: LabState, *, results: Results | None = None
 ) -> Evidence:
-    """Everything the checks look at, read from the lab folder now; of the cluster what it said last.
+    """Everything the checks look at, read from the lab folder now; the cluster's part is what it last reported.
 
     Raises:
         FolderError: when scripts or answers cannot be read.
@@ -140,7 +140,7 @@ def gather_evidence(
         state=state,
         results=numbers,
         scripts=scripts,
-        originals={**_originals(), **{name: scripts[name] for name in folder.as_brought(files)}},
+        originals={**_originals(), **{name: scripts[name] for name in folder.unchanged_scripts(files)}},
         exports=tuple(_exports(folder, edition, state)),
         answers={task.id: read_answers(folder, task) for task in edition.tasks if task.questions},
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
@@ -151,11 +151,11 @@ def gather_evidence(
 
 
 def files_stamp(folder: LabFolder) -> frozenset[tuple[str, int, int]]:
-    """Name, time of change (ns) and size of every file the checks read: equal while nobody changed one."""
+    """Path, modification time (ns) and size of every file the checks read: equal while no file changes."""
     stamp = set()
     for place in (folder.scripts, folder.answers, folder.plots):
         for path in files_inside(folder.path, place):
-            with contextlib.suppress(OSError):  # it went away just now
+            with contextlib.suppress(OSError):  # it was just deleted
                 status = path.stat()
                 stamp.add((str(path), status.st_mtime_ns, status.st_size))
     return frozenset(stamp)
@@ -171,10 +171,10 @@ def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[
 
 
 def needed_paths(folder: LabFolder) -> tuple[str, ...]:
-    """The remote paths this folder's trainings need: data set and container, as profile and settings say.
+    """The remote paths this folder's trainings need: data set and container, from settings and profile.
 
     Raises:
-        DataError: when the profile cannot be understood.
+        DataError: when the profile is not valid.
     """
     from labtui.lab.plan import fill
 
@@ -191,9 +191,9 @@ def needed_paths(folder: LabFolder) -> tuple[str, ...]:
 
 
 def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:
-    """Which of the needed places the cluster has shown, and when it was asked last (UNIX seconds).
+    """Whether each needed path exists on the cluster, and the time of the oldest of these answers (UNIX seconds).
 
-    Nothing while one of them was never asked about, unless another is known to be missing.
+    Empty and None while the cluster was not asked about all of them, unless one is known to be missing.
     """
     needed = needed_paths(folder)
     seen = {path: state.places[path] for path in needed if path in state.places}
@@ -205,19 +205,19 @@ def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, boo
 
 @cache
 def _originals() -> Mapping[str, FileFact]:
-    """The training scripts as labtui ships them; they do not change while it runs."""
+    """The training scripts as shipped; they do not change while labtui runs."""
     return {name: FileFact(name, read_remote(name)) for name in list_remote()}
 
 
 def _chart_of(stem: str) -> ChartKey | None:
-    """Which of the charts that a task may ask for a file's name tells of."""
+    """The chart that a file's name stands for, if a task may ask for it."""
     if any(other in stem for other in _OTHER_CHARTS):
         return None
     return max((key for key in _CHARTS if key in stem), key=len, default=None)
 
 
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
-    """Exported charts, recognised by the chart key, and models, in the file name."""
+    """Exported charts, recognised by the chart key and the models in the file name."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
     planned = (plan.spec.model for task in edition.tasks for plan in task.runs)
     called = {model: slug(edition.names.get(model, model)) for model in planned}
@@ -240,9 +240,9 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
 
 
 def start_copy(folder: LabFolder, original: str, target: str) -> Path:
-    """Begin a new script as a copy of another; the change in it is the student's to make.
+    """Start a new script as a copy of another, for the student to change.
 
-    A `target` that is still exactly as labtui shipped it gives way; anything the student wrote stays.
+    A `target` that is unchanged since labtui wrote it is replaced.
 
     Raises:
         FolderError: when the original is missing or the target holds the student's work.
@@ -255,7 +255,7 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
     try:
         text = folder.read(source)
         old = folder.read(path) if path.exists() else text
-        if old != text and not folder.as_brought({target: old}):
+        if old != text and not folder.unchanged_scripts({target: old}):
             raise FolderError(f"scripts/{target} already exists and is not overwritten.", "Edit it.")
     except OSError as error:
         raise FolderError(f"scripts/{original} cannot be copied: {error.strerror}.") from error
@@ -267,16 +267,16 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
 
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""No answer is longer than this; a larger file is something else and is not read."""
+"""A larger file is not an answer and is not read."""
 
 
 def answer_path(folder: LabFolder, task_id: str) -> Path:
-    """Where a task's answers are written."""
+    """The path of a task's answer file."""
     return folder.inside(f"answers/{task_id}.md")
 
 
 def open_answers(folder: LabFolder, task: Task) -> Path:
-    """The task's answer file, made with the questions as headings if it is not there; existing ones are kept.
+    """The path of a task's answer file; a missing one is made with the questions as headings.
 
     Raises:
         FolderError: when it cannot be written.
@@ -287,16 +287,16 @@ def open_answers(folder: LabFolder, task: Task) -> Path:
 
 
 def read_answers(folder: LabFolder, task: Task) -> AnswerSheet:
-    """Which questions of a task have an answer; a missing file has none.
+    """A task's answers; none if the file is missing.
 
     Raises:
-        FolderError: when the file is there but cannot be read.
+        FolderError: when the file exists but cannot be read.
     """
     return read_sheet(task, answer_text(folder, answer_path(folder, task.id)))
 
 
 def answer_text(folder: LabFolder, path: Path) -> str:
-    """An answer file as it stands; "" without one.
+    """The text of an answer file; "" if it is missing.
 
     Raises:
         FolderError: when it cannot be read or is too large to be an answer.
@@ -312,7 +312,7 @@ def answer_text(folder: LabFolder, path: Path) -> str:
 
 
 class AnswerFiles:
-    """Remembers what each file held when it was loaded or stored here."""
+    """Loads and saves answers; remembers each file's text to notice changes made in other programs."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -320,28 +320,28 @@ class AnswerFiles:
         self._known: dict[str, str] = {}
 
     def path(self, task_id: str) -> Path:
-        """The Markdown file of a task, made with its questions when it is not there: for another editor."""
-        task = self._asked(task_id)
+        """The Markdown file of a task, for another editor; a missing one is made with the task's questions."""
+        task = self._answerable_task(task_id)
         return answer_path(self._folder, task_id) if task is None else open_answers(self._folder, task)
 
-    def _asked(self, task_id: str) -> Task | None:
-        """The task, where it has questions that may be answered here."""
+    def _answerable_task(self, task_id: str) -> Task | None:
+        """The task, if it has questions and the folder may be written; else None."""
         task = self._session.edition.task(task_id)
         return task if task is not None and task.questions and not self._session.read_only else None
 
     def load(self, task_id: str) -> str:
-        """The text of a task's file; "" where it cannot be read."""
+        """The text of a task's file; "" if it cannot be read."""
         self._known[task_id] = self._text(task_id) or ""
         return self._known[task_id]
 
     def changed_outside(self, task_id: str) -> bool:
-        """Whether the file holds something else than when it was loaded or stored here."""
+        """Whether the file changed since it was loaded or saved here."""
         return self._text(task_id) not in (None, self._known.get(task_id))
 
     def _text(self, task_id: str) -> str | None:
-        """What the file holds, or will hold: it is written with the first word of an answer."""
+        """The file's text, or a new sheet if it is missing (it is first written with an answer); None on errors."""
         try:
-            path, task = answer_path(self._folder, task_id), self._asked(task_id)
+            path, task = answer_path(self._folder, task_id), self._answerable_task(task_id)
             if task is not None and not path.exists():
                 return new_sheet(task)
             return answer_text(self._folder, path)
@@ -349,7 +349,7 @@ class AnswerFiles:
             return None
 
     def save(self, task_id: str, text: str) -> str:
-        """Store the text; when the file was changed by somebody else, store it beside and say so."""
+        """Save the text, or save it beside a file that was changed elsewhere; return a sentence on any problem."""
         try:
             path = answer_path(self._folder, task_id)
             if path.exists() and answer_text(self._folder, path) != self._known.get(task_id, ""):

@@ -1,11 +1,11 @@
-"""Following many logs over one connection, fairly: those on screen first, none for long without its turn.
+"""Follows many logs over one connection: those on screen first, but none waits long for its turn.
 
-One step looks at one log. The log that is being read is due up to fifteen times a second, the others on screen once or
-twice, those of running jobs every two seconds, those of waiting jobs hardly ever. A log that has more to read is due
-at once, but after each look at a log on screen another one has its turn.
+One step checks one log. The log that the student is reading is due up to fifteen times a second, others on screen once
+or twice a second, those of running jobs every two seconds, those of waiting jobs every half minute. A log with more to
+copy is due at once, but after each log on screen one of the others gets its turn.
 
-A log that is far behind is copied first and read second: reading for epochs costs more than copying on a fast
-connection, and the bytes are what could be lost. After every second of copying one piece is read, so that charts move.
+A log that is far behind is copied first and parsed later: on a fast connection parsing takes longer than copying, and
+only bytes that are not copied yet can be lost. After each second of copying one piece is parsed, so that charts move.
 """
 
 import contextlib
@@ -27,30 +27,30 @@ from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import log_path
 from labtui.slurm.probe import FileDigest, file_digest
 
-GROWING_S, GREW_LATELY_S, VISIBLE_S = 0.065, 5.0, 0.25
-"""The log that is being read: how often while it grew lately, for how long that counts, and how often else."""
+GROWING_S, GREW_RECENTLY_S, VISIBLE_S = 0.065, 5.0, 0.25
+"""The log being read: its interval while it grew within the last `GREW_RECENTLY_S`, and its interval otherwise."""
 
 BESIDE_S, GPU_S, OTHERS_S = 0.5, 2.0, 1.0
-"""The other stream of its job, GPU samples, and the logs of other runs on screen."""
+"""Intervals of the other stream of its job, of GPU samples, and of the logs of other runs on screen."""
 
 WHOLE_LOOK_S = 2.0
-"""Between two whole looks at a log (size, time, replaced or not) only its end is asked for, in one round trip."""
+"""Between two full checks of a log (size, time, whether it was replaced) only its end is read, in one round trip."""
 
 SOON_S = 0.5
 RUNNING_S = 2.0
 ENDING_S = 1.0
 WAITING_S = 30.0
 AFTER_THE_END_S = 60.0
-"""A complete log is looked at once more when its job has been over for so long."""
+"""A complete log is checked once more when its job has been over for this long."""
 
 QUIET_S = 3.0
-"""A log whose job failed, or that shows its end, is complete when it was unchanged for so long after the job."""
+"""A log is complete when it did not change for this long after its job, if the job failed or the log shows its end."""
 
 QUIET_UNCLEAR_S = 15.0
-"""The same where Slurm calls the job completed and the log shows no end: a parallel file system may be late."""
+"""The same if Slurm calls the job completed but the log shows no end: a parallel file system may be late."""
 
 COPY_AHEAD_S = 1.0
-"""A log that is far behind is copied for so long before the next piece of it is read."""
+"""A log that is far behind is copied for this long before its next piece is parsed."""
 
 DISK_KEY = "mirror"
 ROOM_KEY = "log-room"
@@ -60,11 +60,11 @@ SEGMENTS_KEY = "log-segments"
 MAX_SEGMENTS = 5
 
 MAX_COMPARED_BYTES = 256 * 1024**2
-"""Longer logs are not compared at their end: reading one again would load a shared login node for seconds."""
+"""Longer logs are not compared by digest: reading one again would load a shared login node for seconds."""
 
 
 class Followed(msgspec.Struct):
-    """One stream of one submission on its way to its mirror."""
+    """One stream of one submission that is being copied to its mirror."""
 
     token: str
     stream: Stream
@@ -82,24 +82,24 @@ class Followed(msgspec.Struct):
 
 
 class LogFollower:
-    """Copies logs and reads them. Worker thread only; `watch` may be called from any."""
+    """Copies and parses logs. Worker thread only, except `watch`."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._followed: dict[tuple[str, Stream], Followed] = {}
         self._on_screen: frozenset[str] = frozenset()
         self._visible: tuple[str, Stream] | None = None
-        self._screen_had_its_turn = False
+        self._screen_was_last = False
         self._settled: set[tuple[str, Stream]] = set()
         self._refreshed_for: LabState | None = None
-        self._broken_disk_until = 0.0
+        self._disk_retry_at = 0.0
 
     def watch(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
-        """These submissions' runs are on screen; `visible` is the log that is being read."""
+        """Set which submissions are on screen, by token; `visible` is the log that the student is reading."""
         self._on_screen, self._visible = tokens, visible
 
     def recheck_all(self) -> None:
-        """The connection was broken: what we have may not be what is there any more."""
+        """Compare all mirrors with the remote files at their next check: these may have changed while offline."""
         for item in self._followed.values():
             item.copy.recheck()
             item.behind, item.again_at = False, self._context.now()
@@ -124,7 +124,7 @@ class LogFollower:
             return
         self._followed.pop(key, None)
         if job.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
-            self._settled.discard(key)  # put back into the queue, or another job took its place
+            self._settled.discard(key)  # the job was requeued or replaced by another one
         remote = log_path(submission, key[1])
         if key in self._settled or remote is None:
             return
@@ -135,35 +135,35 @@ class LogFollower:
             self._followed[key] = Followed(*key, job.job_id, copy)
 
     def due_at(self) -> float | None:
-        """When a log wants a look; None: there is none to follow."""
+        """When the next log is due; None if there is none to follow."""
         self._refresh()
         if not self._followed:
             return None
-        return max(min(self._wanted_at(item) for item in self._followed.values()), self._broken_disk_until)
+        return max(min(self._due_at(item) for item in self._followed.values()), self._disk_retry_at)
 
-    def _wanted_at(self, item: Followed) -> float:
-        """By the rhythm of what the log is *now*: a job that began, or came on screen, waits for nothing older."""
+    def _due_at(self, item: Followed) -> float:
+        """By the log's *current* interval, so that a job that began or came on screen is checked soon."""
         if item.again_at is not None:
             return item.again_at
         if item.looked_at is None:
             return 0.0
-        return item.looked_at + self._rhythm(self._context.state.submissions[item.token], item)
+        return item.looked_at + self._interval(self._context.state.submissions[item.token], item)
 
     def _choose(self) -> Followed | None:
         now = self._context.now()
-        due = [item for item in self._followed.values() if self._wanted_at(item) <= now]
+        due = [item for item in self._followed.values() if self._due_at(item) <= now]
         if not due:
             return None
         shown = [item for item in due if item.token in self._on_screen]
         others = [item for item in due if item.token not in self._on_screen]
-        first = shown if shown and not (self._screen_had_its_turn and others) else others
-        self._screen_had_its_turn = first is shown
-        return min(first or due, key=self._wanted_at)
+        first = shown if shown and not (self._screen_was_last and others) else others
+        self._screen_was_last = first is shown
+        return min(first or due, key=self._due_at)
 
     # ------------------------------------------------------------------ one step
 
     def step(self) -> None:
-        """Look at one log. Raises ConnectionLost."""
+        """Check the log that is due first: copy or parse a piece of it. Raises ConnectionLost."""
         item = self._choose()
         if item is None:
             return
@@ -171,30 +171,30 @@ class LogFollower:
         item.looked_at, item.again_at = now, None
         reader = self._reader(submission)
         try:
-            if self._ahead(item, reader) and not (item.behind and now - item.read_at < COPY_AHEAD_S):
+            if self._has_unread(item, reader) and not (item.behind and now - item.read_at < COPY_AHEAD_S):
                 if self._read_piece(item, reader):
-                    self._tell(reader.applied)
+                    self._apply(reader.applied)
                 item.again_at = item.read_at = now
             else:
-                self._look(submission, item)
+                self._check_log(submission, item)
         except OSError as error:
-            self._own_disk(error)
+            self._report_disk_error(error)
 
-    def _look(self, submission: SubmissionState, item: Followed) -> None:
+    def _check_log(self, submission: SubmissionState, item: Followed) -> None:
         item.copy.remote = self._context.absolute(item.copy.remote)
         try:
-            step = self._copy_on(submission, item)
+            step = self._copy_more(submission, item)
         except ConnectionLost:
             raise
         except LabError:
-            return  # the server said no to this file: it is looked at again in its rhythm
+            return  # the server refused this file: try again at the usual interval
         if step.restarted:
             self._restart(submission, item)
         else:
-            self._take(submission, item, step)
+            self._handle_step(submission, item, step)
 
-    def _copy_on(self, submission: SubmissionState, item: Followed) -> CopyStep:
-        """A quick look where a whole one was made lately and the job runs, else a whole one."""
+    def _copy_more(self, submission: SubmissionState, item: Followed) -> CopyStep:
+        """Read only the end if the job runs and a full check was made lately; else make a full check."""
         now, files = self._context.now(), self._context.cluster.files
         room = self._context.max_log_bytes - item.copy.size  # an endless log must not fill the disk
         running = submission.job is not None and submission.job.phase is JobPhase.RUNNING
@@ -205,11 +205,11 @@ class LogFollower:
         item.whole_until = now + WHOLE_LOOK_S
         step = item.copy.step(files, max(0, room))
         if step.behind and room <= 0:
-            self._tell_full(item)
+            self._report_size_limit(item)
             return CopyStep()
         return step
 
-    def _tell_full(self, item: Followed) -> None:
+    def _report_size_limit(self, item: Followed) -> None:
         limit = f"{self._context.max_log_bytes / 1024**3:g} GiB"
         problem = StoreError(
             f"The log of job {item.job_id} is not copied further: it is over {limit}.",
@@ -217,13 +217,13 @@ class LogFollower:
         )
         self._context.raise_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", problem)
 
-    def _own_disk_works(self) -> None:
-        if self._broken_disk_until:
-            self._broken_disk_until = 0.0
+    def _clear_disk_error(self) -> None:
+        if self._disk_retry_at:
+            self._disk_retry_at = 0.0
             self._context.clear_problem(DISK_KEY)
 
-    def _own_disk(self, error: OSError) -> None:
-        self._broken_disk_until = self._context.now() + 5.0
+    def _report_disk_error(self, error: OSError) -> None:
+        self._disk_retry_at = self._context.now() + 5.0
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         problem = StoreError(
             f"A log cannot be copied to this computer: {error.strerror or error}.",
@@ -235,69 +235,69 @@ class LogFollower:
     def _reader(self, submission: SubmissionState) -> SubmissionReader:
         return self._context.readings.reader(self._context.state, submission.token)
 
-    def _ahead(self, item: Followed, reader: SubmissionReader) -> bool:
-        """Whether the mirror of a log that goes on holds bytes that were not read: after a start, or copied ahead."""
+    def _has_unread(self, item: Followed, reader: SubmissionReader) -> bool:
+        """Whether an incomplete log's mirror holds bytes that were not parsed yet (after a start, or copied ahead)."""
         return not item.complete and reader.parsed.get(item.stream, item.copy.size) < item.copy.size
 
     def _read_piece(self, item: Followed, reader: SubmissionReader) -> bool:
-        """Read the next piece of a mirror; whether it tells anything of the runs."""
+        """Parse the next piece of a mirror; return whether it changed anything in the runs."""
         data = item.copy.mirrored(reader.parsed[item.stream], READ_PIECE)
-        self._own_disk_works()
+        self._clear_disk_error()
         return reader.feed(item.stream, data)
 
-    def _take(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
+    def _handle_step(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
         now = self._context.now()
         grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
         if grown:
-            self._own_disk_works()
+            self._clear_disk_error()
             self._context.clear_problem(f"{ROOM_KEY}:{item.token}:{item.stream}")
             if item.complete:
-                self._context.readings.drop(item.token)  # its reader was told that this is the end
+                self._context.readings.drop(item.token)  # its reader has already finished the log
             item.complete, item.grown_at = False, now
         reader = self._reader(submission)
         item.behind = step.behind
-        told = not step.behind and self._ahead(item, reader) and self._read_piece(item, reader)
+        told = not step.behind and self._has_unread(item, reader) and self._read_piece(item, reader)
         if grown and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
-            self._context.news()
+            self._context.note_change()
         if grown or told:
-            self._tell(self._holding(submission, item), *([reader.applied] if told else []))
+            self._apply(self._size_change(submission, item), *([reader.applied] if told else []))
         if not grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at, item.again_at = now, None
-        if self._ahead(item, reader) or (step.behind and step.grown):
+        if self._has_unread(item, reader) or (step.behind and step.grown):
             item.again_at = now
         elif step.behind:
             item.again_at = now + SOON_S
 
-    def _holding(self, submission: SubmissionState, item: Followed, *, complete: bool = False) -> Change:
-        """What the mirror holds."""
+    def _size_change(self, submission: SubmissionState, item: Followed, *, complete: bool = False) -> Change:
+        """The change that records the mirror's size."""
         log = submission.logs.get(item.stream, LogState())
         log = replace(log, size=item.copy.size, complete=complete)
         return lambda state: state.with_log(item.token, item.stream, log)
 
-    def _tell(self, *changes: Change) -> None:
-        """What was copied and read; the end of a run is news that the queue will soon show, too."""
+    def _apply(self, *changes: Change) -> None:
+        """Store what was copied and parsed. The end of a run will soon show in the queue, too: poll more often."""
         runs = self._context.state.runs
         self._context.journal.change(*changes)
         new = self._context.state.runs.items()
         if any(run.outcome is not None and (n not in runs or runs[n].outcome is None) for n, run in new):
-            self._context.news()
+            self._context.note_change()
 
-    def _rhythm(self, submission: SubmissionState, item: Followed) -> float:
+    def _interval(self, submission: SubmissionState, item: Followed) -> float:
         job = submission.job
         if item.complete:
             return AFTER_THE_END_S
         if job is None or job.phase is JobPhase.QUEUED:
             return WAITING_S if item.token not in self._on_screen else SOON_S
         if item.token in self._on_screen:
-            return self._rhythm_on_screen(item)
+            return self._interval_on_screen(item)
         return ENDING_S if job.phase is JobPhase.FINISHED else RUNNING_S
 
-    def _rhythm_on_screen(self, item: Followed) -> float:
-        """The stream that is being read first, the others of its job and the other jobs in their turn."""
+    def _interval_on_screen(self, item: Followed) -> float:
+        """The visible stream most often, then the other streams of its job, then the other jobs."""
         visible = self._visible or (next(iter(self._on_screen)), "out")
         if (item.token, item.stream) == visible:
-            return GROWING_S if self._context.now() - item.grown_at < GREW_LATELY_S else VISIBLE_S
+            return GROWING_S if self._context.now() - item.grown_at < GREW_RECENTLY_S else VISIBLE_S
         if item.stream == "gpu":
             return GPU_S
         return BESIDE_S if item.token == visible[0] else OTHERS_S
@@ -305,14 +305,14 @@ class LogFollower:
     # ------------------------------------------------------------------ beginnings and ends
 
     def _restart(self, submission: SubmissionState, item: Followed) -> None:
-        """The remote file is another one now: a new segment, and what was read from the old one does not count."""
+        """The remote file was replaced: begin a new segment and drop what was parsed from the old one."""
         segment = 1 + max(mirrors.segments_on_disk(self._context.folder, submission, item.stream), default=0)
 
         def begins(state: LabState) -> LabState:
             return state.with_log(item.token, item.stream, LogState(segment=segment))
 
         self._context.journal.change(begins)
-        self._tell(self._reader(submission).applied)
+        self._apply(self._reader(submission).applied)
         self._delete_old_segment(submission, item.stream, segment)
         local = self._context.state.submissions[item.token].mirror(item.stream)
         item.copy = LogCopy(item.copy.remote, self._context.folder.path, local)
@@ -320,7 +320,7 @@ class LogFollower:
         item.again_at = item.grown_at = self._context.now()
 
     def _delete_old_segment(self, submission: SubmissionState, stream: Stream, newest: int) -> None:
-        """A log that is rewritten again and again: the newest copies are kept."""
+        """Keep only the newest segments of a log that is rewritten again and again."""
         old = newest - MAX_SEGMENTS
         path = self._context.folder.path / submission.mirror(stream, old)
         if old < 0 or not path.exists():
@@ -331,7 +331,7 @@ class LogFollower:
         self._context.raise_problem(SEGMENTS_KEY, StoreError(sentence, hint))
 
     def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
-        """A look brought nothing: complete when the job is over and nothing was added for a while."""
+        """After a check without news: a log is complete when its job is over and it was quiet for a while."""
         job, context = submission.job, self._context
         if job is None or job.phase is not JobPhase.FINISHED or item.comparing:
             return
@@ -344,7 +344,7 @@ class LogFollower:
             self._compare(item)
 
     def _compare(self, item: Followed) -> None:
-        """Size and SHA-256 of both sides, once, beside the worker; then the log is complete."""
+        """Compare size and SHA-256 of both sides once, in the background; then the log is complete."""
         context, copy, size = self._context, item.copy, item.copy.size
         if not size or size > MAX_COMPARED_BYTES or size >= context.max_log_bytes:
             self._finish(item)
@@ -365,19 +365,19 @@ class LogFollower:
             except LabError:
                 remote, ours = FileDigest(None, ""), ""
             except OSError as error:
-                self._own_disk(error)
+                self._report_disk_error(error)
                 return
             if self._followed.get((item.token, item.stream)) is not item or item.copy is not copy:
                 return
             if copy.size != size or remote.size not in (None, size):
                 item.grown_at = context.now()
-            elif self._copied_well(item, remote.sha256, ours):
+            elif self._check_digest(item, remote.sha256, ours):
                 self._finish(item)
 
         context.run_in_background(question, answered)
 
-    def _copied_well(self, item: Followed, theirs: str, ours: str) -> bool:
-        """False: the log is copied again, from its beginning. That is done once."""
+    def _check_digest(self, item: Followed, theirs: str, ours: str) -> bool:
+        """Whether the digests agree. If not, the log is copied once more from its beginning, then taken as it is."""
         if theirs in ("", ours):
             return True
         if not item.copied_again:
@@ -390,21 +390,21 @@ class LogFollower:
         return True
 
     def _finish(self, item: Followed) -> None:
-        """A log is complete; with the last of them it is known how the runs ended."""
+        """Record that a log is complete. Once all logs of a submission are, it is known how its runs ended."""
         context = self._context
         item.complete = True
-        context.journal.change(self._holding(context.state.submissions[item.token], item, complete=True))
+        context.journal.change(self._size_change(context.state.submissions[item.token], item, complete=True))
         submission = context.state.submissions[item.token]
         if item.stream != "gpu" and is_over(submission):
             context.journal.change(lambda state: context.readings.read_whole(state, item.token))
-            self._context.news()
+            self._context.note_change()
             with contextlib.suppress(StoreError):
                 context.readings.save(context.state, (item.token,))
         if submission.job is not None and context.at() - submission.job.seen_at > AFTER_THE_END_S:
             self._settle(item)
 
     def _settle(self, item: Followed) -> None:
-        """A complete log is looked at no more."""
+        """Stop following a complete log."""
         key = item.token, item.stream
         del self._followed[key]
         self._settled.add(key)

@@ -1,12 +1,12 @@
-"""Byte-exact copies of remote logs: where they lie, how one is copied as it grows, and the runs computed from them.
+"""Byte-exact copies of remote logs: where they lie, how they are copied as they grow, and the runs computed from them.
 
-The length of a mirror on disk is the offset to read from next. SFTP knows no inode, so a replaced file is noticed
-by its bytes: each read repeats the end of the mirror. What does not match begins a new segment
-(``<job name>.<job id>.restart1.out``); nothing already copied is touched.
+The length of a mirror on disk is the offset of the next read. SFTP has no inodes, so a replaced file is recognised
+by its bytes: each read repeats the end of the mirror. If these differ, a new segment begins
+(``<job name>.<job id>.restart1.out``); nothing already copied is changed.
 
-What was computed of runs is kept with what it was computed from: the job, how long its mirrors are, how it ended, and
-the version of the log readers. Where any of that differs now, the mirrors are read again; so a better reader, or a form
-of log lines added to `lab.toml`, corrects the runs of an old folder. A mirror that is gone leaves its last reading.
+Runs are stored with what they were computed from: the job, the length of its mirrors, how it ended, the version of the
+log readers and the lab's own patterns. If any of these differs, the mirrors are parsed again, so a better reader or a
+new pattern in `lab.toml` corrects the runs of an old folder. If a mirror is gone, its last reading stays.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 STREAMS = tuple(LOG_ENDINGS)
 READ_STREAMS: tuple[Stream, ...] = ("out", "err")
-"""The streams that tell of epochs and failures."""
+"""The streams that are parsed for epochs and failures."""
 
 
 def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Stream) -> list[int]:
-    """The numbers of the segments that lie in the folder, in order."""
+    """The numbers of a log's segments in the folder, ascending."""
     if submission.job is None:
         return []
     name = re.escape(Path(submission.mirror(stream, 987654321)).name)
@@ -53,7 +53,7 @@ def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Str
 
 
 def with_sizes(folder: LabFolder, state: LabState) -> LabState:
-    """The state with what the mirrors on disk hold: for a start, or beside another process."""
+    """The state with the sizes of the mirrors on disk, for a start or beside another process."""
     for submission in tuple(state.submissions.values()):
         for stream in STREAMS:
             name = submission.mirror(stream) if stream in submission.remote_logs else ""
@@ -68,18 +68,18 @@ OVERLAP = 1024
 """Bytes before the end of the mirror that each read repeats."""
 
 STEP_S = 0.6
-"""A step asks for no more after so long: long beside the round trips it costs, short for what else waits."""
+"""A step requests no more data after this time: many round trips long, but short for the other tasks that wait."""
 
 
 MAX_STEP_BYTES = 16 * 1024**2
-"""What one step holds in memory."""
+"""The most that one step reads into memory."""
 
 
 class CopyStep(msgspec.Struct, frozen=True):
-    """What one look at a remote log gave; nothing where there is no such file.
+    """The result of one check of a remote log; the defaults if there is no such file.
 
-    `grown` is how many bytes were appended. `restarted`: a new segment has to begin, and nothing was
-    appended. `behind` says that there is more to read at once.
+    `grown` is the number of bytes appended. `restarted`: a new segment must begin; nothing was appended. `behind`:
+    more can be copied at once.
     """
 
     grown: int = 0
@@ -91,7 +91,7 @@ class LogCopy:
     """Copies one remote file into one local file of `folder`. Only ever appends."""
 
     def __init__(self, remote: str, folder: Path, name: str) -> None:
-        """`name` is the mirror's in `folder`."""
+        """`name` is the mirror's relative path in `folder`."""
         self.remote = remote
         self.local = folder / name
         self._folder = folder
@@ -100,19 +100,20 @@ class LogCopy:
 
     @property
     def size(self) -> int:
-        """Bytes copied so far: the length of the mirror is the only record of it."""
+        """Bytes copied so far, which only the mirror's length records."""
         status = stat_inside(self._folder, self.local)
         return status.st_size if status is not None else 0
 
     def recheck(self) -> None:
-        """The connection was broken: compare the beginning, too, at the next look."""
+        """Compare the beginning, too, at the next check: after a broken connection."""
         self._compare_start = True
 
     def step(self, files: RemoteFiles, room: int = MAX_STEP_BYTES) -> CopyStep:
-        """Look once, and copy at most `room` bytes.
+        """Check the remote file once and copy at most `room` bytes.
 
         Raises:
-            ConnectionLost, RemoteFailure: from the cluster; OSError from our own disk.
+            ConnectionLost, RemoteFailure: from the cluster.
+            OSError: from this computer's disk.
         """
         stat = files.stat(self.remote)
         if stat is None:
@@ -134,18 +135,18 @@ class LogCopy:
             files.read_into(self.remote, size - overlap, ends, came.extend, within_s=STEP_S)
         except LabError:
             with contextlib.suppress(OSError):
-                self._append(size, came)  # what came before it broke off counts
+                self._append(size, came)  # keep what arrived before the failure
             raise
         grown = self._append(size, came)
         if grown is None:
             return CopyStep(restarted=True)
-        behind = len(came) < overlap or grown < wanted  # it shrank, or there is more to read
+        behind = len(came) < overlap or grown < wanted  # it shrank, or there is more to copy
         if not behind:
             self._modified = stat.mtime
         return CopyStep(grown=grown, behind=behind)
 
     def glance(self, files: RemoteFiles) -> CopyStep | None:
-        """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""
+        """Append what is new at the end, in one round trip; None if a full check is needed."""
         from labtui.cluster.files import PEEK_BYTES  # late: the first frame needs nothing of SSH
 
         size = self.size
@@ -161,9 +162,9 @@ class LogCopy:
         return CopyStep(grown=grown, behind=len(data) >= PEEK_BYTES)
 
     def _append(self, size: int, came: bytes | bytearray) -> int | None:
-        """Append what `came` beyond the mirror's end, which it repeats first: how many bytes; None where it does not.
+        """Append `came`, which begins with the end of the mirror; return the bytes added, or None if that differs.
 
-        What is on disk stays a prefix of the remote file, however much of it the disk takes. Raises OSError.
+        The mirror stays a prefix of the remote file even if the disk takes only part. Raises OSError.
         """
         start = size - min(size, OVERLAP)
         overlap = min(size - start, len(came))
@@ -194,14 +195,14 @@ class LogCopy:
 
 
 READ_PIECE = 4 * 1024 * 1024
-"""Bytes of a mirror that are read for epochs at once."""
+"""The bytes of a mirror that are parsed at a time."""
 
 AT_ONCE_BYTES = 8 * 1024 * 1024
-"""Longer mirrors are not read while a folder opens: whoever follows them reads them in pieces."""
+"""Longer mirrors are not parsed while a folder opens: the log follower parses them in pieces."""
 
 
 class Readings:
-    """Reads mirrors; one reader for each submission whose logs may still grow."""
+    """Parses mirrors, with one reader for each submission whose logs may still grow."""
 
     def __init__(self, folder: LabFolder, store: Store) -> None:
         self._folder = folder
@@ -210,14 +211,14 @@ class Readings:
 
     @functools.cached_property
     def _patterns(self) -> tuple[str, ...]:
-        """The lab's own forms of log lines; none while somebody is amid editing `lab.toml`."""
+        """The lab's own patterns for log lines; none if `lab.toml` is not valid, for instance while it is edited."""
         try:
             return self._folder.settings().log_patterns
         except LabError:
             return ()
 
     def reader(self, state: LabState, token: str) -> SubmissionReader:
-        """The reader of a submission's logs as they are now; a new one where they began again."""
+        """The reader of a submission's current logs; a new one if a log was restarted."""
         from labtui.session.run_matcher import SubmissionReader
 
         submission = state.submissions[token]
@@ -230,19 +231,19 @@ class Readings:
         return reader
 
     def script_ended(self, token: str) -> bool:
-        """Whether a submission's own log, as far as it is being read, shows that everything planned was done."""
+        """Whether the part of a submission's log that was parsed shows every planned run complete."""
         return token in self._readers and self._readers[token].script_ended
 
     def drop(self, token: str) -> None:
-        """Read a submission's mirrors anew, or no more."""
+        """Forget a submission's reader; its mirrors are parsed from the beginning if they are needed again."""
         self._readers.pop(token, None)
 
     def are_current(self, submission: SubmissionState) -> bool:
-        """Whether what is kept of its runs was computed from the mirrors as they are."""
+        """Whether its stored runs were computed from the mirrors as they are now."""
         return self._store.sources.get(submission.token) == self._source(submission)
 
     def _source(self, submission: SubmissionState) -> str:
-        """What its runs are a function of."""
+        """All that its runs are computed from, as text to compare."""
         job = submission.job
         state = job.slurm_state if job is not None and is_over(submission) else "-"
         sizes = ((stream, submission.logs.get(stream)) for stream in READ_STREAMS)
@@ -250,8 +251,8 @@ class Readings:
         forms = zlib.crc32("\n".join(self._patterns).encode())
         return " ".join((job.job_id if job else "", f"{PARSER_VERSION}:{forms:08x}", state or "?", *logs))
 
-    def caught_up(self, state: LabState, most_bytes: int | None = None) -> LabState:
-        """The state with the runs as the mirrors on disk tell them; mirrors over `most_bytes` are left out."""
+    def catch_up(self, state: LabState, most_bytes: int | None = None) -> LabState:
+        """The state with the runs computed from the mirrors on disk; mirrors over `most_bytes` are skipped."""
         for submission in tuple(state.submissions.values()):
             sizes = [log.size for stream, log in submission.logs.items() if stream in READ_STREAMS]
             too_long = most_bytes is not None and sum(sizes) > most_bytes
@@ -261,15 +262,15 @@ class Readings:
         return state
 
     def read_whole(self, state: LabState, token: str) -> LabState:
-        """The state with a submission's runs, its mirrors read as far as they go."""
+        """The state with a submission's runs, computed from all of its mirrors."""
         submission, reader = state.submissions[token], self.reader(state, token)
         for stream in READ_STREAMS:
-            self._read_on(reader, submission, stream)
+            self._read_rest(reader, submission, stream)
         if is_over(submission) and not reader.ended:
             reader.end()
         return reader.applied(state)
 
-    def _read_on(self, reader: SubmissionReader, submission: SubmissionState, stream: Stream) -> None:
+    def _read_rest(self, reader: SubmissionReader, submission: SubmissionState, stream: Stream) -> None:
         name = submission.mirror(stream)
         if not name or not self._folder.has(name):
             return
@@ -283,10 +284,10 @@ class Readings:
                 first = False
 
     def save(self, state: LabState, tokens: Iterable[str] | None = None) -> None:
-        """Keep what was computed (of these submissions); readers of logs that are over go.
+        """Store the runs computed (for `tokens` only, if given), and drop the readers of finished logs.
 
         Raises:
-            StoreError: it could not be stored; it is computed again the next time.
+            StoreError: they could not be stored; they are computed again the next time.
         """
         read = [state.submissions[token] for token in (self._readers if tokens is None else tokens)]
         sources = {item.token: self._source(item) for item in read if not self.are_current(item)}
@@ -298,7 +299,7 @@ class Readings:
 
 
 def is_over(submission: SubmissionState) -> bool:
-    """Whether its job has ended and both logs that tell of it are complete."""
+    """Whether its job has ended and its parsed logs are complete."""
     job, read = submission.job, [s for s in READ_STREAMS if s in submission.remote_logs]
     if job is None or job.phase is not JobPhase.FINISHED or not read:
         return False
@@ -306,9 +307,9 @@ def is_over(submission: SubmissionState) -> bool:
 
 
 def state_of(folder: LabFolder, store: Store) -> LabState:
-    """What a lab folder holds: as stored, and as its mirrors tell.
+    """The state of a lab folder: what is stored, with the runs computed from its mirrors.
 
     Raises:
         StoreError: when it cannot be read.
     """
-    return Readings(folder, store).caught_up(with_sizes(folder, store.load()))
+    return Readings(folder, store).catch_up(with_sizes(folder, store.load()))

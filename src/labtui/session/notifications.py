@@ -1,6 +1,6 @@
-"""Telling a student who looks elsewhere that a job began, ended or failed: a bell, the terminal, the desktop.
+"""Notifies a student who is not watching that a job began, ended or failed: bell, terminal, desktop.
 
-What is told is labtui's own sentence about a job and its runs; text from logs never gets here.
+The text is labtui's own sentence about a job and its runs; text from logs never gets here.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from labtui.domain.state import LabState, SubmissionState
 if TYPE_CHECKING:
     from labtui.session.session import Session
 
-# a computer without a desktop is no news
+# a computer without a desktop is nothing to warn about
 logging.getLogger("desktop_notifier").addHandler(logging.NullHandler())
 
 NoticeKind = Literal["started", "ended", "failed"]
 _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}
-_LONGEST = 200
+_MAX_CHARS = 200
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """One thing to tell, as a title and a sentence."""
+    """One notification, as a title and a sentence."""
 
     kind: NoticeKind
     title: str
@@ -36,7 +36,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 def _stage(item: SubmissionState, state: LabState) -> NoticeKind | None:
-    """How far a submission came; it is over when it is known how every run ended."""
+    """How far a submission has come; it has ended when it is known how every run ended."""
     if item.status is SubmissionStatus.REFUSED:
         return "failed"
     outcomes = {state.runs[run_id].outcome for run_id in item.run_ids}
@@ -47,7 +47,7 @@ def _stage(item: SubmissionState, state: LabState) -> NoticeKind | None:
     return "started" if item.job.phase is JobPhase.RUNNING else None
 
 
-def _notice(kind: NoticeKind, item: SubmissionState, state: LabState, names: Mapping[str, str]) -> Notice:
+def _compose(kind: NoticeKind, item: SubmissionState, state: LabState, names: Mapping[str, str]) -> Notice:
     runs = [state.runs[run_id] for run_id in item.run_ids]
     labels = "; ".join(dict.fromkeys(state.called(run, names).label for run in runs))
     if kind == "failed" and item.status is SubmissionStatus.REFUSED:
@@ -62,32 +62,32 @@ def _notice(kind: NoticeKind, item: SubmissionState, state: LabState, names: Map
 
 
 def _plain(text: str) -> str:
-    """Text without anything that a terminal or a notification service could take for more than text."""
-    return "".join(char if char.isprintable() and char not in ";\\" else " " for char in text)[:_LONGEST]
+    """The text without characters that a terminal or a notification service could interpret."""
+    return "".join(char if char.isprintable() and char not in ";\\" else " " for char in text)[:_MAX_CHARS]
 
 
 def terminal_sequence(notice: Notice) -> str:
-    """What rings the terminal's bell and, where it can, shows the notice: BEL, OSC 9 and OSC 777."""
+    """The text that rings the terminal's bell and, where supported, shows the notice: BEL, OSC 9 and OSC 777."""
     title, text = _plain(notice.title), _plain(notice.sentence)
     return f"\a\x1b]9;{title}: {text}\x1b\\\x1b]777;notify;{title};{text}\x1b\\"
 
 
 def show_on_desktop(notice: Notice) -> None:
-    """Show a notice from a thread of its own; where that is not possible, nothing happens. Returns at once."""
-    threading.Thread(target=_send, args=(notice,), name="labtui-notify", daemon=True).start()
+    """Show a notice from a thread of its own, if there is a desktop. Returns at once."""
+    threading.Thread(target=_show, args=(notice,), name="labtui-notify", daemon=True).start()
 
 
-def _send(notice: Notice) -> None:
-    with contextlib.suppress(Exception):  # no desktop, no service: the terminal has told it already
+def _show(notice: Notice) -> None:
+    with contextlib.suppress(Exception):  # no desktop or no service: the terminal has shown it already
         from desktop_notifier.sync import DesktopNotifierSync
 
         DesktopNotifierSync(app_name="labtui").send(title=notice.title, message=notice.sentence)
 
 
 class Notifier:
-    """Tells of a job that started, ended or failed by the terminal and on the desktop, as the settings say.
+    """Notifies of each job's start and end once, in the terminal and on the desktop, as the settings say.
 
-    Each job's start and end are told once, and nothing of the past.
+    What happened before it was created is not reported.
     """
 
     def __init__(self, session: Session, write: Callable[[str], object], *, desktop: bool = True) -> None:
@@ -97,7 +97,7 @@ class Notifier:
         self.desktop: Callable[[Notice], None] | None = show_on_desktop if desktop else None
 
     def __call__(self, state: LabState, names: Mapping[str, str]) -> None:
-        """Tell what there is to tell of `state`, the latest; networks are called by the edition's `names`."""
+        """Notify of what is new in the latest `state`; `names` are the edition's names of models."""
         how = self._session.settings.notifications
         for notice in self.notices(state, names) if how != "off" else ():
             self._write(terminal_sequence(notice))
@@ -105,11 +105,11 @@ class Notifier:
                 self.desktop(notice)
 
     def notices(self, state: LabState, names: Mapping[str, str]) -> list[Notice]:
-        """What `state` brings that was not told; it counts as told now."""
+        """The notices that are new in `state`; each is returned once."""
         found = []
         for token, item in state.submissions.items():
             kind, told = _stage(item, state), self._told.get(token)
             if kind is not None and kind != told and told in (None, "started"):
                 self._told[token] = kind
-                found.append(_notice(kind, item, state, names))
+                found.append(_compose(kind, item, state, names))
         return found

@@ -1,12 +1,11 @@
-"""The database of a lab folder: opened for writing by one process, beside it, or as a copy to look at; and rebuilt.
+"""Opens a lab folder's database, for one writer, for readers beside it or as a copy to read, and rebuilds it.
 
-The writer's lock belongs to the operating system and dies with its process.
+The writer's lock belongs to the operating system and is released when its process dies.
 
-`labtui repair` makes a new database where the old one is damaged or lost. What the old one held is taken from its last
-backup, if that is whole; the files beside the job scripts tell what became of each submission since; the mirrors under
-`logs/` tell what the runs did. The old file is kept. Nothing on the cluster is touched: a submission whose sending may
-not have ended is looked up by its token the next time there is a connection; one that only its file tells of is never
-sent.
+`labtui repair` makes a new database if the old one is damaged or lost. It starts from the old one's last backup if that
+is intact; the files beside the job scripts tell what became of each submission since, and the mirrors under `logs/`
+what the runs did. The old file is kept. Nothing on the cluster is touched: a submission that may not have been sent
+completely is looked up by its token at the next connection; one known only from its file is never sent.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ from labtui.session.settings import check_trust, commands_of, connection_line
 from labtui.session.store import NO_WRITING, Store, backup_path, damaged
 
 MAX_COPY_BYTES = 1_000_000_000
-"""A database to look at is copied; no lab has one that large, and a file with holes may claim any size."""
+"""A larger database is not copied to be read: no lab has one, and a sparse file may claim any size."""
 
 _MIN_FREE_BYTES = 64 * 1024
 _MAX_NAMES = 5
@@ -39,7 +38,7 @@ _MAX_NAME = 40
 
 
 def lock_folder(path: Path) -> FileLock | None:
-    """Held by the process that may write the folder, until it releases it or dies; None: another process has it.
+    """Take the lock of the process that may write the folder; None if another process holds it.
 
     Raises:
         FolderError: when the folder cannot be written at all.
@@ -61,7 +60,7 @@ def lock_folder(path: Path) -> FileLock | None:
 
 
 def open_store(folder: LabFolder) -> tuple[Store, FileLock | None]:
-    """The folder's database, and the lock of its writer; the store says why nothing may be written."""
+    """Open the folder's database, with the writer's lock if it is free; `Store.refusal` says why not to write."""
     if (not_trusted := check_trust(folder.path)) is not None:
         return copied_store(folder, refusal=not_trusted), None
     lock = None
@@ -72,12 +71,12 @@ def open_store(folder: LabFolder) -> tuple[Store, FileLock | None]:
         if lock is not None:
             lock.release()
         if isinstance(error, NotWritable):
-            return copied_store(folder, refusal=_only_read(error.sentence)), None
+            return copied_store(folder, refusal=_read_only_error(error.sentence)), None
         raise
 
 
 def _store(folder: LabFolder, *, read_only: bool) -> Store:
-    """The folder's database; read-only as well when it turns out to be a copy."""
+    """Open the folder's database; read-only, too, if the folder turns out to be a copy."""
     store = Store(folder.database_path, read_only=read_only)
     try:
         if not read_only:
@@ -87,11 +86,11 @@ def _store(folder: LabFolder, *, read_only: bool) -> Store:
     except BaseException:
         store.close()
         raise
-    return _not_emptied(folder, store)
+    return _refuse_emptied(folder, store)
 
 
-def _not_emptied(folder: LabFolder, store: Store) -> Store:
-    """Refuse a database without submissions where files beside job scripts tell of some."""
+def _refuse_emptied(folder: LabFolder, store: Store) -> Store:
+    """The store; refused as damaged if it has no submissions but there are files beside job scripts."""
     if store.is_empty() and records.read_files(folder):
         store.close()
         raise damaged("it is empty")
@@ -99,21 +98,21 @@ def _not_emptied(folder: LabFolder, store: Store) -> Store:
 
 
 def disk_problem(folder: LabFolder) -> NotWritable | None:
-    """Why the folder is only read where its disk is read-only or full; told without writing."""
+    """Why the folder cannot be written, if its disk is read-only or full; found out without writing."""
     if not os.access(folder.path, os.W_OK):
-        return _only_read("The lab folder cannot be written: it is read-only for you.")
+        return _read_only_error("The lab folder cannot be written: it is read-only for you.")
     if shutil.disk_usage(folder.path).free < _MIN_FREE_BYTES:
-        return _only_read("The lab folder cannot be written: the disk of this computer is full.")
+        return _read_only_error("The lab folder cannot be written: the disk of this computer is full.")
     return None
 
 
-def _only_read(sentence: str) -> NotWritable:
+def _read_only_error(sentence: str) -> NotWritable:
     hint = "Free some space, or make the folder writable, then open it again."
     return NotWritable(f"{sentence} It is open for reading only.", hint)
 
 
 def stored_state(folder: LabFolder) -> LabState:
-    """The state as the folder's database has it, for one look; empty without one.
+    """Read the state of a lab folder once; empty if it has no database.
 
     Raises:
         StoreError: as `Store`.
@@ -125,15 +124,15 @@ def stored_state(folder: LabFolder) -> LabState:
 
 
 def _store_to_read(folder: LabFolder) -> Store:
-    """The folder's database beside its writer; a copy where the folder is not trusted or cannot be written."""
+    """Open the folder's database beside its writer, or a copy if the folder is not trusted or cannot be written."""
     if check_trust(folder.path) is None:
-        with contextlib.suppress(NotWritable):  # SQLite reads beside a writer only where it can make a file
+        with contextlib.suppress(NotWritable):  # SQLite reads beside a writer only if it can create a file
             return Store(folder.database_path, read_only=True)
     return copied_store(folder)
 
 
 def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabError | None = None) -> Store:
-    """The folder's database (or another one in it) as a copy to look at: nothing is written beside the original.
+    """Open a copy of the folder's database (or of another one in it); nothing is written beside the original.
 
     Raises:
         StoreError: as `Store`.
@@ -142,7 +141,7 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
     place = tempfile.TemporaryDirectory(prefix="labtui-")
     path = Path(place.name) / original.name
     try:
-        for ending in ("", "-wal"):  # what stands in the write-ahead log belongs to it
+        for ending in ("", "-wal"):  # the write-ahead log is part of the database
             name = original.name + ending
             status = folder.status(name)
             if status is not None and status.st_size > MAX_COPY_BYTES:
@@ -158,17 +157,17 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
             raise StoreError(f"The lab folder's database cannot be copied to be read: {problem}.") from error
         raise
     store.copy, store.refusal = place, refusal or StoreError("It is a copy, only to be read.")
-    return _not_emptied(folder, store)
+    return _refuse_emptied(folder, store)
 
 
 def effects_of_trust(path: Path) -> tuple[str, ...]:
-    """What a lab folder would do once it is trusted: where it connects, as whom, what it sends and runs."""
+    """Sentences on what a lab folder would do once trusted: where it connects, as whom, what it sends and runs."""
     commands = (f"Its cluster profile brings a command: {each}" for each in commands_of(path))
     return (connection_line(path), *_plan_lines(path), *commands)
 
 
 def _plan_lines(folder: Path) -> tuple[str, ...]:
-    """What is sent once it is trusted; the folder's database is read as a copy."""
+    """What would be sent once it is trusted; the folder's database is read as a copy."""
     try:
         submissions = stored_state(LabFolder(folder)).submissions.values()
     except LabError as error:
@@ -180,7 +179,7 @@ def _plan_lines(folder: Path) -> tuple[str, ...]:
 
 
 class RepairReport(msgspec.Struct, frozen=True):
-    """What was saved. `old_database` is where the old file lies now, `damaged` whether something in it was lost."""
+    """What was recovered. `old_database` is the old file's new path; `damaged`: the old file was not intact."""
 
     submissions: int
     rebuilt: int
@@ -207,15 +206,15 @@ def repair(folder: LabFolder) -> RepairReport:
 def _repair(folder: LabFolder) -> RepairReport:
     database = folder.database_path
     new = database.with_name(f"{database.name}.new")
-    healthy = _copied_whole(folder, database, new)
-    copied = healthy or _copied_whole(folder, backup_path(database), new)
+    healthy = _copy_if_intact(folder, database, new)
+    copied = healthy or _copy_if_intact(folder, backup_path(database), new)
     damaged = database.exists() and not healthy
     old = _set_aside(folder, "damaged" if damaged else "old")
     if copied:
         new.replace(database)
     with contextlib.closing(Store(database)) as store:
         before = store.load()
-        state = before if healthy else _with_files_beside(folder, before)
+        state = before if healthy else _with_json_files(folder, before)
         fresh = state.submissions.keys() - before.submissions.keys()
         store.write(before, state)
         whole = state_of(folder, store)
@@ -228,8 +227,8 @@ def _repair(folder: LabFolder) -> RepairReport:
     )
 
 
-def _copied_whole(folder: LabFolder, path: Path, new: Path) -> bool:
-    """Whether a database is there and whole; then `new` is a copy of it."""
+def _copy_if_intact(folder: LabFolder, path: Path, new: Path) -> bool:
+    """Copy a database to `new` if it exists and is intact; return whether it is."""
     status = folder.status(path)
     if status is None or not status.st_size:
         return False
@@ -258,8 +257,8 @@ def _set_aside(folder: LabFolder, word: str) -> Path | None:
 # --------------------------------------------------------------------------- submissions
 
 
-def _with_files_beside(folder: LabFolder, state: LabState) -> LabState:
-    """The state with what the files beside the job scripts know beyond it."""
+def _with_json_files(folder: LabFolder, state: LabState) -> LabState:
+    """The state with what only the files beside the job scripts tell."""
     for found in records.read_files(folder):
         item = found
         known = state.submissions.get(item.token)
@@ -269,7 +268,7 @@ def _with_files_beside(folder: LabFolder, state: LabState) -> LabState:
             item = replace(item, rebuilt=True)
         elif replace(item, logs=known.logs) == known:
             continue
-        if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # that may have ended since
+        if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # it may have been sent since
             item = replace(item, status=SubmissionStatus.UNKNOWN, sentence="", hint="")
         state = state.with_planned(replace(item, logs=_segments(folder, item)))
     return state

@@ -1,10 +1,9 @@
-"""Job files of the student's own: found, and made into a draft and a job script.
+"""The student's own job files: finds them and makes a draft and a job script of each.
 
-`sbatch` gets the file's directives and a command that runs the file, which lies beside it unchanged, with the
-interpreter its first line names.
+`sbatch` gets a script with the file's directives and a command that runs the unchanged file beside it with the
+interpreter of its first line.
 
-What the file's text does not decide of its runs is named in `RunSpec.unknown`, filled from the student's answers, or
-told by the log.
+What the file's text leaves open about its runs is named in `RunSpec.unknown`; the student's answers or the log fill it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from labtui.domain.terminal_text import inert
 from labtui.lab.plan import task_of
 from labtui.preflight.findings import python_script
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, SHELL_SUFFIXES, LabFolder, sent_as
-from labtui.session.run_matcher import NOTHING_KNOWN, completed, facts_by_field
+from labtui.session.run_matcher import NOTHING_KNOWN, facts_by_field, fill_unknown
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD
 from labtui.slurm.script_commands import Command
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 
 MADE_HERE = "# Made by labtui"
 _RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})", re.MULTILINE)
-"""A line of every job script that labtui made."""
+"""Matches a line that every job script made by labtui has."""
 
 
 def own_job_script(text: str, file_name: str) -> str:
-    """The job script that runs `file_name`, whose content is `text`, in the directory of its submission."""
+    """The job script that runs the job file `file_name` with the content `text` in its submission's directory."""
     first, *rest = text.split("\n")
     interpreter = first[2:].strip().split() if first.startswith("#!") else []
     if not interpreter:
@@ -61,13 +60,13 @@ def own_job_script(text: str, file_name: str) -> str:
 
 
 def _header(lines: list[str]) -> list[str]:
-    """The lines in which sbatch looks for directives: up to the first that is neither blank nor a comment."""
+    """The lines that sbatch searches for directives: those before the first command."""
     end = next((n for n, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), len(lines))
     return lines[:end]
 
 
 Answers = Mapping[str, Any]
-"""What the student says about the runs of a job file where its text does not, by the fields of `RunSpec`."""
+"""What the student adds about the runs of a job file, by the fields of `RunSpec`."""
 
 
 def job_file_draft(
@@ -81,7 +80,7 @@ def job_file_draft(
     """The draft of a job file. `given` are options for the command line of `sbatch`, by their long names.
 
     Raises:
-        UsageError: when it is a job array, or says itself what an answer says.
+        UsageError: when it is a job array, or already sets what an answer gives.
     """
     script = read_script(name, text, given)
     if script.has("array"):
@@ -106,9 +105,9 @@ def job_file_draft(
 
 
 def log_patterns(script: JobScript) -> tuple[tuple[Stream, str], ...]:
-    """A job's logs by stream, as sbatch's patterns; relative ones count from the working directory.
+    """A job's logs by stream, as sbatch's filename patterns; relative ones start at the submission's directory.
 
-    Without ``--error`` both streams go into one file, standard output's.
+    Without ``--error`` both streams go into the file of standard output.
     """
     chdir = script.value("chdir").removeprefix("./").rstrip("/")
     logs: list[tuple[Stream, str]] = [("out", script.value("output") or "slurm-%j.out")]
@@ -123,7 +122,7 @@ def log_patterns(script: JobScript) -> tuple[tuple[Stream, str], ...]:
 
 
 def log_folders(draft: SubmissionDraft) -> tuple[str, ...]:
-    """The folders below a submission's own directory that its logs go into: Slurm makes none."""
+    """The folders in a submission's directory that its logs go into; labtui makes them, as Slurm does not."""
     folders = (pattern.removeprefix("./").rpartition("/")[0] for _, pattern in draft.log_patterns)
     inside = (
         folder
@@ -137,7 +136,7 @@ def log_folders(draft: SubmissionDraft) -> tuple[str, ...]:
 
 
 def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
-    """One run for each command that starts a training; a single one where no command shows it."""
+    """One run for each command that starts a training; a single unknown one if no command does."""
     found = [run for command in script.launches if (run := _run(command)) is not None] or [NOTHING_KNOWN]
     if told := [name for name in answers if all(name not in run.unknown for run in found)]:
         what, value = _IN_WORDS[told[0]], getattr(found[0], told[0])
@@ -151,9 +150,9 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
             f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.",
             "Change its --gres, or leave --gpus out.",
         )
-    if gpus <= 1:  # a job of one GPU, or of none, leaves no choice
+    if gpus <= 1:  # with at most one GPU the number is certain
         answers = {"n_gpus": script.gpus, **answers}
-    return tuple(completed(run, answers) for run in found)
+    return tuple(fill_unknown(run, answers) for run in found)
 
 
 _IN_WORDS = {"n_gpus": "number of GPUs", "batch_size": "batch size", "epochs": "epochs", "model": "model"}
@@ -171,11 +170,11 @@ def _run(command: Command) -> RunSpec | None:
     told = facts_by_field(read.facts)
     if read.facts.device == "cpu":
         told.setdefault("n_gpus", 0)
-    return completed(replace(run, learning_rate=read.facts.learning_rate), told)
+    return fill_unknown(replace(run, learning_rate=read.facts.learning_rate), told)
 
 
 def _inner(command: str) -> str:
-    """A command without what srun, a container and ``bash -c`` put before it, as far as a launcher is named."""
+    """A command from its launcher on, without srun, container and ``bash -c``; the whole one if it has no launcher."""
     for launcher in ("torchrun ", "horovodrun ", "accelerate launch ", "deepspeed "):
         place = command.find(launcher)
         if place >= 0:
@@ -199,8 +198,8 @@ def own_draft(
 ) -> SubmissionDraft:
     """The draft of the job file at `path`, with the files beside it that it names.
 
-    One without account gets the lab folder's. Shell files are sent with Unix line endings: neither a shell nor
-    `sbatch` reads others.
+    A file without account gets the lab folder's. Shell files are sent with Unix line endings, the only ones that
+    shells and `sbatch` accept.
 
     Raises:
         FolderError: when a file cannot be read, or is too large to be a script.
@@ -221,7 +220,7 @@ def own_draft(
 
 
 def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
-    """The files of a submission, the job script for `sbatch` among them; `text` replaces the job file's content."""
+    """The files of a submission, including the job script for `sbatch`; `text` replaces the job file's content."""
     files = dict(draft.beside)
     content = files.pop(draft.job_file)
     if text is not None:
@@ -232,7 +231,7 @@ def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
 
 
 def with_files_beside(path: Path) -> dict[str, bytes]:
-    """A file and the files beside it that it names, by their paths from its folder.
+    """A file and the files beside it that it names, by paths relative to its folder.
 
     Raises:
         FolderError: when one cannot be read, or is too large to be a script.
@@ -255,7 +254,7 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
 
 
 def job_files(folder: LabFolder) -> tuple[Path, ...]:
-    """The student's own job files under `slurm/`, those that labtui rendered or wrote for a submission left out."""
+    """The student's own job files under `slurm/`, without those that labtui rendered or wrote for a submission."""
     found = []
     for path in sorted(folder.slurm.iterdir()) if folder.slurm.is_dir() else ():
         if path.suffix not in SHELL_SUFFIXES or not folder.has(path):

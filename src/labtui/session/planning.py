@@ -1,7 +1,7 @@
-"""From a draft to everything a submission needs: its values, and where its files and logs lie on the cluster.
+"""Makes a submission of a draft: its values, its files, and where these and its logs lie on the cluster.
 
-Also what to submit after a run that failed: proposals only. Whoever asked shows the sentence, and submits the drafts
-when the student agrees.
+Also proposes what to submit after a run that failed. The caller shows the sentence, and submits the drafts if the
+student agrees.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 PACE_MARGIN = 1.2
-"""So much longer than its epochs so far tell may a run take that is given more time."""
+"""How much longer than its pace so far suggests a run may take when it is given more time."""
 BY_HAND = "slurm/by-hand"
-"""Where a job script lies that the student may submit without labtui."""
+"""The folder of job scripts that the student may submit without labtui."""
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
-    """The remote directory of this lab; relative ones count from the remote home.
+    """The remote directory of this lab; a relative one starts at the remote home.
 
     Raises:
         UsageError: when the profile's path needs an account or user that is not known.
@@ -59,12 +59,12 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
 
 
 def new_token() -> str:
-    """A token nobody has used: the identity of one submission, on this computer and in Slurm's records."""
+    """A new random token, which identifies one submission on this computer and in Slurm's records."""
     return f"lt{secrets.token_hex(10)}"
 
 
 def logs_of(draft: SubmissionDraft, remote_dir: str, *, user: str) -> dict[str, str]:
-    """Where a job's logs will be, by stream; sbatch's codes stand for what is to come."""
+    """The remote paths of a job's logs by stream, with sbatch's ``%`` codes for what is not known yet."""
     patterns: Iterable[tuple[Stream, str]] = draft.log_patterns
     if draft.form != "own":
         streams = (stream for stream in LOG_ENDINGS if stream != "gpu" or draft.gpus)
@@ -78,7 +78,7 @@ def logs_of(draft: SubmissionDraft, remote_dir: str, *, user: str) -> dict[str, 
 
 
 def log_names_of(draft: SubmissionDraft) -> dict[str, str]:
-    """The names that a student's own job file gives its logs, where they tell jobs and streams apart."""
+    """The names that a student's own job file gives its logs; empty if these do not tell jobs and streams apart."""
     names: dict[str, str] = {}
     for stream, pattern in draft.log_patterns:
         name = re.sub("%[jJA]", "%j", pattern.rpartition("/")[2]).replace("%x", file_name(draft.job_name))
@@ -88,8 +88,8 @@ def log_names_of(draft: SubmissionDraft) -> dict[str, str]:
     return names if len(set(names.values())) == len(names) else {}
 
 
-def already(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]) -> dict[RunSpec, RunState]:
-    """The runs of these drafts that are done already or under way, with the run that is; of own job files none."""
+def known_runs(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]) -> dict[RunSpec, RunState]:
+    """The runs of these drafts that are already done or under way, each with that run; own job files are left out."""
     from labtui.lab.evidence import Evidence, FileFact
     from labtui.lab.run_choice import runs_already
 
@@ -110,8 +110,8 @@ def plan(
 ) -> Planned:
     """Give a draft its token, directory, run numbers and job script.
 
-    The script is written into the folder `keep_in` of the lab folder; nowhere when that is empty. A script under
-    `slurm/` itself says that its submission was wanted: what only looks keeps it elsewhere.
+    The script is written into the folder `keep_in` of the lab folder; nowhere if that is empty. Only a script that is
+    to be submitted goes into `slurm/` itself; previews and commands to copy use another folder or none.
 
     Raises:
         UsageError: when the job needs more nodes than its queue takes.
@@ -144,7 +144,7 @@ def plan(
 
 
 def _files_of(session: Session, draft: SubmissionDraft, script: str | None, token: str) -> dict[str, bytes]:
-    """Every file that goes to the submission's directory, by its name there; the job script is one of them."""
+    """All files of the submission's directory, including the job script, by their names there."""
     from labtui.slurm.job_script import JobContext, job_script
 
     files = session.folder.script_files()
@@ -179,25 +179,25 @@ def run_of(state: LabState, run_id: int) -> RunState:
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """Drafts to submit in place of some that failed, and why."""
+    """Drafts to submit after a failed run, and a sentence that says why."""
 
     drafts: tuple[SubmissionDraft, ...]
     sentence: str
 
 
-def too_large(runs: Iterable[RunState], model: str) -> int | None:
-    """The smallest batch per GPU for which a model ran out of memory; a run that trained an epoch fitted."""
+def smallest_failed_batch(runs: Iterable[RunState], model: str) -> int | None:
+    """The smallest batch per GPU for which a model ran out of memory, or None; a run with an epoch did fit."""
     mine = [run for run in runs if run.spec.model == model and run.spec.device == "gpu"]
     largest = max((run.spec.per_gpu_batch for run in mine if run.epochs), default=0)
     failed = (run.spec.per_gpu_batch for run in mine if not run.epochs and run.gpu_memory_ran_out)
-    # An out-of-memory below a batch that trained came from something else (a shared GPU).
+    # Running out of memory below a batch size that trained has another cause, such as a shared GPU.
     return min((batch for batch in failed if batch > largest), default=None)
 
 
-def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | None) -> Proposal | None:
-    """The plan of a run's task again, for its model on all sizes, with this batch per GPU; None: it plans no such run.
+def _propose_all_sizes(session: Session, run: RunState, batch: int, minutes: int | None) -> Proposal | None:
+    """Repeat the runs of this model that its task plans, with this batch per GPU; None if it plans no such run.
 
-    Sizes that are done with that batch are left out; where all are, the run's own size is planned.
+    Sizes that are done with that batch are left out; if all are done, the run's own size is repeated.
     """
     from labtui.lab.plan import PlanOverrides, drafts_from
     from labtui.lab.plan_table import rows_of
@@ -215,7 +215,7 @@ def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | No
     mine = [row for row in rows_of(planned) if (row.spec.model, row.spec.device) == (spec.model, "gpu")]
     if not any((row.spec.label, row.spec.extra_args) == (spec.label, spec.extra_args) for row in mine):
         return None
-    done = already(session, run.task_id, planned)
+    done = known_runs(session, run.task_id, planned)
     missing = [row for row in mine if row.spec not in done] or [
         row for row in mine if row.spec.n_gpus == spec.n_gpus
     ]
@@ -227,12 +227,12 @@ def _on_all_sizes(session: Session, run: RunState, batch: int, minutes: int | No
 
 
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
-    """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
+    """Propose a run's job again, with those of its runs that did not complete, changed as the run's failure needs.
 
-    `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
+    `same` changes nothing, `minutes` sets the time limit. Scripts are sent as they are now.
 
     Raises:
-        UsageError: no such run, it is not over, or its own job file holds what would have to change.
+        UsageError: no such run, it is not over, or its own job file sets what would have to change.
     """
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
@@ -242,26 +242,26 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
     starved = next((each for each in (run, *runs) if each.gpu_memory_ran_out), None)
     if starved is not None and not same:
-        return _with_a_smaller_batch(session, submission, starved, specs, minutes)
+        return _propose_smaller_batch(session, submission, starved, specs, minutes)
     if run.outcome == "time-limit" and minutes is None and not same:
-        return _with_more_time(session, submission, runs, specs)
+        return _propose_more_time(session, submission, runs, specs)
     reason = "The same settings again." if submission.job is not None else "It was not sent before."
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: only more CPUs bring more of the node's memory."
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
-    draft = _again(session, submission, specs, minutes or submission.time_limit_minutes)
+    draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 
 
-def _with_a_smaller_batch(
+def _propose_smaller_batch(
     session: Session,
     submission: SubmissionState,
     starved: RunState,
     specs: Iterable[RunSpec],
     minutes: int | None,
 ) -> Proposal:
-    """After an out-of-memory on the GPU: all sizes that the task plans, where it plans such a run, else these."""
+    """After running out of GPU memory: all sizes if the task plans such a run, else the same runs."""
     from labtui.lab.plan import smaller_batch
 
     if submission.job_file:
@@ -272,17 +272,17 @@ def _with_a_smaller_batch(
     if starved.spec.per_gpu_batch < 2:
         raise UsageError(f"There is no smaller batch to try for run {starved.run_id}.", "Try another GPU.")
     batch = smaller_batch(starved.spec, session.edition.task(starved.task_id))
-    if (planned := _on_all_sizes(session, starved, batch, minutes)) is not None:
+    if (planned := _propose_all_sizes(session, starved, batch, minutes)) is not None:
         return planned
     smaller = tuple(replace(s, batch_size=min(batch, s.per_gpu_batch) * s.replicas) for s in specs)
-    draft = _again(session, submission, smaller, minutes or submission.time_limit_minutes)
+    draft = _redraft(session, submission, smaller, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=f"Out of memory: try a batch of {batch:,} per GPU.")
 
 
-def _with_more_time(
+def _propose_more_time(
     session: Session, submission: SubmissionState, runs: Iterable[RunState], specs: tuple[RunSpec, ...]
 ) -> Proposal:
-    """After a time-out twice as many minutes, or what the runs need at their own pace, as far as the queue allows."""
+    """After a time-out: twice the minutes, or what the runs need at their own pace, within the queue's limit."""
     from labtui.lab.expected_time import time_limit
 
     paced = [run for run in runs if run.epochs and "epochs" not in run.spec.unknown]
@@ -294,7 +294,7 @@ def _with_more_time(
     queue = session.profile.queue(submission.queue)
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
     limit = min(limit, (queue.max_minutes if queue is not None else None) or limit)
-    draft = _again(session, submission, specs, limit)
+    draft = _redraft(session, submission, specs, limit)
     if not submission.job_file:
         limit = max(limit, time_limit(draft, session.edition, session.profile))
         draft = replace(draft, time_limit_minutes=limit)
@@ -304,19 +304,19 @@ def _with_more_time(
     return Proposal(drafts=(draft,), sentence=said)
 
 
-def _again(
+def _redraft(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
-    """The draft of a submission once more, for these of its runs; an own job file has all of its own."""
+    """A draft that repeats these runs of a submission; one of an own job file repeats them all."""
     from labtui.lab.plan import sized
 
     if submission.job_file:
-        return _own_again(session, submission, minutes)
+        return _redraft_own(session, submission, minutes)
     profile, again, form = session.profile, submission.request, submission.form
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
     again |= {"options": (), "time_limit_minutes": minutes}
     queues = {profile.gpu_queue, profile.cpu_queue, *(queue.name for queue in profile.queues)}
-    if not submission.partition and submission.qos in queues:  # earlier versions kept both names as one
+    if not submission.partition and submission.qos in queues:  # earlier versions stored both in `qos`
         again |= profile.names(submission.qos)._asdict()
     if form == "one-job" and len(specs) == 1 < len(submission.run_ids):
         form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
@@ -327,8 +327,8 @@ def _again(
     return replace(draft, job_name=name) if len(specs) == len(submission.run_ids) else draft
 
 
-def _own_again(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:
-    """The draft of a student's own job file once more, the file as it was sent."""
+def _redraft_own(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:
+    """A draft that repeats a student's own job file as it was sent."""
     from labtui.session.own_jobs import job_file_draft
 
     files = session.files_of(submission.token)
@@ -342,5 +342,5 @@ def _own_again(session: Session, submission: SubmissionState, minutes: int) -> S
     draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
     others = ((path, data) for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep")
     beside = {**dict(others), name: content}
-    runs = submission.runs[: len(draft.runs)]  # with what the student said of them
+    runs = submission.runs[: len(draft.runs)]  # these include the student's answers
     return replace(draft, job_name=submission.job_name, runs=runs, beside=tuple(sorted(beside.items())))

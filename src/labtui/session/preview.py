@@ -1,8 +1,8 @@
 """What submitting a draft would do: its findings, its cost, its files; and the same as plain shell commands.
 
-The commands are to learn them, or to go on without labtui. Every word is quoted for the shells that will read it: ours,
-and for remote commands the cluster's as well; the job script that they name is written to `slurm/by-hand/`. Nothing
-here runs anything on the cluster or asks it.
+The commands are for learning, or for going on without labtui. Every word is quoted for the shells that will read it:
+the local one, and for remote commands the cluster's as well. Their job script is written to `slurm/by-hand/`. Nothing
+here contacts the cluster.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 PATHS_FRESH_S = 600.0
-"""How long an answer about a remote path is worth something: nobody moves a data set every minute."""
+"""How long an answer about a remote path is used: data sets are rarely moved."""
 MISSING_FRESH_S = 20.0
-"""How soon a path that was missing is asked about again: a student may have just put it there."""
+"""How soon a missing path is asked about again: the student may have just created it."""
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
+    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None if nothing is known.
 
-    `unasked` are remote paths that it needs and the cluster said nothing about lately: for `Session.look_at`.
+    `unasked` are remote paths that it needs and about which there is no recent answer: pass them to `Session.look_at`.
     """
 
     script: str
@@ -50,7 +50,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
-    """What submitting this draft would do; nothing is written and nothing sent."""
+    """What submitting this draft would do. Writes nothing and sends nothing."""
     from labtui.lab.expected_time import expectation
     from labtui.lab.run_choice import images_of
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
@@ -74,7 +74,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
         bash_errors=bash_errors(files, main),
-        brought=session.folder.as_brought(planned.files),
+        brought=session.folder.unchanged_scripts(planned.files),
         images={
             run.data_set: images_of(edition, run.data_set, task) for run in draft.runs if run.script in ours
         },
@@ -91,13 +91,13 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
 
 
 def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
-    """What the cluster said lately of these paths; a word older than `PATHS_FRESH_S` is no ground to stop anybody."""
+    """Whether these paths exist, where the cluster said so in the last `PATHS_FRESH_S`; older answers are ignored."""
     seen = {path: state.places[path] for path in paths if path in state.places}
     return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PATHS_FRESH_S}
 
 
 def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
-    """The paths to ask the cluster about again: never asked, asked long ago, or missing a short while ago."""
+    """The paths to ask the cluster about: without a recent answer, or missing `MISSING_FRESH_S` ago or longer."""
     known = fresh_paths(state, paths, now)
     return tuple(
         path
@@ -107,9 +107,9 @@ def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[st
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """A file that travels with a submission, `size` in bytes.
+    """A file pushed with a submission, `size` in bytes.
 
-    `changed`: it differs from labtui's own; `used`: a run starts or imports it.
+    `changed`: it differs from the one that labtui ships; `used`: a run starts or imports it.
     """
 
     path: str
@@ -124,17 +124,17 @@ def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[
     files, task, now = sorted(planned.files.items()), session.edition.task(draft.task_id), planned.files
     copies = task.copies_to_start if task is not None else ()
     begun = {copy for original, copy in copies if now.get(copy) == now.get(original)}  # not changed yet
-    changed = set(list_remote()) - session.folder.as_brought(now) - begun
+    changed = set(list_remote()) - session.folder.unchanged_scripts(now) - begun
     texts = {name: data.decode("utf-8", "replace") for name, data in files}
     used = imported_files({run.script for run in draft.runs}, texts)
     return tuple(FileChange(name, len(data), name in changed, name in used) for name, data in files)
 
 
-_BASH_PATIENCE_S = 5.0
+_BASH_TIMEOUT_S = 5.0
 
 
 def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
-    """What bash cannot read (``bash -n`` executes nothing), by the script's name; nothing where there is no bash."""
+    """Syntax errors from ``bash -n`` (which executes nothing), by the script's name; empty if there is no bash."""
     bash = shutil.which("bash") if os.name == "posix" else None
     found: dict[str, str] = {}
     for name, data in files.items() if bash else ():
@@ -148,7 +148,7 @@ def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
                 [str(bash), "--norc", "--noprofile", "-n"],
                 input=data,
                 capture_output=True,
-                timeout=_BASH_PATIENCE_S,
+                timeout=_BASH_TIMEOUT_S,
                 check=False,
                 env={"LC_ALL": "C", "PATH": os.defpath},
             )
@@ -170,7 +170,7 @@ class ManualCommands(msgspec.Struct, frozen=True):
 
 
 class _Login:
-    """How `ssh` and `scp` reach a lab folder's cluster; what a config file says is not repeated."""
+    """Builds `ssh` and `scp` commands for a lab folder's cluster; the user's SSH configuration supplies the rest."""
 
     def __init__(self, session: Session) -> None:
         settings, profile = session.settings, session.profile
@@ -183,10 +183,10 @@ class _Login:
         self._copies = f"{user}@{data_host or host}" if user else data_host or host
 
     def run(self, command: str) -> str:
-        """A command for the cluster's login shell, quoted for ours.
+        """A command for the cluster's login shell, quoted for the local one.
 
-        `bash -l` because only a login shell has the site's `module` and paths, also when ssh runs a single
-        command. `-n` because ssh would else read the lines that were pasted after it.
+        `bash -l` because only a login shell has the site's `module` and paths. `-n` because ssh would otherwise read
+        the lines that were pasted after it.
         """
         port = ["-p", *self._port] if self._port else []
         ssh = shlex.join(["ssh", "-n", *port, *self._key, "--", self._target])
@@ -198,9 +198,9 @@ class _Login:
 
 
 def quoted(text: str) -> str:
-    """One word for a shell, as a person would quote it: what is quoted twice stays readable.
+    """One word quoted for a shell as a person would, so that text quoted twice stays readable.
 
-    Exclamation marks keep their single quotes: at an interactive shell they would call up older commands.
+    Text with exclamation marks keeps single quotes: in an interactive shell they would expand history.
     """
     if "'" not in text or "!" in text:
         return shlex.quote(text)
@@ -208,7 +208,7 @@ def quoted(text: str) -> str:
 
 
 def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualCommands, ...]:
-    """What submitting a draft by hand takes; its job script is written to `slurm/by-hand/` so that they work.
+    """The commands that submit a draft by hand; the job script they need is written to `slurm/by-hand/`.
 
     Raises:
         TemplateError, FolderError: as for submitting it.
@@ -232,7 +232,7 @@ def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualC
 def commands_of_cancel(
     session: Session, submission: SubmissionState, minutes: int | None = None
 ) -> tuple[ManualCommands, ...]:
-    """Cancelling a submission's job, now or `minutes` after its start; nothing for one without a job."""
+    """The commands that cancel a submission's job, now or `minutes` after its start; empty without a job."""
     if submission.job is None:
         return ()
     number, login = submission.job.job_id, _Login(session)

@@ -1,8 +1,8 @@
-"""What is kept of a lab folder's state, as text: in the database's rows, and in a file beside each job script.
+"""A lab folder's state as stored text: in the database's rows, and in a JSON file beside each job script.
 
-From those files `labtui repair` rebuilds a database. They are written at every change of a submission, after the
-database; one that cannot be written stops nothing. Lab folders of schema 1 to 3 kept a log of events: what these add
-up to is read once, when such a folder is opened.
+`labtui repair` rebuilds a database from these files. They are written at every change of a submission, after the
+database; a file that cannot be written is skipped. Lab folders of schema 1 to 3 kept a log of events, which is
+converted when such a folder is opened.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _T = TypeVar("_T")
 
 
 def stored(submission: SubmissionState) -> SubmissionState:
-    """What is kept of a submission; how long its mirrors are, the mirrors themselves tell."""
+    """A submission as it is stored: without the sizes of its mirrors, which are read from disk."""
     return replace(submission, logs={name: replace(log, size=0) for name, log in submission.logs.items()})
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What the logs of a submission told of its runs; `source` says from which bytes that was read."""
+    """The runs of a submission as read from its logs; `source` identifies the bytes they were read from."""
 
     source: str = ""
     runs: tuple[RunState, ...]
 
 
 MOMENT = ("refreshed_at", "cluster_time", "other_jobs", "connection", "problems")
-"""What a process that only looks is told of the moment, by the names of `LabState`."""
+"""The fields of `LabState` that are stored only for processes that read beside the writer."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster said last about remote paths, and, for a process that only looks, what the screen says now."""
+    """What the cluster said last about remote paths, and the fields `MOMENT` for processes that only read."""
 
     paths: dict[str, PathStatus]
     refreshed_at: float | None = None
@@ -60,8 +60,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(value: SubmissionState | Reading | Seen) -> bytes:
-    """One line; it may hold NaN and Infinity, which are losses, too."""
-    import json  # costs time, and the first paint of a new folder needs none
+    """One line of JSON, with NaN and Infinity allowed: a loss can be either."""
+    import json  # late: slow to import, and the first paint of a new folder does not need it
 
     return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
 
@@ -70,7 +70,7 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     """The value of a line.
 
     Raises:
-        ValueError: when it is none of this kind (`msgspec.DecodeError` is one).
+        ValueError: when it is not of this kind (`msgspec.DecodeError` is a ValueError).
     """
     import json
 
@@ -81,16 +81,16 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
 
 
 def sealed(value: SubmissionState | Reading | Seen) -> str:
-    """A row's text: the line, and below it its CRC-32. Without it a damaged byte could be another number."""
+    """A row's text: the line and, below it, its CRC-32, which detects a damaged byte that still decodes."""
     line = to_json(value)
     return f"{line.decode()}\n{zlib.crc32(line):08x}"
 
 
 def unsealed(data: object) -> str:
-    """The line of a row's text; the oldest databases have no CRC.
+    """The line of a row's text; rows of the oldest databases have no CRC.
 
     Raises:
-        ValueError: when it is not the line that was stored.
+        ValueError: when the text is damaged.
     """
     if not isinstance(data, str):
         raise ValueError("it is no text")
@@ -101,7 +101,7 @@ def unsealed(data: object) -> str:
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """The database that was opened for writing last, and on which computer."""
+    """The identity of the database that was last opened for writing: computer, path and inode."""
 
     host: str
     path: str
@@ -116,9 +116,9 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def copied_from(self, last: Writer) -> bool:
-        """Whether our database is a copy of the one that `last` wrote.
+        """Whether this database is a copy of the one that `last` names.
 
-        A folder that was moved keeps its inode, one that was restored its place; a copy has neither.
+        A moved folder keeps its inode and a restored one its path; a copy keeps neither.
         """
         elsewhere = (self.host, self.path) != (last.host, last.path)
         return elsewhere and self.inode != last.inode
@@ -130,12 +130,12 @@ MAX_FILE_BYTES = 4_000_000
 
 
 def file_of(folder: LabFolder, submission: SubmissionState) -> Path:
-    """Where a submission's file lies."""
+    """The path of a submission's JSON file."""
     return folder.inside(submission.script_file).with_suffix(".json")
 
 
 def keep_files(folder: LabFolder, state: LabState, tokens: Iterable[str]) -> None:
-    """Write the files of these submissions."""
+    """Write the JSON files of these submissions."""
     for token in tokens:
         with contextlib.suppress(FolderError, OSError):
             sent = state.submissions[token]
@@ -143,7 +143,7 @@ def keep_files(folder: LabFolder, state: LabState, tokens: Iterable[str]) -> Non
 
 
 def read_files(folder: LabFolder) -> tuple[SubmissionState, ...]:
-    """All that can be read, in the order in which the submissions were planned."""
+    """The submissions of all readable JSON files, in the order in which they were planned."""
     found = []
     for path in folder.slurm.glob("*.json") if folder.slurm.is_dir() else ():
         with contextlib.suppress(OSError, ValueError, RecursionError):
@@ -159,7 +159,7 @@ def read_files(folder: LabFolder) -> tuple[SubmissionState, ...]:
 
 
 SCHEMA_VERSION = 5
-"""Those before 4 kept a log of events; 4 was never in a version that anybody had."""
+"""Versions 1 to 3 kept a log of events; 4 was never released."""
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS submissions (token TEXT PRIMARY KEY, data TEXT NOT NULL)",
@@ -167,8 +167,8 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS blobs (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
     "CREATE TABLE IF NOT EXISTS snapshots (token TEXT, path TEXT, hash TEXT NOT NULL, PRIMARY KEY (token, path))",
 )
-"""A submission is one row; its files are rows by their digest. `readings` holds what was computed from mirrors."""
-_OF_EVENTS = ("events", "epochs", "runs", "jobs", "submissions")
+"""A submission is one row, each of its files one row by digest. `readings` holds the runs computed from mirrors."""
+_EVENT_TABLES = ("events", "epochs", "runs", "jobs", "submissions")
 """The tables of schema 1 to 3."""
 KEEP_SUBMISSION = (
     "INSERT INTO submissions VALUES (?, ?) ON CONFLICT (token) DO UPDATE SET data = excluded.data"
@@ -192,7 +192,7 @@ def migrate(db: sqlite3.Connection) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
         items = _fold_events(db) if present else []
-        for table in _OF_EVENTS:
+        for table in _EVENT_TABLES:
             db.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in _SCHEMA:
             db.execute(statement)
@@ -208,7 +208,7 @@ def migrate(db: sqlite3.Connection) -> None:
 
 
 def _fold_events(db: sqlite3.Connection) -> list[SubmissionState]:
-    """The submissions of an event log, in order. What events say of runs is read from the mirrors again."""
+    """The submissions of an event log, in order. Events about runs are skipped: the mirrors are parsed again."""
     items: dict[str, dict[str, Any]] = {}
     plans: dict[int, Any] = {}
     for row_id, data in db.execute("SELECT id, data FROM events ORDER BY id"):
@@ -228,7 +228,7 @@ def _fold_events(db: sqlite3.Connection) -> list[SubmissionState]:
 
 
 def _fold(item: dict[str, Any], plans: dict[int, Any], event: dict[str, Any], kind: str) -> None:
-    """What an event changes of its submission."""
+    """Apply an event to its submission `item`, and add runs that it found to `plans`."""
     job = item.get("job") or {}
     if kind == "submission-changed":
         item |= {name: event.get(name, "") for name in ("status", "sentence", "hint")}

@@ -1,11 +1,11 @@
-"""From a submission's mirrors to its runs: a function of their bytes, of what was planned, and of how the job ended.
+"""Computes a submission's runs from the bytes of its mirrors, from what was planned, and from how the job ended.
 
-The log readers know runs by their order in the log; here they become the runs that were planned, in order. A run in
-the log that contradicts what was planned (other model, other number of GPUs) is matched by what it says, or not at
-all: an epoch is never credited to a run it does not belong to.
+The log readers number runs by their order in the log; here these are matched with the planned runs, in order. A run
+in the log that contradicts the plan (other model, other number of GPUs) is matched by what it says, or not at all:
+an epoch is never credited to a run it does not belong to.
 
-A training that did not come to its end and began again in the same log (a requeued job that appends, a script that
-tries twice) is one planned run: what it did before does not count any more.
+A training that did not finish and began again in the same log (a requeued job that appends, a script that tries
+twice) is one planned run: only the last attempt counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ from labtui.training_logs.runs import LogReport, ParsedRun, most_reliable
 
 _NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
 _NOT_CANCELLED = ("TIMEOUT", "DEADLINE", *_NODE_FAILURES)
-"""A training ended by a signal says that it was cancelled; whose signal it was, Slurm knows."""
+"""A training ended by a signal says that it was cancelled; these Slurm states tell the real cause."""
 
 _NEVER_BEGAN = ("oom", "failed", "time-limit")
-"""Ends of a job that are no end of a run which had not begun: what ended the job was the run before it."""
+"""Outcomes of a job that do not apply to a run that had not begun: an earlier run ended the job."""
 
-_NOT_KEPT = [
+_NOT_COPIED = [
     "outcome",
     "practice",
     "first_line",
@@ -39,8 +39,8 @@ _NOT_KEPT = [
     "throughput_printed",
     "batch_seconds",
 ]
-"""What is decided of a run in a lab folder, and what any further line of its log may change: that is no news."""
-_KEPT = tuple(name for name in RunRecord.__struct_fields__ if name not in _NOT_KEPT)
+"""Fields decided from more than the log, and fields that change with every line, which would be no real change."""
+_COPIED = tuple(name for name in RunRecord.__struct_fields__ if name not in _NOT_COPIED)
 
 NOTHING_KNOWN = RunSpec(
     model="",
@@ -51,7 +51,7 @@ NOTHING_KNOWN = RunSpec(
     script="",
     unknown=("model", "n_gpus", "batch_size", "epochs"),
 )
-"""The plan of a run that nobody planned: the log of a student's own job file alone tells of it."""
+"""The plan of a run that was not planned: only the log of a student's own job file tells about it."""
 
 
 class SubmissionReader:
@@ -60,9 +60,9 @@ class SubmissionReader:
     def __init__(
         self, submission: SubmissionState, logs: Sequence[str], patterns: Sequence[str] = ()
     ) -> None:
-        """`logs` are the mirrors, `patterns` the lab's own forms of log lines.
+        """`logs` are the paths of the mirrors, `patterns` the lab's own regular expressions for log lines.
 
-        The commands of a student's own job file tell what the log may not say of its runs.
+        For a student's own job file, its commands supply what the log may not say about its runs.
         """
         specs = [spec for spec in submission.runs if spec != NOTHING_KNOWN]
         self.token, self.logs = submission.token, logs
@@ -76,29 +76,29 @@ class SubmissionReader:
             "err": LogReader(stream="err", patterns=forms, programs=programs),
         }
         self.parsed: dict[Stream, int] = dict.fromkeys(self._readers, 0)
-        """How many bytes of each log were read."""
+        """How many bytes of each log were parsed."""
         self.ended = False
-        """Whether it was told that both logs are complete."""
+        """Whether `end` was called."""
 
     def feed(self, stream: Stream, data: bytes) -> bool:
-        """The next bytes of a log; says whether they tell anything of its runs."""
+        """Parse the next bytes of a log; return whether they changed anything in its runs."""
         self.parsed[stream] += len(data)
         return bool(self._readers[stream].feed(data))
 
     def is_binary(self, stream: Stream) -> bool:
-        """Whether what was read of a log is no text."""
+        """Whether the part of a log that was parsed is not text."""
         return self._readers[stream].report.binary
 
     def end(self) -> None:
-        """Both logs are complete."""
+        """Finish parsing: both logs are complete."""
         self.ended = True
         for reader in self._readers.values():
             reader.finish(job_known=True)
 
     def applied(self, state: LabState) -> LabState:
-        """The state with this submission's runs as its logs tell them.
+        """The state with this submission's runs as read from its logs.
 
-        Epochs are read from standard output; the other stream explains failures.
+        Epochs come from standard output; standard error explains failures.
         """
         submission = state.submissions[self.token]
         reads = self._readers["out"].runs
@@ -108,9 +108,9 @@ class SubmissionReader:
             specs = (*submission.runs, *[NOTHING_KNOWN] * len(found))
             submission = replace(submission, run_ids=(*submission.run_ids, *found), runs=specs)
             state = state.with_planned(submission)
-        return state.with_runs(self._as_read(submission, state, reads))
+        return state.with_runs(self._runs_from_logs(submission, state, reads))
 
-    def _as_read(
+    def _runs_from_logs(
         self, submission: SubmissionState, state: LabState, reads: Sequence[ParsedRun]
     ) -> list[RunState]:
         report = join_streams(self._readers["out"].report, self._readers["err"].report)
@@ -129,31 +129,31 @@ class SubmissionReader:
             if index is not None:
                 run = self._with_facts(run, reads[index], report.runs[index])
             if self.ended and submission.job is not None:
-                run = _ended(run, report, index, submission.job, others)
+                run = _with_outcome(run, report, index, submission.job, others)
             elif index is not None:
-                run = self._over_so_far(run, report, index, reads)
+                run = self._with_early_outcome(run, report, index, reads)
             runs.append(run)
         return runs
 
     def _with_facts(self, run: RunState, read: ParsedRun, joined: ParsedRun) -> RunState:
-        """A run with what the log tells of it; `joined` knows what the .err adds."""
-        told = {name: getattr(read, name) for name in _KEPT}
-        # the rate of others is that of their epochs
+        """A run with what the log tells about it; `joined` includes what standard error adds."""
+        told = {name: getattr(read, name) for name in _COPIED}
+        # for other runs the throughput follows from their epochs
         if read.totals_line is not None and read.unit == "tokens":
             told["throughput"] = read.throughput
-        spec = completed(run.spec, facts_by_field(joined)) if self._own else run.spec
+        spec = fill_unknown(run.spec, facts_by_field(joined)) if self._own else run.spec
         return replace(run, **told, started=True, spec=spec, practice=run.practice or bool(read.mark))
 
-    def _over_so_far(
+    def _with_early_outcome(
         self, run: RunState, report: LogReport, index: int, reads: Sequence[ParsedRun]
     ) -> RunState:
-        """A run that said it is done is done, whatever else the job does; so is one after which another began."""
+        """Set the outcome of a run that has ended while its job goes on: it said so, or another run began after it."""
         read = report.runs[index]
         if reads[index].outcome == "completed":
-            found = (*_against_plan(run, report, index), *_diagnosis(report, read))
+            found = (*_gpu_contradiction(run, report, index), *_diagnosis(report, read))
             return replace(run, outcome="completed", diagnosis=found)
         if all(
-            later not in self._match.run_ids and may_be_again(run.spec, reads[index], reads[later])
+            later not in self._match.run_ids and may_be_retry(run.spec, reads[index], reads[later])
             for later in range(index + 1, len(reads))
         ):
             return run
@@ -162,7 +162,7 @@ class SubmissionReader:
 
     @property
     def script_ended(self) -> bool:
-        """Whether the log shows every planned run complete."""
+        """Whether the log so far shows every planned run complete."""
         runs = self._readers["out"].runs
         tried = [run for index, run in enumerate(runs) if index not in self._match.superseded]
         return len(tried) >= max(1, len(self._match.plan)) and all(
@@ -174,7 +174,7 @@ class SubmissionReader:
 
 
 class Match(msgspec.Struct):
-    """The run that each run of a log is, by its index there; `superseded` are tries that were begun again."""
+    """The number of each run of a log, by its index there; `superseded` are attempts that were started again."""
 
     plan: Mapping[int, RunSpec] = {}
     run_ids: dict[int, int] = {}
@@ -182,13 +182,13 @@ class Match(msgspec.Struct):
 
 
 def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_new: int | None) -> Match:
-    """Which of the planned runs each run of a log is.
+    """Match the runs of a log with the planned ones.
 
-    `first_new` is the number of the first run that nobody planned; None where such runs are none of the submission's.
+    `first_new` is the number for the first run that was not planned; if None, such runs are left out.
     """
     match, free = Match(plan), dict(plan)
     for index, read in enumerate(reads):
-        fits = (  # what nobody planned is a run by its epochs alone
+        fits = (  # a run that was not planned needs epochs to count as one
             number
             for number, spec in free.items()
             if agrees(spec, read) and (spec != NOTHING_KNOWN or read.epochs)
@@ -198,7 +198,7 @@ def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_ne
             del free[number]
             match.run_ids[index] = number
             continue
-        before = _tried_before(match, reads, index)
+        before = _find_earlier_try(match, reads, index)
         if before is not None and read.epochs:
             match.run_ids[index] = match.run_ids.pop(before)
             match.superseded.add(before)
@@ -208,22 +208,22 @@ def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_ne
     return match
 
 
-def _tried_before(match: Match, reads: Sequence[ParsedRun], index: int) -> int | None:
-    """The latest earlier run of the log that this one may be, tried once more."""
+def _find_earlier_try(match: Match, reads: Sequence[ParsedRun], index: int) -> int | None:
+    """The index of the latest earlier run of the log of which this one may be another attempt."""
     for earlier in range(index - 1, -1, -1):
         number = match.run_ids.get(earlier)
         if number is None:
             continue
-        spec = completed(match.plan.get(number, NOTHING_KNOWN), facts_by_field(reads[earlier]))
-        if may_be_again(spec, reads[earlier], reads[index]):
+        spec = fill_unknown(match.plan.get(number, NOTHING_KNOWN), facts_by_field(reads[earlier]))
+        if may_be_retry(spec, reads[earlier], reads[index]):
             return earlier
     return None
 
 
 def agrees(spec: RunSpec, read: ParsedRun) -> bool:
-    """Whether what a log tells about a run does not contradict what was planned.
+    """Whether what a log tells about a run does not contradict the plan.
 
-    The device is left out: a run that was meant for a GPU and found none is still that run, and says so.
+    The device is ignored: a run planned for a GPU that found none is still that run, and is reported as such.
     """
     if read.model is not None and "model" not in spec.unknown and read.model != spec.model:
         return False
@@ -236,29 +236,29 @@ def agrees(spec: RunSpec, read: ParsedRun) -> bool:
 
 
 def facts_of(spec: RunSpec) -> RunFacts:
-    """What is known of a run, for the reader of its log."""
+    """What the plan tells about a run, for the reader of its log."""
     known = planned_facts(spec)
     names = ("model", "device", "n_gpus", "batch_size", "epochs_planned")
     return RunFacts(**{name: known[name] for name in names if name in known})
 
 
 def facts_by_field(read: ParsedRun | RunFacts) -> dict[str, Any]:
-    """What a log or a command tells of a run, by the fields of `RunSpec`."""
+    """What a log or a command tells about a run, by the fields of `RunSpec`."""
     names = {"model": "model", "n_gpus": "n_gpus", "batch_size": "batch_size", "epochs": "epochs_planned"}
     told = {field: getattr(read, name) for field, name in names.items()}
     return {field: value for field, value in told.items() if value is not None}
 
 
-def completed(spec: RunSpec, told: Mapping[str, Any]) -> RunSpec:
-    """A run with what is told of it, by field, where nothing else did."""
+def fill_unknown(spec: RunSpec, told: Mapping[str, Any]) -> RunSpec:
+    """The spec with its unknown fields filled from `told`."""
     values = {name: told[name] for name in spec.unknown if name in told}
     if "n_gpus" in values:
         values["device"] = "gpu" if values["n_gpus"] else "cpu"
     return replace(spec, **values, unknown=tuple(name for name in spec.unknown if name not in values))
 
 
-def may_be_again(spec: RunSpec, before: ParsedRun, now: ParsedRun) -> bool:
-    """Whether what a log tells now may be the run `spec`, tried `before` without coming to its end."""
+def may_be_retry(spec: RunSpec, before: ParsedRun, now: ParsedRun) -> bool:
+    """Whether the run `now` of a log may be another attempt at `spec` after the unfinished run `before`."""
     if before.outcome == "completed" or not agrees(spec, now):
         return False
     return not before.epochs or before.epochs_planned == now.epochs_planned
@@ -267,15 +267,15 @@ def may_be_again(spec: RunSpec, before: ParsedRun, now: ParsedRun) -> bool:
 # --------------------------------------------------------------------------- how a run ended
 
 
-def _ended(
+def _with_outcome(
     run: RunState, report: LogReport, index: int | None, job: JobView, others: Iterator[ParsedRun]
 ) -> RunState:
-    """Both logs are complete: how a run ended, by its log first and by Slurm's word second."""
+    """The run with its outcome when both logs are complete: from its log first, from Slurm second."""
     read = None if index is None else report.runs[index]
     found = (
-        _another_training(run.spec, next(others, None))
+        _other_training(run.spec, next(others, None))
         if index is None
-        else _against_plan(run, report, index)
+        else _gpu_contradiction(run, report, index)
     )
     outcome = _outcome(read, job)
     if read is None and report.runs and outcome in _NEVER_BEGAN:
@@ -289,7 +289,7 @@ def _ended(
 
 
 def _by_slurm(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
-    """That the job's node failed, or its memory ran out, in Slurm's word: the log may end without one."""
+    """What Slurm says about a failed node or a lack of memory, which may not be in the log."""
     text = f"Job {job.job_id} {FINISHED.get(job.slurm_state, '')}."
     if outcome == "failed" and job.slurm_state in _NODE_FAILURES:
         advice = "The fault is not yours: submit it again."
@@ -301,9 +301,9 @@ def _by_slurm(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
 
 
 def ended_by_slurm(run: RunState, job: JobView, *, began: bool) -> RunState:
-    """A run whose job is over and whose log is still read: as Slurm says where that holds for every run of the job.
+    """A run whose job is over but whose log is still being copied: Slurm's outcome, if it holds for all its runs.
 
-    `began`: a run of the job had begun, so one that had not never will.
+    `began`: some run of the job had begun, so one that had not never will.
     """
     outcome = OUTCOMES.get(job.slurm_state)
     if outcome is None or job.slurm_state == "FAILED":
@@ -314,15 +314,15 @@ def ended_by_slurm(run: RunState, job: JobView, *, began: bool) -> RunState:
 
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
-    """The log's word where it has one; else what Slurm's state means for a run that did not come to its end."""
+    """The outcome in the log, if it has one; else what Slurm's state means for an unfinished run."""
     by_slurm = OUTCOMES.get(job.slurm_state, "unfinished")
     if read is None or read.outcome == "unfinished":
         return by_slurm
     return by_slurm if read.outcome == "cancelled" and job.slurm_state in _NOT_CANCELLED else read.outcome
 
 
-def _against_plan(run: RunState, report: LogReport, index: int) -> tuple[Diagnosis, ...]:
-    """What TensorFlow says of a run's GPUs (often in the .err, after its first epochs) against what was planned."""
+def _gpu_contradiction(run: RunState, report: LogReport, index: int) -> tuple[Diagnosis, ...]:
+    """A contradiction if TensorFlow reports other GPUs than planned, often in the .err after the first epochs."""
     spec, read = run.spec, report.runs[index]
     lines = read.gpu_lines
     if not lines or read.contradictions or "n_gpus" in spec.unknown or spec.device == "cpu":
@@ -335,8 +335,8 @@ def _against_plan(run: RunState, report: LogReport, index: int) -> tuple[Diagnos
     return (Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream),)
 
 
-def _another_training(spec: RunSpec, read: ParsedRun | None) -> tuple[Diagnosis, ...]:
-    """That the log tells another training in the place of a planned run: what was planned, what was trained."""
+def _other_training(spec: RunSpec, read: ParsedRun | None) -> tuple[Diagnosis, ...]:
+    """A contradiction if the log shows another training instead of the planned run, with the differences."""
     if read is None:
         return ()
     facts: list[tuple[str, object, object]] = [
@@ -355,7 +355,7 @@ def _another_training(spec: RunSpec, read: ParsedRun | None) -> tuple[Diagnosis,
 
 
 def _diagnosis(report: LogReport, read: ParsedRun | None) -> tuple[Diagnosis, ...]:
-    """What explains this run: the lines within it and those of the other stream; all of them as a last resort."""
+    """What explains this run: the lines within it and those of standard error; all of them as a last resort."""
     if read is None:
         return report.diagnosis
     own = tuple(
@@ -366,7 +366,7 @@ def _diagnosis(report: LogReport, read: ParsedRun | None) -> tuple[Diagnosis, ..
     )
     if read.mark:  # it was meant for the CPU
         own = tuple(item for item in own if item.kind != "no-gpu")
-    if read.outcome == "completed":  # a surprise is worth telling, the failure of another run is not
+    if read.outcome == "completed":  # report surprises, but not the failure of another run
         surprises = ("no-gpu", "contradiction")
         return tuple(item for item in own if item.stream == "out" or item.kind in surprises)
     return own or report.diagnosis

@@ -1,8 +1,7 @@
-"""An open lab folder: what the screens and the commands talk to.
+"""An open lab folder: the interface that the screens and the commands use.
 
-A session opened without a cluster, or without a network, still serves everything that is stored. Reading
-properties never blocks. Actions return a `Future` at once; the worker does them when it can, and the state tells
-how it went.
+A session without a cluster or a network still serves everything that is stored. Reading properties never blocks.
+Actions return a `Future` at once; the worker carries them out when it can, and the state shows the result.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _LOOK_EVERY_S = 0.5
 
 
 class Session:
-    """One lab folder, open. Make it with `Session.open`; close it when done (it is a context manager, too)."""
+    """One open lab folder. Make it with `Session.open`; close it when done, or use it as a context manager."""
 
     def __init__(
         self, folder: LabFolder, store: Store, lock: FileLock | None, clock: Clock, prompter: Prompter | None
@@ -69,7 +68,7 @@ class Session:
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
         self._threads: dict[str, Callable[[], None]] = {}
-        """How to end what runs beside the worker: following another process, serving others."""
+        """Functions that end the threads beside the worker: "follow" another process, "serve" others."""
         self._prompter = prompter
         self._closed = False
 
@@ -86,13 +85,14 @@ class Session:
     ) -> Session:
         """Open a lab folder; with `start` it begins to connect at once.
 
-        `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
-        When another process holds the folder the session is read-only: it follows what the other one stores.
-        A folder that is not trusted or cannot be written is only looked at: nothing is asked of the network.
+        `prompter` answers the questions of a login (None: every question is refused; keys and agent still work).
+        If another process holds the folder, the session is read-only and follows what that one stores. A folder
+        that is not trusted or cannot be written is read without using the network.
 
         Raises:
-            FolderError: no lab folder, or it cannot be read; StoreError when its database is damaged.
-            DataError: `lab.toml` or the cluster profile cannot be understood.
+            FolderError: it is not a lab folder, or cannot be read.
+            StoreError: its database is damaged.
+            DataError: `lab.toml` or the cluster profile is not valid.
         """
         folder = LabFolder.open(path)
         store, lock = open_store(folder)
@@ -107,16 +107,16 @@ class Session:
         return session
 
     def start(self) -> None:
-        """Begin to connect, poll and follow (or, read-only, to follow the other process). Does nothing twice.
+        """Begin to connect, poll and follow logs, or, if read-only, to follow the other process. Works once only.
 
-        Raises LabError where the settings lack what that needs (an account, a login host); the state says it, too.
+        Raises LabError if the settings lack an account or a login host; the state then says so, too.
         """
         if self._worker is not None or self._threads:
             return
         if self.read_only:
             if self._store.copy is None:
                 self._threads["follow"] = repeat(
-                    "labtui-follower", _LOOK_EVERY_S, self._look, self.faults.write
+                    "labtui-follower", _LOOK_EVERY_S, self._reload, self.faults.write
                 )
             return
         from labtui.session.lab_cluster import connection_to
@@ -137,7 +137,7 @@ class Session:
         self.serve_requests()
 
     def _worker_on(self, cluster: Connection) -> ClusterWorker:
-        """The worker of this session, not started."""
+        """The worker of this session, not started yet."""
         from labtui.session.cluster_worker import ClusterWorker
 
         context = WorkerContext(
@@ -153,19 +153,19 @@ class Session:
         )
         return ClusterWorker(context)
 
-    def _look(self) -> None:
-        self._journal.look(self._mirrored)
+    def _reload(self) -> None:
+        self._journal.reload(self._mirrored)
 
     def _mirrored(self, state: LabState) -> LabState:
-        """The state with what the mirrors on disk hold and tell."""
-        return self.readings.caught_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
+        """The state with the sizes of the mirrors on disk and the runs computed from them."""
+        return self.readings.catch_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
 
     def _save_readings(self) -> None:
         with contextlib.suppress(StoreError):  # they are computed again the next time
             self.readings.save(self._journal.state)
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """Stop everything; returns within `timeout_s`. What was accepted stays with Slurm, what waits stays stored."""
+        """Stop everything; returns within about `timeout_s`. Jobs stay in Slurm, waiting submissions in the store."""
         if self._closed:
             return
         self._closed = True
@@ -173,7 +173,7 @@ class Session:
         for end in self._threads.values():
             end()
         self._journal.close()
-        if ended:  # a worker stuck in a system call must not find its database closed
+        if ended:  # a worker that is still in a call must not find its database closed
             self._save_readings()
             self._store.close()
         if self._lock is not None:
@@ -194,7 +194,7 @@ class Session:
 
     @property
     def why_read_only(self) -> LabError | None:
-        """Why nothing may be changed: not trusted, not writable, a copy, or open elsewhere; None if it may."""
+        """Why nothing may be changed: not trusted, not writable, a copy, or open elsewhere; else None."""
         return self._store.refusal
 
     @property
@@ -209,7 +209,7 @@ class Session:
 
     @functools.cached_property
     def edition(self) -> Edition:
-        """The lab this folder is for. Raises DataError when its file is missing or cannot be understood."""
+        """The lab this folder is for. Raises DataError when its file is missing or not valid."""
         from labtui.session.labs import load_edition
 
         return load_edition(self.settings.edition, self.folder)
@@ -221,11 +221,11 @@ class Session:
 
     @property
     def commands(self) -> tuple[CommandRecord, ...]:
-        """What labtui asked the cluster, oldest first (the last 500)."""
+        """The last 500 commands that labtui ran on the cluster, oldest first."""
         return tuple(self._commands)
 
     def next_state(self, told: LabState, timeout_s: float | None = None) -> LabState:
-        """Wait for the state after `told`; `told` itself when the time is over, or the session closed."""
+        """Wait until the state differs from `told`; return `told` on a time-out or when the session is closed."""
         return self._journal.next_state(told, timeout_s)
 
     def log_path(self, token: str, stream: Stream) -> Path | None:
@@ -235,18 +235,18 @@ class Session:
         return self.folder.path / name if name and self.folder.has(name) else None
 
     def files_of(self, token: str) -> dict[str, bytes]:
-        """The files of a submission as they were when it was planned, by relative path. Raises StoreError."""
+        """The files of a submission at the time it was planned, by relative path. Raises StoreError."""
         return self._store.snapshot(token)
 
     def results(self) -> Results:
-        """The numbers of this folder's runs (computed now, from the state)."""
+        """The results of this folder's runs, computed from the current state."""
         from labtui.results.compute import compute_results
         from labtui.results.measured import measured_from_state
 
         return compute_results(measured_from_state(self.state), images=self.edition.images)
 
     def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
-        """What a task plans to submit, with this folder's account, queue and paths; `overrides` for this time.
+        """The drafts that a task plans, with this folder's account, queue and paths; `overrides` come first.
 
         Raises UsageError when the edition has no such task.
         """
@@ -276,12 +276,12 @@ class Session:
     def submit(
         self, draft: SubmissionDraft, *, script: str | None = None, accepted: Sequence[AcceptedFinding] = ()
     ) -> Future[str]:
-        """Put a submission into the submission queue and send it as soon as its queue takes it; gives its token.
+        """Put a submission into the submission queue and send it as soon as its Slurm queue takes it.
 
-        The intent and the scripts as they are now are on disk when this returns. The future is done when Slurm has
-        accepted the job, or raises `SubmitRefused`; while it waits for a free slot the state says why. Where another
-        process holds the connection it is done when that one has stored the intent. `script` replaces the rendered
-        job script; `accepted` are findings that the student overrides, each with a reason.
+        The intent and the current scripts are on disk when this returns. The future gives the token when Slurm has
+        accepted the job, or raises `SubmitRefused`; while it waits for a free slot the state says why. If another
+        process holds the connection, the future is done when that one has stored the intent. `script` replaces the
+        rendered job script; `accepted` are findings that the student overrides, each with a reason.
 
         Raises:
             FolderError: read-only, or the intent could not be stored (nothing will be sent then).
@@ -290,39 +290,40 @@ class Session:
         return self._do(Request(action="submit", draft=draft, script=script, accepted=tuple(accepted)))
 
     def cancel(self, run_id: int) -> Future[None]:
-        """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.
+        """Cancel a run's whole submission in any state: waiting, being sent, unknown, queued or running.
 
-        Done when Slurm took the request; the state shows what came of it. Raises UsageError: there is no such run.
+        The future is done when Slurm took the request. Raises UsageError if there is no such run.
         """
         return self._do(Request(action="cancel", run_id=run_id))
 
     def end_after(self, run_id: int, minutes: int) -> Future[None]:
-        """Let a run's job end after `minutes` of running, wherever it stands. Slurm keeps the watch, not labtui.
+        """Let a run's job end after `minutes` of running, in any state. Slurm enforces the limit, not labtui.
 
-        Done when Slurm took the limit, or it is stored for a job to be sent; `UsageError` when it makes no sense.
+        The future is done when Slurm took the limit, or when it is stored for a job that is not sent yet; it raises
+        UsageError if the limit is not possible.
         """
         return self._do(Request(action="end_after", run_id=run_id, minutes=minutes))
 
     def hold(self, run_id: int, *, held: bool = True) -> Future[None]:
-        """Let the job of a run that waits, here or at Slurm, wait until it is released (`held` False)."""
+        """Hold a run's job that waits, here or in Slurm, or release it (`held` False)."""
         return self._do(Request(action="hold", run_id=run_id, held=held))
 
     def my_jobs(self) -> tuple[MyJob, ...]:
-        """Every living job of the student as of `state.refreshed_at`, also those that this folder did not send."""
+        """All of the student's jobs in the queue at `state.refreshed_at`, including those of other programs."""
         from labtui.slurm.job_evidence import my_jobs
 
         return my_jobs(self.state, self.profile)
 
     def cancel_job(self, job_id: str) -> Future[None]:
-        """Cancel one of `my_jobs` by its number. Raises UsageError when it is none of them."""
+        """Cancel one of `my_jobs` by its job ID. Raises UsageError when there is no such job."""
         return self._do(Request(action="cancel_job", job_id=job_id))
 
     def gpus(self, job_id: str) -> Future[str]:
-        """One sample of the GPUs of a running job, one of `my_jobs`, as nvidia-smi's CSV; UsageError for another."""
+        """One sample of the GPUs of a running job, as nvidia-smi's CSV. Raises UsageError if not one of `my_jobs`."""
         return self._do(Request(action="gpus", job_id=job_id))
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
-        """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
+        """Slurm's answer to ``sbatch --test-only`` for a draft; nothing is submitted."""
         from labtui.slurm.job_control import check_script
 
         self._must_write()
@@ -331,7 +332,7 @@ class Session:
         return self._running_worker().ask(check_script(text, planned.submission.options))
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
-        """Ask the cluster whether remote paths are there, for the state's `places`; None: nothing or nobody to ask."""
+        """Ask the cluster whether remote paths exist, for the state's `places`; None if offline or without paths."""
         from labtui.slurm.probe import present
 
         if self._worker is None or self.state.connection.status != "online" or not paths:
@@ -339,17 +340,17 @@ class Session:
         return self._worker.ask(present(paths), self.note_paths)
 
     def note_paths(self, paths: Mapping[str, bool]) -> None:
-        """Keep whether remote paths are there, as the cluster said now; nothing is kept in a folder open elsewhere."""
+        """Store whether remote paths exist, as the cluster said now. Does nothing if read-only."""
         if not self.read_only:
             self._journal.change(lambda state: state.with_places(paths, self.clock.wall()))
 
     def watch_logs(self, tokens: set[str], visible: tuple[str, Stream] | None = None) -> None:
-        """These submissions' runs are on screen: their logs come first, and first of all the `visible` one."""
+        """Follow the logs of these submissions, which are on screen, before others, and the `visible` one first."""
         if self._worker is not None:
             self._worker.watch_logs(frozenset(tokens), visible)
 
     def refresh(self) -> None:
-        """Read the queue, and connect where there is no connection, as soon as politeness allows (a key press)."""
+        """After a key press: read the queue, and connect if offline, as soon as the limits on both allow."""
         if self._worker is not None:
             self._worker.refresh()
 
@@ -357,20 +358,20 @@ class Session:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process holds the folder and acts on what is asked here."""
+        """Whether another process holds the folder and acts on the requests made here."""
         return self._lock is None and self._store.copy is None
 
     def _do(self, request: Request) -> Future[Any]:
-        """Do it here, or have the process do it that holds the folder, and see what that stored."""
+        """Act on a request here, or have the process that holds the folder do it and load what that stored."""
         if not self.elsewhere:
             return self._act(request)[1]
         future: Future[Any] = Future()
         future.set_result(Mailbox(self.folder.database_path).ask(request))
-        self._look()
+        self._reload()
         return future
 
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
-        """Do it: the token that it is about ("" for none), and what is done when it is done."""
+        """Act on a request here; return the token of its submission ("" for none) and a future for the result."""
         from labtui.slurm.job_control import cancel, gpus
 
         self._must_write()
@@ -396,7 +397,7 @@ class Session:
         self._journal.intend(
             lambda state: state.with_planned(planned.submission), files={token: planned.files}
         )
-        worker.look()
+        worker.wake()
         return token, future
 
     def _token_of_job(self, job_id: str) -> str:
@@ -406,7 +407,7 @@ class Session:
         return job.token
 
     def serve_requests(self) -> None:
-        """Act on what other processes ask, from now on."""
+        """Start to act on the requests of other processes."""
         self._threads["serve"] = serve(self.folder.database_path, self._act, self.faults.write)
 
     def _must_write(self) -> None:

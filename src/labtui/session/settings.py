@@ -1,9 +1,9 @@
 """The settings of a lab folder (`lab.toml`), the profile and connection they describe, and whether it is trusted.
 
-A lab folder is data, and may come from anybody. What this user made or trusts is kept in the user's state directory, a
-small file for each folder, never in the folder itself: its path, its random id, its owner, where it connects and as
-whom, and the commands that its own cluster profile brings. A folder counts as trusted while all of them are as they
-were. Any other is open for reading only: no connection, nothing sent, nothing written.
+A lab folder is data and may come from anybody. For each folder that this user made or trusts, a small file in the
+user's state directory (never in the folder itself) records its path, its random id, its owner, where it connects and
+as whom, and the commands in its own cluster profile. A folder is trusted while none of these changes. Any other is
+opened for reading only: no connection, nothing sent, nothing written.
 """
 
 from __future__ import annotations
@@ -32,19 +32,17 @@ if TYPE_CHECKING:
 SETTINGS_FILE = "lab.toml"
 _PROFILES = Path(__file__).resolve().parents[1] / "profiles"
 _LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications", "max_log_gib")
-"""What stands under [lab]; everything else stands under [cluster]."""
+"""The keys under [lab]; all others are under [cluster]."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `lab.toml` says. Empty texts and None mean: as the cluster profile or the SSH configuration has it.
+    """The contents of `lab.toml`. Empty texts and None: the cluster profile or the SSH configuration decides.
 
     `edition` and `profile` are an id or the path of a TOML file. `host_key` is a fingerprint (``SHA256:...``),
-    `identity` the path of a private key file, `root` the remote directory labtui works under.
-    `max_per_gpu_batch` is for GPUs with less memory than the lab's own: plans give no GPU more images a step.
-    `notifications` says how a job's start, end and failure are told: by the desktop and the terminal, by the terminal
-    alone, or not at all.
-    A log is copied up to `max_log_gib` GiB.
-    `log_patterns` are regular expressions for lines of logs that labtui does not know.
+    `identity` the path of a private key file, `root` the remote directory labtui works under. `max_per_gpu_batch` is
+    the most images a step that plans give a GPU, for GPUs with less memory than the lab's own. `notifications` of a
+    job's start, end and failure go to desktop and terminal, to the terminal only, or nowhere. A log is copied up to
+    `max_log_gib` GiB. `log_patterns` are regular expressions for log lines that labtui does not know.
     """
 
     edition: str
@@ -86,16 +84,16 @@ def read_settings(path: Path) -> Settings:
     """The settings in this `lab.toml`.
 
     Raises:
-        DataError: it cannot be read, is not TOML, or a value does not fit; says which line where known.
+        DataError: it cannot be read, is not TOML, or a value is not valid; names the line if known.
     """
     return _settings_of(_toml(read_text(path, path.name), path.name), path)
 
 
 def read_text(path: Path, name: str) -> str:
-    """The text of a file that a person named, called `name`.
+    """The text of a file; errors call it `name`.
 
     Raises:
-        DataError: it cannot be read, or is no UTF-8 text.
+        DataError: it cannot be read, or is not UTF-8.
     """
     try:
         return read_text_file(path)
@@ -107,7 +105,7 @@ def read_text(path: Path, name: str) -> str:
 
 
 def _toml(text: str, name: str) -> dict[str, Any]:
-    """A table from its text. Raises DataError: what is wrong with it, and where it is known."""
+    """Parse TOML; errors call the file `name`. Raises DataError."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -132,10 +130,10 @@ def _settings_of(document: dict[str, Any], path: Path) -> Settings:
 
 
 def write_settings(path: Path, settings: Settings) -> None:
-    """Save the settings into `path`, keeping what else a student wrote there. Atomic, readable by the owner only.
+    """Save the settings into `path`, keeping what else the student wrote there. Atomic, readable by the owner only.
 
     Raises:
-        FolderError: when the folder cannot be written; the old file is then still there, whole.
+        FolderError: when the folder cannot be written; the old file then stays.
     """
     import tomlkit
 
@@ -166,10 +164,10 @@ def _document(path: Path) -> Any:
 
 
 def changed(settings: Settings, **changes: Any) -> Settings:
-    """The settings with some values replaced, checked.
+    """The settings with some values replaced and checked.
 
     Raises:
-        UsageError: when a value does not fit.
+        UsageError: when a value is not valid.
     """
     try:
         return decode.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
@@ -178,15 +176,15 @@ def changed(settings: Settings, **changes: Any) -> Settings:
 
 
 def list_profiles() -> tuple[str, ...]:
-    """The ids of the profiles that came with labtui, sorted."""
+    """The ids of the profiles that come with labtui, sorted."""
     return tuple(sorted(path.stem for path in _PROFILES.glob("*.toml")))
 
 
 def load_profile(name: str, base: Path | None = None) -> Profile:
-    """The profile with this id, or in this TOML file (relative paths count from `base`).
+    """The profile with this id, or in this TOML file (relative paths start at `base`).
 
     Raises:
-        DataError: when there is none or it does not fit.
+        DataError: when there is none or it is not valid.
     """
     if name.endswith(".toml"):
         path = (base or Path()) / named_path(name)
@@ -201,18 +199,18 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
 
 
 def profile_of_host(host: str) -> str:
-    """The id of the profile that came with labtui and names this login host; "" when there is none."""
+    """The id of labtui's current profile that has this login host; "" when there is none."""
     name = host.rpartition("@")[2].partition(":")[0].lower()
     found = (each for each in list_profiles() if name in load_profile(each).login_hosts)
     return next((each for each in found if load_profile(each).status == "current"), "") if name else ""
 
 
-@functools.lru_cache(maxsize=8)  # a start asks for the same one three times
+@functools.lru_cache(maxsize=8)  # each start parses the same one three times
 def parse_profile(text: str, name: str) -> Profile:
-    """A profile from its TOML text.
+    """A profile from its TOML text; errors call it `name`.
 
     Raises:
-        DataError: says what does not fit.
+        DataError: when it is not valid.
     """
     document = _toml(text, f"The cluster profile {name}")
     document.pop("memory_gb_per_node", None)  # earlier versions wrote it
@@ -223,7 +221,7 @@ def parse_profile(text: str, name: str) -> Profile:
 
 
 def overrides_of(settings: Settings) -> Overrides:
-    """What a lab folder says about the connection."""
+    """The connection settings of a lab folder."""
     from labtui.cluster.target import Overrides
 
     return Overrides(
@@ -236,7 +234,7 @@ def overrides_of(settings: Settings) -> Overrides:
 
 
 def hosts_of(settings: Settings, profile: Profile) -> tuple[Endpoint, ...]:
-    """The login hosts that a lab folder's settings lead to, as OpenSSH would fill them in.
+    """The login hosts of a lab folder, completed from the SSH configuration.
 
     Raises:
         LabError: they name no login host, or the SSH configuration cannot be read.
@@ -264,7 +262,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class NotTrusted(FolderError):
-    """The folder is neither of this user's making nor trusted, or has changed since."""
+    """This user neither made nor trusted the folder, or it has changed since."""
 
     def __init__(self, path: Path, *, changed: bool = False) -> None:
         why = "has changed since you trusted it (host, user or commands)" if changed else "is not trusted"
@@ -284,7 +282,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_trust(folder: Path) -> NotTrusted | None:
-    """Why a lab folder (its resolved path) may only be looked at; None where this user made or trusted it."""
+    """Why a lab folder (its resolved path) may only be read; None if this user made or trusted it."""
     try:
         known = decode.from_json(_record_path(folder).read_bytes(), _Record)
     except (OSError, msgspec.MsgspecError):
@@ -296,7 +294,7 @@ def check_trust(folder: Path) -> NotTrusted | None:
 
 
 def trust(folder: Path) -> None:
-    """Trust a lab folder from now on, with the host, user and commands that it names now.
+    """Trust a lab folder from now on, as long as its host, user and commands do not change.
 
     Raises:
         FolderError: the folder, or this user's state directory, cannot be written.
@@ -314,18 +312,18 @@ def trust(folder: Path) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Remove the record of a folder that is going away."""
+    """Remove the trust record of a folder that is to be deleted."""
     with contextlib.suppress(OSError):
         _record_path(folder).unlink(missing_ok=True)
 
 
 def commands_of(folder: Path) -> tuple[str, ...]:
-    """The commands that a lab folder's cluster profile brings."""
+    """The commands that a lab folder's own cluster profile would run."""
     return _record(folder).commands
 
 
 def owner_of(path: Path) -> int:
-    """The user id that owns a path; 0 on systems without."""
+    """The user id of a path's owner; 0 on systems without user ids, -1 if the path cannot be examined."""
     try:
         return path.stat().st_uid
     except OSError:
@@ -336,12 +334,12 @@ def owner_of(path: Path) -> int:
 
 
 def connection_line(folder: Path) -> str:
-    """Where a lab folder would connect, as whom and by which way."""
+    """A sentence on where a lab folder would connect, as whom and through what."""
     try:
-        settings, profile = _named_in(folder)
+        settings, profile = _load_named(folder)
     except LabError as error:
         return error.sentence
-    host, port, user, _ = _connects(settings, profile)
+    host, port, user, _ = _connection_facts(settings, profile)
     return (
         f"It would connect to {host or 'no host'}{f', port {port}' if port else ''}"
         f" as {user or 'the user of your SSH configuration'}"
@@ -355,8 +353,8 @@ def connection_line(folder: Path) -> str:
 
 def _record(folder: Path) -> _Record:
     try:
-        settings, profile = _named_in(folder)
-        connects, commands = _connects(settings, profile), _commands(settings, profile)
+        settings, profile = _load_named(folder)
+        connects, commands = _connection_facts(settings, profile), _commands(settings, profile)
     except LabError:
         connects, commands = (), ()
     return _Record(
@@ -381,19 +379,19 @@ def _id_of(folder: Path) -> str:
     return text if _ID.fullmatch(text) else ""
 
 
-def _named_in(folder: Path) -> tuple[Settings, Profile]:
+def _load_named(folder: Path) -> tuple[Settings, Profile]:
     settings = read_settings(folder / SETTINGS_FILE)
     return settings, load_profile(settings.profile, folder)
 
 
-def _connects(settings: Settings, profile: Profile) -> tuple[str, ...]:
-    """Host, port, user, and the fingerprint that the host must show; empty as the SSH configuration has it."""
+def _connection_facts(settings: Settings, profile: Profile) -> tuple[str, ...]:
+    """Host, port, user and expected host key fingerprint; "" where the SSH configuration decides."""
     host = settings.host or ", ".join(profile.login_hosts)
     return host, str(settings.port or profile.port or ""), settings.user or profile.user, settings.host_key
 
 
 def _commands(settings: Settings, profile: Profile) -> tuple[str, ...]:
-    """What a profile of the folder's own has run on the cluster; those of labtui's own profiles are known."""
+    """The commands in a profile of the folder's own; empty for one of labtui's profiles, which are trusted."""
     if settings.profile in list_profiles():
         return ()
     found = (profile.quota_command, *profile.launch.setup)

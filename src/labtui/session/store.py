@@ -1,8 +1,8 @@
-"""`labtui.db`: a lab folder's state in tables, safe against everything but the disk itself.
+"""`labtui.db`: a lab folder's state in SQLite tables.
 
-SQLite in WAL mode; one transaction per change, flushed to disk before `write` returns, so that a killed process
-or a cut of power loses nothing that was said to be stored. Every failure is a `StoreError` with a sentence; after
-one nothing of the transaction is in the file.
+WAL mode; one transaction per change, flushed to disk before `write` returns, so that a killed process or a power cut
+loses nothing that was reported as stored. Every failure is a `StoreError` with a sentence, and rolls back its
+transaction.
 """
 
 import contextlib
@@ -32,38 +32,38 @@ from labtui.session.records import Writer
 _T = TypeVar("_T")
 
 NO_WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM)
-"""What the system says of a disk or folder where nothing can be written now."""
+"""The error numbers of a disk or folder that cannot be written now."""
 
-_ABSURD_VERSION = 1000
-"""No labtui will ever write it: the number itself is damaged."""
+_MAX_PLAUSIBLE_VERSION = 1000
+"""A larger schema version is taken for damage, not for a newer labtui."""
 
 _WRITER, _SEEN = "writer", "places"
 
 
 class Store:
-    """An open database. Safe to use from several threads; one process writes at a time (see `opening`)."""
+    """An open database. Safe for several threads; one process writes at a time (see `opening`)."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open, make or migrate the database at `path`.
+        """Open the database at `path`; create or migrate it if needed.
 
         Raises:
             StoreError: when it is damaged, newer than this program, or cannot be opened.
         """
         self.path = path
         self.refusal: LabError | None = None
-        """Why this process may write nothing here; None where it may."""
+        """Why this process may not write; None if it may."""
         if read_only:
             self.refusal = StoreError(
                 "Another labtui has this lab folder open; this one is read-only.",
                 "Do it in the other window, or close that one first.",
             )
         self.copy: tempfile.TemporaryDirectory[str] | None = None
-        """Where the database lies when it is a copy that goes with this store."""
+        """The temporary folder of a copied database, deleted when the store is closed; else None."""
         self._lock = threading.RLock()
         self.sources: dict[str, str] = {}
-        """From which bytes the stored runs of a submission were read, by token (see `readings`)."""
+        """What the stored runs of each submission were computed from, by token (see `mirrors.Readings`)."""
         self._seen = -1
-        with explained(path):
+        with store_errors(path):
             self._connection = self._open(read_only=read_only)
 
     @property
@@ -81,13 +81,13 @@ class Store:
             if read_only:
                 raise _other_version()
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = connected(f"{self.path.as_uri()}{'?mode=ro' * read_only}")
+        connection = open_database(f"{self.path.as_uri()}{'?mode=ro' * read_only}")
         try:
             if read_only:
                 if records.version_of(connection) != records.SCHEMA_VERSION:
                     raise _other_version()
                 return connection
-            if records.version_of(connection) > _ABSURD_VERSION:
+            if records.version_of(connection) > _MAX_PLAUSIBLE_VERSION:
                 raise damaged("its version")
             if records.version_of(connection) > records.SCHEMA_VERSION:
                 raise StoreError(
@@ -105,8 +105,8 @@ class Store:
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one thread at a time. Raises StoreError for what SQLite or the disk says."""
-        with self._lock, explained(self.path):
+        """The connection, for one thread at a time. Errors of SQLite and the disk become StoreError."""
+        with self._lock, store_errors(self.path):
             yield self._connection
 
     @contextmanager
@@ -126,10 +126,10 @@ class Store:
     # ------------------------------------------------------------------ writing
 
     def claim(self) -> None:
-        """Become the process that writes: the folder that it writes is the original.
+        """Record this process as the writer.
 
         Raises:
-            FolderTaken: this database is a copy; it is not ours to write.
+            FolderTaken: this database is a copy of one that may still be in use.
         """
         writer = Writer.here(self.path)
         with self._transaction() as db:
@@ -147,10 +147,9 @@ class Store:
     def write(
         self, before: LabState, after: LabState, files: Mapping[str, Mapping[str, bytes]] | None = None
     ) -> tuple[str, ...]:
-        """Store what differs between two states in one transaction; the tokens of the submissions that do.
+        """Store what differs between two states in one transaction; return the tokens of the submissions stored.
 
-        `files` are those of new submissions, by token and path. What is of the moment (connection, problems) and
-        what the mirrors tell is left out.
+        `files` are those of new submissions, by token and path. Runs and mirror sizes are not stored here.
 
         Raises:
             StoreError: nothing of this call was stored.
@@ -179,7 +178,7 @@ class Store:
         return tuple(rows)
 
     def write_readings(self, state: LabState, sources: Mapping[str, str]) -> None:
-        """Keep what was computed of these submissions' runs; `sources` says by token from which bytes it was.
+        """Store the runs of these submissions; `sources` says by token what they were computed from.
 
         Raises:
             StoreError: as `write`.
@@ -195,7 +194,7 @@ class Store:
     # ------------------------------------------------------------------ reading
 
     def load(self) -> LabState:
-        """What is stored: the submissions, and their runs as they were last read.
+        """The stored state: the submissions, and their runs as last computed.
 
         Raises:
             StoreError: when the database or a row in it is damaged.
@@ -210,23 +209,23 @@ class Store:
             state = state.with_planned(_decoded(SubmissionState, token, data))
         read = {token: _decoded(records.Reading, token, data) for token, data in readings}
         for token, reading in read.items():
-            if _is_of_its_job(state, token, reading.source):
+            if _matches_job(state, token, reading.source):
                 state = state.with_runs(reading.runs)
         self.sources = {token: reading.source for token, reading in read.items()}
         for (data,) in last:
             seen = _decoded(records.Seen, _SEEN, data)
             state = replace(state, places=MappingProxyType(seen.paths))
-            if self.read_only and self.copy is None:  # who writes has not read the queue yet
+            if self.read_only and self.copy is None:  # the writer itself has not read the queue yet
                 state = replace(state, **{name: getattr(seen, name) for name in records.MOMENT})
         return state
 
     def changed(self) -> bool:
-        """Whether another process stored something since `load`."""
+        """Whether another process stored anything since `load`."""
         with self._database() as db:
             return _data_version(db) != self._seen
 
     def snapshot(self, token: str) -> dict[str, bytes]:
-        """The files of a submission as they were when it was planned, by relative path.
+        """The files of a submission at the time it was planned, by relative path.
 
         Raises:
             StoreError: when one of them is damaged.
@@ -237,12 +236,12 @@ class Store:
         return {str(path): _content(digest, data) for path, digest, data in rows}
 
     def is_empty(self) -> bool:
-        """Whether it holds no submission."""
+        """Whether the database holds no submission."""
         with self._database() as db:
             return db.execute("SELECT 1 FROM submissions LIMIT 1").fetchone() is None
 
     def check(self) -> None:
-        """Read everything.
+        """Check the whole database by reading it.
 
         Raises:
             StoreError: when anything in the database is damaged.
@@ -255,15 +254,15 @@ class Store:
                 _content(digest, data)
 
     def copy_to(self, target: Path) -> None:
-        """Write a whole copy, which nobody has claimed.
+        """Write a complete copy without a recorded writer.
 
         Raises:
-            StoreError: it could not be written, or the database is damaged; then there is no copy.
+            StoreError: it could not be written, or the database is damaged; there is no copy then.
         """
         try:
             with self._database() as db:
                 os.close(open_inside(target.parent, target, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
-                with contextlib.closing(connected(target.as_uri())) as copy:
+                with contextlib.closing(open_database(target.as_uri())) as copy:
                     db.backup(copy)
                     copy.execute("DELETE FROM meta WHERE key = ?", (_WRITER,))
                     copy.execute("PRAGMA journal_mode = DELETE")  # reading it leaves no files beside it
@@ -275,10 +274,10 @@ class Store:
             raise
 
     def back_up(self) -> None:
-        """Keep a whole copy beside the database, from which `labtui repair` starts.
+        """Write a backup beside the database, from which `labtui repair` starts; skipped if there is a current one.
 
         Raises:
-            StoreError: as `copy_to`; the copy before stays.
+            StoreError: as `copy_to`; the previous backup stays.
         """
         target = backup_path(self.path)
         paths = (self.path, self.path.with_name(f"{self.path.name}-wal"))
@@ -287,11 +286,11 @@ class Store:
             return
         part = target.with_name(f"{target.name}.part")
         self.copy_to(part)
-        with explained(self.path):
+        with store_errors(self.path):
             part.replace(target)
 
     def close(self) -> None:
-        """Close the file; the last one to close folds the write-ahead log into it."""
+        """Close the database; the last process to do so merges the write-ahead log into it."""
         with self._lock:
             self._connection.close()
             if self.copy is not None:
@@ -299,12 +298,12 @@ class Store:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """What SQLite or the disk says, as a StoreError; names inside a damaged file may not even be text."""
+def store_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and the disk into StoreError; a damaged file may raise UnicodeError, too."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:
-        raise _sentence_of(error) from error
+        raise _store_error(error) from error
     except OSError as error:
         kind = NotWritable if error.errno in NO_WRITING else StoreError
         raise kind(f"{path.name} cannot be opened: {error.strerror}.") from error
@@ -315,7 +314,7 @@ def _data_version(db: sqlite3.Connection) -> int:
 
 
 def _writer_in(db: sqlite3.Connection) -> Writer | None:
-    """The process that claimed the folder last; None in a folder of an older labtui."""
+    """The last recorded writer; None in a folder of an older labtui."""
     row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
     try:
         return decode.from_json(row[0], Writer) if row else None
@@ -323,12 +322,12 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
         return None
 
 
-def connected(uri: str) -> sqlite3.Connection:
-    """A connection to a database for any thread; what is not inside a transaction is committed at once."""
+def open_database(uri: str) -> sqlite3.Connection:
+    """Open a connection for any thread, in autocommit mode."""
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
-def _sentence_of(error: Exception) -> StoreError:
+def _store_error(error: Exception) -> StoreError:
     text = str(error).lower()
     if "disk is full" in text or "disk i/o" in text:
         return NotWritable(
@@ -346,7 +345,7 @@ def _sentence_of(error: Exception) -> StoreError:
 
 
 def damaged(what: str) -> StoreError:
-    """The error of a database in which `what` is wrong."""
+    """The error for a damaged database; `what` names the damage."""
     return StoreError(
         f"The lab folder's database is damaged ({what}).",
         "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched.",
@@ -361,12 +360,12 @@ def _other_version() -> StoreError:
 
 
 def backup_path(path: Path) -> Path:
-    """Where the last whole copy of a database lies."""
+    """The path of a database's backup."""
     return path.with_name(f"{path.name}.backup")
 
 
-def _is_of_its_job(state: LabState, token: str, source: str) -> bool:
-    """Whether a reading is of the job that the submission has now; those of earlier versions do not say."""
+def _matches_job(state: LabState, token: str, source: str) -> bool:
+    """Whether a reading belongs to the submission's current job; readings of earlier versions do not say and count."""
     submission = state.submissions.get(token)
     job_id = source.partition(" ")[0]
     return submission is not None and submission.job is not None and job_id in ("", submission.job.job_id)
@@ -380,7 +379,7 @@ def _decoded(kind: type[_T], of: object, data: object) -> _T:
 
 
 def _content(digest: object, data: object) -> bytes:
-    """A file's content as it was stored."""
+    """A file's content, checked against its digest."""
     if not isinstance(data, bytes) or digest_of(data) != digest:
         raise damaged("a stored file differs")
     return data

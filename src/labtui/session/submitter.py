@@ -1,11 +1,11 @@
-"""From the submission queue into Slurm: exactly one job or none, whatever is cut or killed on the way.
+"""Sends the submission queue to Slurm: each submission becomes exactly one job or none, whatever fails on the way.
 
-The order is what makes it safe. (1) Intent and scripts are on disk before anything is sent. (2) Files are pushed;
-doing so twice does no harm. (3) "sending" is on disk before `sbatch` may run. (4) The cluster runs `sbatch` behind a
-directory that can be made only once, and leaves a receipt. (5) Without an answer, and after every restart, the
-submission is *unknown*: it is looked up by its token, which also locks out a try that is still on its way; it goes
-back into the queue only when there certainly is no job. (6) Should two jobs come of one submission all the same, the
-one that began first trains, and the other ends itself (`jobscript`).
+The order of steps ensures this. (1) Intent and scripts are on disk before anything is sent. (2) Files are pushed;
+doing so twice is harmless. (3) "sending" is on disk before `sbatch` may run. (4) The cluster runs `sbatch` only after
+creating a directory, which succeeds only once, and leaves a receipt. (5) Without an answer, and after every restart,
+the submission is *unknown*: it is looked up by its token, which also blocks an attempt that is still on its way. It
+goes back into the queue only when it is certain that there is no job. (6) If two jobs result all the same, the one
+that began first trains and the other ends itself (`slurm.job_script`).
 """
 
 from collections import defaultdict
@@ -40,11 +40,11 @@ REBUILT_HINT = "It is not sent automatically. Submit the task again if you still
 
 
 _WAIT_AGAIN_S = (15.0, 30.0, 60.0)
-"""Until a queue that said "wait" is asked again, by refusals in a row."""
+"""Seconds until a queue that refused for now is tried again, by refusals in a row."""
 
 
 class _Known(msgspec.Struct):
-    """What this process knows of one submission: its look-ups, and who waits for its job or its end."""
+    """What this process knows about one submission: its look-ups, and the futures for its job or its cancellation."""
 
     looks: int = 0
     look_at: float = 0.0
@@ -55,7 +55,7 @@ class _Known(msgspec.Struct):
 
 
 class Submitter:
-    """The submission queue's servant. Worker thread only, `track` aside."""
+    """Sends what waits in the submission queue. Worker thread only, except `track`."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -65,7 +65,7 @@ class Submitter:
         self._busy = False
 
     def resume(self) -> None:
-        """After a start: what was being sent when the last process ended is unknown now."""
+        """After a start: mark what was being sent when the last process ended as unknown."""
         for submission in self._context.state.submissions.values():
             if submission.status is SubmissionStatus.SENDING:
                 self._change(submission.token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
@@ -79,13 +79,13 @@ class Submitter:
     # ------------------------------------------------------------------ when
 
     def due_at(self) -> float | None:
-        """When there is something to look up or to send; None: nothing waits."""
+        """When to look up or send the next submission; None if nothing waits."""
         context = self._context
         if self._busy:
-            return None  # one question at a time is on its way; its answer wakes the worker
+            return None  # one question at a time; its answer wakes the worker
         unknown = self._unknown()
         times = [self._known[item.token].look_at for item in unknown]
-        if self._next() is not None:
+        if self._next_to_send() is not None:
             times.append(context.now())
         elif any(item.status is SubmissionStatus.WAITING for item in context.state.submissions.values()):
             times.extend(self._open_at.values())
@@ -95,30 +95,30 @@ class Submitter:
         items = self._context.state.submissions.values()
         return [item for item in items if item.status is SubmissionStatus.UNKNOWN]
 
-    def _next(self) -> SubmissionState | None:
+    def _next_to_send(self) -> SubmissionState | None:
         now = self._context.now()
         closed = [queue for queue, at in self._open_at.items() if at > now]
         return sendable(self._context.state, self._context.profile, closed)
 
-    def freed(self) -> None:
-        """A job of ours ended: queues that had no room may have some now."""
+    def job_ended(self) -> None:
+        """After the end of a job: queues that were full may have room again."""
         self._open_at.clear()
 
     # ------------------------------------------------------------------ one step
 
     def step(self) -> None:
-        """Look one unknown submission up, or send one that waits. Raises ConnectionLost.
+        """Look up one unknown submission, or send one that waits. Raises ConnectionLost.
 
-        Files go over the worker's own channel; the question to Slurm is asked in the background, because a hung
-        controller may take minutes to say nothing, and logs shall go on meanwhile.
+        Files go over the worker's own channel. Slurm is asked in the background, because a hung controller may take
+        minutes to fail, and logs must continue meanwhile.
         """
         now = self._context.now()
         due = next((item for item in self._unknown() if self._known[item.token].look_at <= now), None)
         if due is not None:
             self._look_up(due)
-        elif (waiting := self._next()) is not None:
+        elif (waiting := self._next_to_send()) is not None:
             self._send(waiting)
-        self._context.news()
+        self._context.note_change()
 
     def _look_up(self, submission: SubmissionState) -> None:
         known = self._known[submission.token]
@@ -134,7 +134,7 @@ class Submitter:
         def done(outcome: Callable[[], Any]) -> None:
             self._busy = False
             answered(outcome)
-            self._context.news()
+            self._context.note_change()
 
         self._busy = True
         self._context.run_in_background(question, done)
@@ -144,7 +144,7 @@ class Submitter:
         try:
             look = outcome()
         except LabError as error:
-            self._say(submission, f"{UNKNOWN_SENTENCE} {error.sentence}")
+            self._set_sentence(submission, f"{UNKNOWN_SENTENCE} {error.sentence}")
             if isinstance(error, ConnectionLost):
                 raise
             return
@@ -153,7 +153,7 @@ class Submitter:
         refused, known.refused = known.refused, None
         if look.job_id is None and not certain and refused is None:
             before = "" if look.accepted else f"{UNKNOWN_SENTENCE} "
-            self._say(submission, f"{before}{look.problem}" if look.problem else SILENT_SENTENCE)
+            self._set_sentence(submission, f"{before}{look.problem}" if look.problem else SILENT_SENTENCE)
             return
         known.looks, known.look_at, known.no_job = 0, 0.0, NoJobPeriod()
         if look.job_id is not None:
@@ -173,7 +173,7 @@ class Submitter:
             tries = max(submission.attempt, look.attempts)
             self._change(token, SubmissionStatus.WAITING, sentence, attempt=tries)
 
-    def _say(self, submission: SubmissionState, sentence: str, hint: str = "") -> None:
+    def _set_sentence(self, submission: SubmissionState, sentence: str, hint: str = "") -> None:
         if submission.sentence != sentence:
             self._change(submission.token, submission.status, sentence, hint or submission.hint)
 
@@ -187,7 +187,7 @@ class Submitter:
             raise  # nothing was sent: it stays in the submission queue
         except LabError as error:
             if isinstance(error, RemoteFailure) and error.wait:
-                self._must_wait(submission, error, tried=0)
+                self._postpone(submission, error, tried=0)
             else:
                 self._give_up(submission, error)
             return
@@ -196,10 +196,10 @@ class Submitter:
             context.journal.intend(lambda state: state.with_submission(token, **sending))
         except LabError as error:  # it cannot be stored, so nothing is sent
             context.raise_problem(STORE_KEY, error)
-            self._must_wait(submission, error, tried=0)
+            self._postpone(submission, error, tried=0)
             return
         options = submission.options
-        if submission.early_end_minutes:  # set before it was sent
+        if submission.early_end_minutes:  # the student set it before the job was sent
             options += (f"--time={submission.early_end_minutes:d}",)
         call = submit(directory, SCRIPT_NAME, token, submission.job_name, options, attempt=submission.attempt)
         self._ask(lambda: context.cluster.ask(call), lambda outcome: self._answered(submission, outcome))
@@ -210,12 +210,12 @@ class Submitter:
             job_id = outcome()
         except SubmitRefused as error:
             if error.wait:
-                self._must_wait(submission, error)
-            else:  # Slurm may have taken a job all the same: what bears the token is looked for once
+                self._postpone(submission, error)
+            else:  # Slurm may have taken the job all the same: look for the token once
                 self._known[token].refused = error
-                self._must_look(token, error)
+                self._schedule_lookup(token, error)
         except RemoteFailure as error:
-            self._must_look(token, error)  # sbatch succeeded and did not say clearly with which job
+            self._schedule_lookup(token, error)  # sbatch succeeded, but its output gave no clear job ID
         except BaseException:
             self._change(token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
             raise
@@ -224,7 +224,7 @@ class Submitter:
 
     # ------------------------------------------------------------------ outcomes
 
-    def _must_look(self, token: str, error: LabError) -> None:
+    def _schedule_lookup(self, token: str, error: LabError) -> None:
         self._known[token].look_at = self._context.now()
         self._change(token, SubmissionStatus.UNKNOWN, error.sentence, error.hint)
 
@@ -239,10 +239,10 @@ class Submitter:
             self._ask_slurm(cancel(job_id), cancelled)
         known.sent, known.cancelled = [], []
 
-    def _must_wait(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
-        """Its queue takes no more now, or its files cannot be put there: the queue is closed for a while."""
+    def _postpone(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
+        """Keep it waiting, and its queue closed for a while: the queue is full, or the files cannot be pushed."""
         token, queue = submission.token, submission.queue
-        if self._known[token].cancelled:  # taken back while the question was on its way
+        if self._known[token].cancelled:  # the student cancelled it meanwhile
             self._withdraw(submission)
             return
         self._refusals[queue] = self._refusals.get(queue, 0) + 1
@@ -279,7 +279,7 @@ class Submitter:
     # ------------------------------------------------------------------ two jobs of one submission
 
     def adopt_first(self, submission: SubmissionState, job_id: str) -> None:
-        """A submission's job ended as a twin: the one that began before it is the submission's."""
+        """After a job that ended itself as a duplicate: make the job that began first the submission's."""
         token, at = submission.token, self._context.at()
 
         def found(look: Lookup) -> None:
@@ -293,9 +293,9 @@ class Submitter:
     # ------------------------------------------------------------------ what the student wants changed
 
     def change(self, token: str, wanted: Request, done: Future[None], offline: LabError | None) -> None:
-        """Cancel a submission, hold or release it, or give it another limit, wherever it stands.
+        """Cancel a submission, hold or release it, or give it another limit, in any state.
 
-        What was not sent yet is changed here, a job by Slurm; `offline` says why the cluster cannot be asked, if so.
+        Without a job it is changed here, else in Slurm. `offline` says why the cluster cannot be asked, if so.
         """
         submission = self._context.state.submissions[token]
         if wanted.action == "cancel":
@@ -307,7 +307,7 @@ class Submitter:
         def changed(state: LabState) -> LabState:
             return state.with_submission(token, **changes)
 
-        if refusal := self._refusal(submission, wanted):
+        if refusal := self._why_refused(submission, wanted):
             fail(done, UsageError(*refusal))
         elif job is None:
             self._context.journal.change(changed)
@@ -320,7 +320,7 @@ class Submitter:
                 question = control("hold" if wanted.held else "release", job.job_id)
             self._ask_slurm(question, done, lambda: self._context.journal.change(changed))
 
-    def _refusal(self, submission: SubmissionState, wanted: Request) -> tuple[str, str] | None:
+    def _why_refused(self, submission: SubmissionState, wanted: Request) -> tuple[str, str] | None:
         if wanted.action == "hold":
             waits = submission.status is SubmissionStatus.WAITING or (
                 submission.job is not None and submission.job.phase is JobPhase.QUEUED
@@ -347,16 +347,16 @@ class Submitter:
     def _ask_slurm(
         self, question: Call[None], done: Future[None], then: Callable[[], None] = lambda: None
     ) -> None:
-        """Ask Slurm for something beside the submission queue; `done` hears how it went."""
+        """Ask Slurm to change a job, in the background; `done` gets the outcome."""
 
         def answered(_: None) -> None:
             then()
-            self._context.news()
+            self._context.note_change()
 
         self._context.ask_aside(question, done, answered)
 
     def abandon(self, error: LabError) -> None:
-        """The session closes: who still waits is told so. What waits in the submission queue stays stored."""
+        """Fail all open futures when the session closes. Waiting submissions stay stored."""
         for known in list(self._known.values()):
             for future in known.sent:
                 fail(future, error)

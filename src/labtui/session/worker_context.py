@@ -1,6 +1,6 @@
-"""What the cluster worker stands on: folder, state, cluster and clock; the state of its connection.
+"""What the cluster worker works with: folder, state, cluster and clock; the state of its connection.
 
-A watchdog beside it notices sleep and unanswered calls.
+A watchdog notices when the computer slept and when a call stays unanswered.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _T = TypeVar("_T")
 
 
 class Clock:
-    """Time as the worker sees it; tests bring their own."""
+    """The worker's clock; tests replace it."""
 
     def wall(self) -> float:
-        """UNIX seconds, as this computer believes."""
+        """UNIX seconds by this computer's clock, which may jump."""
         return time.time()
 
     def steady(self) -> float:
@@ -43,20 +43,20 @@ class Clock:
 
 
 def settle(future: Future[Any], value: object) -> None:
-    """Done, unless it is already."""
+    """Set a future's result unless it is done already."""
     if not future.done():
         future.set_result(value)
 
 
 def fail(future: Future[Any], error: LabError) -> None:
-    """Failed, unless it is done already."""
+    """Set a future's error unless it is done already."""
     if not future.done():
         future.set_exception(error)
 
 
 @contextlib.contextmanager
-def failing(future: Future[Any]) -> Iterator[None]:
-    """What goes wrong within is told to `future`; a fault, or a lost connection, concerns the worker, too."""
+def errors_to(future: Future[Any]) -> Iterator[None]:
+    """Pass errors of the block to `future`; those but a plain LabError (bugs, a lost connection) are raised, too."""
     try:
         yield
     except LabError as error:
@@ -69,11 +69,11 @@ def failing(future: Future[Any]) -> Iterator[None]:
 
 
 Done = Callable[[Callable[[], Any]], None]
-"""Takes the outcome of work done aside: a function that gives its result or raises what it raised."""
+"""A callback for background work; its argument is a function that returns the result or raises the error."""
 
 
-def inline(work: Callable[[], Any], done: Done) -> None:
-    """Do work at once; what a test wants, and what a thread made for it does."""
+def run_now(work: Callable[[], Any], done: Done) -> None:
+    """Run `work` in this thread and pass its outcome to `done`: for tests, and for threads made for one task."""
     outcome: Future[Any] = Future()
     try:
         outcome.set_result(work())
@@ -94,11 +94,11 @@ class WorkerContext(msgspec.Struct):
     faults: FaultLog
     readings: Readings
     max_log_bytes: int = 2 * 1024**3
-    """A longer log is not copied any further."""
-    news: Callable[[], None] = lambda: None
-    """Called when something happened that the queue will soon show."""
-    run_in_background: Callable[[Callable[[], Any], Done], None] = inline
-    """Runs one slow question beside the worker, on a channel of its own; `done` is called in the worker's thread."""
+    """A log is not copied beyond this size."""
+    note_change: Callable[[], None] = lambda: None
+    """Called after something that should soon show in the queue: poll more often."""
+    run_in_background: Callable[[Callable[[], Any], Done], None] = run_now
+    """Runs one slow question on a channel of its own; `done` is called in the worker's thread."""
 
     @property
     def state(self) -> LabState:
@@ -113,16 +113,16 @@ class WorkerContext(msgspec.Struct):
         return self.clock.wall()
 
     def raise_problem(self, key: str, error: LabError) -> None:
-        """Tell the student once; it stays in the panel until `clear_problem`."""
+        """Show a problem to the student; it stays in the panel until `clear_problem`."""
         self.journal.change(lambda state: state.with_problem(key, error))
 
     def ask_aside(
         self, call: Call[_T], future: Future[_T], then: Callable[[_T], object] = lambda found: None
     ) -> None:
-        """Ask beside the worker: a slow answer must not hold up the logs. `then` gets it in the worker's thread."""
+        """Ask in the background: a slow answer must not hold up the logs. `then` gets it in the worker's thread."""
 
         def answered(outcome: Callable[[], _T]) -> None:
-            with failing(future):
+            with errors_to(future):
                 found = outcome()
                 then(found)
                 settle(future, found)
@@ -130,7 +130,7 @@ class WorkerContext(msgspec.Struct):
         self.run_in_background(lambda: self.cluster.ask(call), answered)
 
     def absolute(self, path: str) -> str:
-        """A remote path from the root; relative ones count from the remote home."""
+        """A remote path made absolute; relative ones start at the remote home."""
         inside = path.removeprefix("~/")
         return path if path.startswith("/") else f"{self.cluster.files.home().rstrip('/')}/{inside}"
 
@@ -142,14 +142,14 @@ class WorkerContext(msgspec.Struct):
 
 RHYTHM_S = 1.0
 JUMP_S = 5.0
-"""A jump longer than this is taken for sleep; a wrong guess costs one cheap question."""
+"""A longer jump is taken for sleep; a wrong guess costs one cheap test of the connection."""
 
 CUT_OFF_S = 4.0
 STALE_S = 5.0
 
 
 class Watchdog:
-    """Watches the worker's calls, from a thread of its own."""
+    """Watches the worker's calls from a thread of its own."""
 
     def __init__(
         self,
@@ -165,19 +165,19 @@ class Watchdog:
         self._wall, self._steady = clock.wall(), clock.steady()
 
     def start(self, report: Callable[[BaseException], None]) -> Callable[[], None]:
-        """Begin to look; returns the function that ends it."""
-        return repeat("labtui-watchdog", RHYTHM_S, self.look, report)
+        """Start watching; return the function that ends it."""
+        return repeat("labtui-watchdog", RHYTHM_S, self.check, report)
 
     def watch(self, call: Callable[[], object]) -> None:
-        """Make a call of the worker that may block."""
+        """Run a call of the worker that may block, under watch."""
         self._since = self._clock.steady()
         try:
             call()
         finally:
             self._since = self._cut_at = None
 
-    def look(self) -> None:
-        """Notice that the computer slept, or that a call has had no answer for long."""
+    def check(self) -> None:
+        """Check whether the computer slept, or whether a call has been unanswered for long."""
         wall, steady = self._clock.wall(), self._clock.steady()
         jump = max(abs(wall - self._wall - RHYTHM_S), steady - self._steady - RHYTHM_S)
         self._wall, self._steady = wall, steady
@@ -193,19 +193,19 @@ class Watchdog:
 
 
 HEARTBEAT_S = 15.0
-"""After this silence the connection is tested."""
+"""The connection is tested after this long without an answer."""
 
 PING_DEADLINE_S = 4.0
-"""How long a test may take: our own deadline, not the system's, which would wait for a quarter of an hour."""
+"""How long a test may take; the system's own timeout would be a quarter of an hour."""
 
 _BACK_OFF_S = (5.0, 30.0, 60.0, 120.0)
-"""Between attempts, by failures in a row, give or take 20 %: the laptops of a room must not come in step."""
+"""Seconds between attempts, by failures in a row, ±20 % so that the laptops of a classroom do not retry in step."""
 MIN_BETWEEN_ATTEMPTS_S = 20.0
-"""A login node's firewall drops clients that open connections quickly; also where a key is pressed."""
+"""Kept even after key presses: a login node's firewall drops clients that connect too often."""
 
 
 class ConnectionMonitor:
-    """Owned by the worker's thread; `mark_stale` alone may be called from another one."""
+    """Connects, tests and reconnects. Worker thread only, except `mark_stale`."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -217,7 +217,7 @@ class ConnectionMonitor:
         self._suspicious = False
         self.error: LabError | None = None
 
-    # ------------------------------------------------------------------ what others look at
+    # ------------------------------------------------------------------ status
 
     @property
     def online(self) -> bool:
@@ -229,7 +229,7 @@ class ConnectionMonitor:
         return self.error or ConnectionLost("There is no connection to the cluster.")
 
     def due_at(self) -> float | None:
-        """When the connection wants attention: to connect again, or to be tested; None: not by itself."""
+        """When to connect or test next; None: only after a key press."""
         if not self.online:
             return self._retry_at
         return self._context.now() if self._suspicious else self._last_heard + HEARTBEAT_S
@@ -237,14 +237,14 @@ class ConnectionMonitor:
     # ------------------------------------------------------------------ what the worker does
 
     def attend(self) -> None:
-        """Connect or test, whichever is due."""
+        """Connect if offline, else test the connection."""
         if not self.online:
             self._connect()
             return
         try:
             self._context.cluster.ping(PING_DEADLINE_S)
         except ConnectionLost as error:
-            self.lost(error)
+            self.mark_lost(error)
         else:
             self.record_answer()
 
@@ -256,8 +256,8 @@ class ConnectionMonitor:
         try:
             context.cluster.connect()
         except ConnectionLost as error:
-            self._offline(error)
-        except LabError as error:  # a login refused, a setting that cannot work: repeating it is of no use
+            self._mark_offline(error)
+        except LabError as error:  # a refused login or a wrong setting: retrying would not help
             self.error = error
             self._set("needs-login", error)
         else:
@@ -266,14 +266,14 @@ class ConnectionMonitor:
             self.record_answer()
             self._set("online")
 
-    def lost(self, error: LabError) -> None:
-        """The connection broke while it was used."""
+    def mark_lost(self, error: LabError) -> None:
+        """Record that the connection broke while in use."""
         self._context.cluster.close()
         if self.online:
             self._attempts.clear()
-        self._offline(error)
+        self._mark_offline(error)
 
-    def _offline(self, error: LabError) -> None:
+    def _mark_offline(self, error: LabError) -> None:
         self.error = error
         self._failures += 1
         self._suspicious = False
@@ -282,23 +282,23 @@ class ConnectionMonitor:
         self._set("offline", error)
 
     def record_answer(self) -> None:
-        """The other side answered."""
+        """Record that the cluster answered."""
         self._last_heard = self._context.now()
         self._suspicious = False
         if self.status == "stale":
             self._set("online")
 
     def request_test(self) -> None:
-        """The computer slept, or the network changed: test the connection before its use, or connect at once.
+        """Test the connection before its next use, or connect at once: the computer slept or the network changed.
 
-        A wake-up is no failure of the network: the back-off starts anew.
+        The back-off starts anew, because sleep is not a failure of the network.
         """
         self._suspicious = True
         if self.status == "offline":
-            self.key_press()
+            self.retry_now()
 
-    def key_press(self) -> None:
-        """The student wants it now. Attempts still keep their distance but for the second."""
+    def retry_now(self) -> None:
+        """After a key press: test or connect now. From the third attempt on, the minimum interval is kept."""
         if self.online:
             self._suspicious = True
             return
@@ -308,7 +308,7 @@ class ConnectionMonitor:
             self._retry_at = max(now, self._attempts[-1] + MIN_BETWEEN_ATTEMPTS_S)
 
     def mark_stale(self, seconds: float) -> None:
-        """A request has had no answer for so long. Any thread."""
+        """Show that a request has been unanswered for this long. Safe from any thread."""
         if self.status == "online":
             waited = ConnectionLost(
                 f"No answer from the cluster for {seconds:.0f} seconds.", "labtui keeps waiting."

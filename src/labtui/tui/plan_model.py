@@ -18,7 +18,7 @@ from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fi
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import job_files, own_draft
-from labtui.session.planning import BY_HAND, already, too_large
+from labtui.session.planning import BY_HAND, known_runs, smallest_failed_batch
 from labtui.session.preview import Preview
 from labtui.session.session import Session
 from labtui.tui.view import ENDED_BADLY
@@ -113,7 +113,7 @@ class Plan:
 
     def _leave_out(self) -> None:
         """Leave out the runs that are done or under way by now; what is told is repeated."""
-        known = {} if self.why else already(self.session, self.task_id, self.planned)
+        known = {} if self.why else known_runs(self.session, self.task_id, self.planned)
         fresh, self.already = known.keys() - self.already.keys(), known
         self.task_rows = [
             replace(row, included=row.included and row.spec not in fresh) for row in self.task_rows
@@ -254,7 +254,7 @@ class Plan:
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
         lines, planned = [], [row.spec for row in rows_of(self.planned)]
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
-            most = too_large(self.session.state.runs.values(), model)
+            most = smallest_failed_batch(self.session.state.runs.values(), model)
             mine = [run for run in specs if run.model == model]
             name = mine[0].called(self.edition.names).model
             batches = sorted({run.per_gpu_batch for run in mine})
