@@ -1,13 +1,13 @@
 """The tables of an export: a page's tables and facts; results.csv with full precision; Markdown.
 
-pandas is imported when a frame is wanted.
+pandas is imported when the CSV is written.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,14 +16,11 @@ from labtui.domain.run import mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
-from labtui.results.measured import Origin, best_curve, cite
+from labtui.results.measured import Origin, best_curve, by_log, cite
 from labtui.results.messages import count_words, lost_points, note_lines
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MAX_LINES = 6
 Facts = tuple[tuple[str, str], ...]
@@ -93,11 +90,8 @@ def sources_table(results: Results) -> Table:
 
 def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     """Where a row's times were read: training, time or rate, job, log, lines with their epochs."""
-    logs: dict[tuple[str, str], list[Origin]] = {}
-    for origin in row.origins:
-        logs.setdefault((origin.job_id, origin.source), []).append(origin)
     name = clean(row.label)
-    for at, ((job, source), origins) in enumerate(logs.items()):
+    for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _places([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")
         yield (*first, clean(job) or numbers.ABSENT, clean(source), lines or numbers.ABSENT)
@@ -189,19 +183,15 @@ _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs prac
     notes data_set tuning unit total_seconds gpu_memory_gib processes size scaling program_seconds± weak_efficiency"""
 """``name±`` is three columns: the value, and its bounds in ``name_lo`` and ``name_hi``."""
 COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
-_TEXTS = {
-    "model", "device", "runs", "practice", "live", "sources", "notes", "data_set", "tuning", "unit", "size", "scaling",
-}  # fmt: skip
-_WHOLE = dict.fromkeys(("n_gpus", "batch_size", "epochs", "images", "steps", "processes"), "Int64")
-_FLOATS = dict.fromkeys((name for name in COLUMNS if name not in _WHOLE and name not in _TEXTS), "float64")
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
 """Fields of the JSON that are called otherwise here."""
 
 
-def frame(results: Results) -> pd.DataFrame:
-    """One line per configuration, programs without epochs last, from the fields of the JSON.
+def csv_text(results: Results) -> str:
+    """One line per configuration, programs without epochs last, from the fields of the JSON; lines ended as on Linux.
 
-    Units: seconds, images per second, ratios, fractions of 1. Missing numbers are NaN.
+    Units: seconds, images per second, ratios, fractions of 1, all with full precision (17 significant digits where
+    needed). A missing number is an empty cell.
     """
     import pandas as pd
 
@@ -210,9 +200,10 @@ def frame(results: Results) -> pd.DataFrame:
         gpus = timed.processes if timed.device == "gpu" else 0
         machine = {"device": timed.device, "n_gpus": gpus, "live": False}
         records.append(_record(timed, program_json(timed) | machine))
-    table = pd.DataFrame(records, columns=COLUMNS)
+    # As Python's own numbers: a column with gaps would turn counts into floats.
+    table = pd.DataFrame(records, columns=COLUMNS, dtype=object)
     table["export"] = stamp_of(results)
-    return table.astype(_WHOLE | _FLOATS)
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
@@ -232,12 +223,6 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
     record["sources"] = spreadsheet(cite(row.origins, most=20))
     record["notes"] = " ".join(row.notes)
     return record
-
-
-def csv_text(results: Results) -> str:
-    """The frame as CSV with full precision (17 significant digits where needed), lines ended as on Linux."""
-    text: str = frame(results).to_csv(index=False, lineterminator="\n")
-    return text
 
 
 # --------------------------------------------------------------------------- text from outside, in each format

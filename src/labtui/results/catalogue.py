@@ -5,7 +5,6 @@ Real and practice runs never share a chart, nor do images and tokens. Charts ove
 """
 
 import itertools
-import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -211,17 +210,16 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     best = best_curve(results)
     series = []
     for name, which, run in runs:
-        curves = (
-            _unlike(accuracy_curves(run)) if target is None else [best] if best and best.run is run else []
-        )
-        sets = Counter(curve.validation for curve in curves)
-        for curve in curves:
+        # A log may print one accuracy twice, as a fraction and in percent: the first of each set is drawn.
+        curves: dict[bool, AccuracyCurve] = {}
+        for curve in accuracy_curves(run) if target is None else [best] if best and best.run is run else []:
+            curves.setdefault(curve.validation, curve)
+        for curve in curves.values():
             points = tuple(
                 Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
                 for each in curve.points
             )
-            end = ", validation" if curve.validation else ", training" if len(sets) > 1 else ""
-            end += f", {curve.metric.removeprefix('val_')}" if sets[curve.validation] > 1 else ""
+            end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
             found = Series(name=f"{name}{which}{end}", points=points, hue=_hue_of(run, runs), group=name)
             series.append(found)
     of_best = next((name for name, _, run in runs if best is not None and best.run is run), "")
@@ -234,24 +232,6 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     chart = _over_epochs("accuracy", series, message=message)
     return replace(chart, mark=joint_mark(run.mark for *_, run in runs))
-
-
-_ALIKE = 0.005
-
-
-def _unlike(curves: Iterable[AccuracyCurve]) -> list[AccuracyCurve]:
-    """The curves without those that show another once more: as a fraction and in percent, within half a percent."""
-    kept: list[AccuracyCurve] = []
-    for curve in curves:
-        mine = {point.epoch: point.accuracy for point in curve.points}
-        same = (
-            other.validation == curve.validation
-            and len(other.points) == len(mine)
-            and all(abs(mine.get(at, math.inf) - y) <= _ALIKE for at, y, _ in other.points)
-            for other in kept
-        )
-        kept += [] if any(same) else [curve]
-    return kept
 
 
 # --------------------------------------------------------------------------- a study of learning rates

@@ -54,19 +54,23 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
 
 
+def by_log(origins: Iterable[Origin]) -> dict[tuple[str, str], list[Origin]]:
+    """The origins of each log, by its job ("" for a bare file) and its name, in their order."""
+    logs: dict[tuple[str, str], list[Origin]] = {}
+    for origin in origins:
+        logs.setdefault((origin.job_id, origin.source), []).append(origin)
+    return logs
+
+
 def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
     """Name the origins in one short sentence part; says how many more logs there are beyond `most`.
 
     Lines of the same log are gathered: ``job 31337, ResNet50.31337.out, lines 5, 7, 9``.
     """
-    logs: dict[tuple[str, str], dict[int, None]] = {}
-    for origin in origins:
-        lines = logs.setdefault((origin.job_id, origin.source), {})
-        if origin.line is not None:
-            lines[origin.line] = None
     texts = []
-    for (job, source), lines in logs.items():
-        where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}" if lines else ""
+    for (job, source), found in by_log(origins).items():
+        lines = dict.fromkeys(str(origin.line) for origin in found if origin.line is not None)
+        where = f"line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""
         texts.append(", ".join(filter(None, (job and f"job {job}", source, where))))
     rest = len(texts) - most
     return "; ".join(texts[:most]) + (f"; and {rest} more" if rest > 0 else "")
