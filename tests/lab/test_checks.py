@@ -199,15 +199,15 @@ def test_other_line_endings_are_no_change():
 
 def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     box = check("10.5", with_submissions(full(), practice=True))
-    assert box.status == "done" and box.practice and "Practice runs" in box.notes[0]
+    assert box.status == "done" and box.mark == "practice" and "Practice runs" in box.notes[0]
     evidence = full()
     small = {number: replace(run, practice=True) for number, run in evidence.state.runs.items()}
     box = check("10.5", replace(evidence, state=replace(evidence.state, runs=small)))
-    assert (box.practice, box.small) == (False, True) and "Small runs" in box.notes[0]
+    assert box.mark == "small" and "Small runs" in box.notes[0]
     some = {n: small[n] if run.spec.model == "ResNet50" else run for n, run in evidence.state.runs.items()}
     box = check("10.5", replace(evidence, state=replace(evidence.state, runs=some)))
     assert "chart of ResNet50" in box.missing, "no chart shows a small run beside others"
-    assert not check("10.5", evidence).practice
+    assert not check("10.5", evidence).mark
     submissions, runs = dict(evidence.state.submissions), dict(evidence.state.runs)
     for run in list(runs.values()):
         number = len(runs) + 1
@@ -215,7 +215,7 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
         submissions[token] = replace(submissions[run.token], token=token, practice=True)
         runs[number] = replace(run, run_id=number, token=token)
     both = replace(evidence, state=replace(evidence.state, submissions=submissions, runs=runs))
-    assert not check("10.5", both).practice
+    assert not check("10.5", both).mark
 
 
 def test_every_chart_is_asked_for_by_name():

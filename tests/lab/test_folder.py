@@ -65,7 +65,7 @@ def test_exports_are_known_by_their_names(folder):
     assert set(found) == {f"plots/{name}" for name in names}
     assert found["plots/ResNet50-epoch-time.svg"].models == ("ResNet50",)
     assert found["plots/speedup.png"].models == ()
-    assert found["plots/practice-efficiency.pdf"].practice
+    assert found["plots/practice-efficiency.pdf"].mark == "practice"
     (folder.plots / "tuning-ViT-H-14.svg").write_bytes(b"x")  # as the edition's hand-in calls its model
     exports = gather_evidence(folder, load_edition("hpc4ai-ch11"), LabState()).exports
     assert ("tuning", ("vit",)) in [(export.chart, export.models) for export in exports]

@@ -159,6 +159,6 @@ def test_from_empty_folder_to_all_boxes(name, cluster, tmp_path):
         files = walk.export(session, tasks, whole=name == EXPORTED_WHOLE)
         boxes = walk.boxes(session)
     assert {task.id: boxes[task.id].missing for task in tasks if not boxes[task.id].done} == {}
-    assert all(boxes[task.id].practice for task in tasks if task.runs)
+    assert all(boxes[task.id].mark == "practice" for task in tasks if task.runs)
     assert {path.suffix for path in files} >= (set(MARKED) if name == EXPORTED_WHOLE else {".svg", ".csv"})
     assert unmarked(files) == []

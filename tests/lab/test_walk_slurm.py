@@ -41,7 +41,7 @@ def test_a_task_from_plan_to_tick(cluster, student, tmp_path, name, task_id):
         files = walk.export(session, [task])
         assert marked(files) == []
         box = walk.boxes(session)[task_id]
-        assert box.done and not box.practice, box.missing
+        assert box.done and not box.mark, box.missing
         assert all(item.evidence for item in box.items)
         runs = [item.evidence for item in box.items if item.evidence.startswith("run ")]
         jobs = {s.job.job_id for s in session.state.submissions.values() if s.job}
@@ -113,7 +113,7 @@ def test_a_program_of_ones_own_is_built_timed_and_compared(cluster, student, tmp
         walk.submit(session, "1")
         walk.finish(session)
         box = walk.boxes(session)["1"]
-        assert box.done and not box.practice, box.missing
+        assert box.done and not box.mark, box.missing
         rows = compute_results(measured_from_state(session.state)).programs
     assert [(row.processes, row.size) for row in rows] == [(count, "1000000") for count in (1, 2, 4)]
     assert all(row.speedup is not None and row.origins[0].job_id for row in rows)

@@ -180,8 +180,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
-    mark = mark_words("practice" if check.practice else "small" if check.small else "")
-    word = line.word + mark * (check.status == "done")
+    word = line.word + mark_words(check.mark) * (check.status == "done")
     print_wrapped(plain(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
     if check.missing:
         more = sum(not item.met for item in check.items) - 1

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunSpec, first_sentence, plural
-from labtui.domain.run import DEEDS
+from labtui.domain.run import DEEDS, Mark, joint_mark
 from labtui.domain.state import RunState, SubmissionState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
@@ -30,17 +30,17 @@ Status = Literal["done", "partial", "open", "stale"]
 class CheckItem(msgspec.Struct, frozen=True):
     """One condition: what it asks, what is still to be done for it in one sentence, and what shows it.
 
-    A `stale` one is met, and `missing` says what to do again; `practice` qualifies one that is met, too. `effort` is
-    false for conditions a fresh lab folder meets by itself. `kind` is the edition's word for the check it belongs to
-    ("runs", "answers", "charts" ...); `run` the planned run that a condition of that kind is about, and `task_id` the
-    task that plans it, where that is another one.
+    A `stale` one is met, and `missing` says what to do again. `mark` says by which runs it is met, where they are not
+    the lab's. `effort` is false for conditions that a fresh lab folder meets by itself. `kind` is the edition's word
+    for the check it belongs to ("runs", "answers", "charts" ...); `run` the planned run that a condition of that kind
+    is about, and `task_id` the task that plans it, where that is another one.
     """
 
     sentence: str
     missing: str = ""
     evidence: str = ""
     stale: bool = False
-    practice: bool = False
+    mark: Mark = ""
     effort: bool = True
     kind: str = ""
     run: RunSpec | None = None
@@ -64,8 +64,7 @@ class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[CheckItem, ...]
     missing: str
     notes: tuple[str, ...] = ()
-    practice: bool = False
-    small: bool = False  # it rests on small runs of a real cluster
+    mark: Mark = ""
 
     @property
     def done(self) -> bool:
@@ -83,8 +82,7 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     at = _At(edition, task, evidence)
     found = ((check, item) for check in task.checks for item in _CHECKS[type(check)](at, check))
     items = [replace(item, kind=str(type(check).__struct_config__.tag)) for check, item in found]
-    unreal = any(item.met and item.practice for item in items)
-    practice = unreal and any(each.practice for each in evidence.state.submissions.values())
+    mark = joint_mark(item.mark for item in items if item.met)
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
     ran = [item.met for item in items if item.of_runs]  # perhaps by the tasks that this one compares
@@ -92,16 +90,15 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
-    if unreal and status != "open":
-        notes.insert(0, f"{'Practice' if practice else 'Small'} runs: nothing to hand in.")
+    if mark and status != "open":
+        notes.insert(0, f"{mark.capitalize()} runs: nothing to hand in.")
     box = TaskCheck(
         task_id=task.id,
         status=status,
         items=tuple(items),
         missing="",
         notes=tuple(notes),
-        practice=practice,
-        small=unreal and not practice,
+        mark=mark,
     )
     return replace(box, missing=box.next_item.missing) if box.next_item is not None else box
 
@@ -137,9 +134,7 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
             told = match.run.outcome is not None or match.run.epochs
             again, shown = _again(match, matches), cite_run(match.run, at.evidence) if told else ""
-            item = CheckItem(
-                sentence, why or again, shown, stale=not why and bool(again), practice=match.practice
-            )
+            item = CheckItem(sentence, why or again, shown, stale=not why and bool(again), mark=match.mark)
         yield replace(item, run=match.spec, task_id=other)
 
 
@@ -230,7 +225,7 @@ def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
     missing = f"The best {check.metric} so far is {best:g}; {check.at_least:g} is required: train longer."
     shown = f"{best:g} in epoch {epoch}: {cite_run(run, at.evidence)}"
     met = best >= check.at_least
-    yield CheckItem(sentence, "" if met else missing, shown, practice=at.evidence.practice(run))
+    yield CheckItem(sentence, "" if met else missing, shown, mark=at.evidence.state.mark_of(run))
 
 
 def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
@@ -244,7 +239,7 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
             continue
         share = percent_text(fit.serial_fraction)
         shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {len(fit.n_gpus)} sizes"
-        yield CheckItem(sentence, evidence=shown, practice=bool(fit.baseline.mark))
+        yield CheckItem(sentence, evidence=shown, mark=fit.baseline.mark)
 
 
 # --------------------------------------------------------------------------- files and texts
@@ -270,7 +265,7 @@ def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
         export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
         later = _later_run(export, check, at.evidence, {each.task_id for each in matches})
         again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
-        yield CheckItem(sentence, again, export.path, stale=bool(again), practice=export.practice)
+        yield CheckItem(sentence, again, export.path, stale=bool(again), mark=export.mark)
 
 
 def _is_measured(run: RunState) -> bool:
@@ -363,9 +358,11 @@ def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
     trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, at)]
     gone = [path for path, there in evidence.remote.items() if not there]
     if trained:
-        witness = min(trained, key=evidence.practice)  # a real run is the better one
+        witness = min(
+            trained, key=lambda run: bool(evidence.state.mark_of(run))
+        )  # a real run is the better one
         shown = f"{cite_run(witness, evidence)} read the data and trained"
-        yield CheckItem(sentence, evidence=shown, practice=evidence.practice(witness))
+        yield CheckItem(sentence, evidence=shown, mark=evidence.state.mark_of(witness))
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif evidence.remote:

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import msgspec
 
+from labtui.domain.run import Mark
 from labtui.domain.state import NEVER_SENT, LabState, RunState, SubmissionState
 from labtui.lab.edition import Task
 from labtui.lab.plan import PlanOverrides
@@ -158,7 +159,7 @@ class ExportFact(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     chart: str
     models: tuple[str, ...] = ()
-    practice: bool = False
+    mark: Mark = ""
     at: float | None = None
 
 
@@ -194,10 +195,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the student wants a run's job to end."""
         submission = self.submission(run)
         return submission is not None and submission.cancelling
-
-    def practice(self, run: RunState) -> bool:
-        """Whether a run is none of the lab's: made on a practice cluster, or small."""
-        return bool(self.state.mark_of(run))
 
     def changed_since(self, run: RunState) -> tuple[str, ...]:
         """Scripts a run rests on that differ now from what was sent with it."""

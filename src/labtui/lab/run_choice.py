@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
-from labtui.domain.run import DEEDS
+from labtui.domain.run import DEEDS, Mark
 from labtui.domain.state import RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task
@@ -102,7 +102,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     run: RunState | None = None
     why_not: str = ""
     changed: tuple[str, ...] = ()
-    practice: bool = False
+    mark: Mark = ""
 
     @property
     def met(self) -> bool:
@@ -139,7 +139,8 @@ def runs_already(
         return spec.batch_size, spec.launcher, spec.extra_args, expected_learning_rate(edition, spec)
 
     for spec, run in ((spec, run) for spec in specs for run in evidence.state.runs.values()):
-        if not evidence.sent(run) or evidence.practice(run) is not practice or evidence.changed_since(run):
+        other_kind = bool(evidence.state.mark_of(run)) is not practice
+        if not evidence.sent(run) or other_kind or evidence.changed_since(run):
             continue
         same = _same_device(run, spec) and options(run.spec) == options(spec)
         done = not _why_not(run, spec, check, spec.batch_size)
@@ -195,12 +196,12 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
             run=run,
             why_not=_why_not(run, spec, check, wanted, ending=evidence.is_cancelling(run)),
             changed=evidence.changed_since(run),
-            practice=evidence.practice(run),
+            mark=evidence.state.mark_of(run),
         )
         rank = (
             match.met,
             batch is None or run.spec.per_gpu_batch == batch,
-            not match.practice,
+            not match.mark,
             not match.changed,
             run.task_id == task.id,
         )

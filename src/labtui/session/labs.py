@@ -231,7 +231,7 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
                 path=path.relative_to(folder.path).as_posix(),
                 chart=chart,
                 models=named,
-                practice=practice or "practice" in path.stem,
+                mark="practice" if practice or "practice" in path.stem else "",
                 at=path.stat().st_mtime,
             )
 
