@@ -56,14 +56,6 @@ def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(tmp_path, c
     assert "ValueError: Shapes" in capsys.readouterr().out
 
 
-def test_a_traceback_cut_short():
-    report = read("".join(TRACE.splitlines(keepends=True)[:3]))
-    (found,) = report.diagnosis
-    assert found.kind == "traceback" and "inside a traceback" in found.advice and "line 60" in found.advice
-    cut = read(samples.banner("ResNet50", 1, 2048) + TRACE.rpartition("ValueError")[0])
-    assert cut.runs[0].outcome == "failed"
-
-
 def test_the_launchers_own_traceback_hides_no_cause():
     wrapper = (
         "Traceback (most recent call last):\n"

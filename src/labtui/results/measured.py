@@ -20,7 +20,6 @@ Half a unit is rounded up, on exact fractions, so no binary rounding error decid
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Iterable
 from fractions import Fraction
@@ -34,6 +33,7 @@ from labtui.domain.model import EpochSample, JobPhase, RunPhase, count_epochs, p
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.values import job_id
+from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import LogReport, ParsedRun
 
 if TYPE_CHECKING:
@@ -77,9 +77,6 @@ def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
 
 
 _LIVE_PHASES = (RunPhase.STARTING, RunPhase.RUNNING)
-_MODEL_IN_NAME = re.compile(r"resnet[-_]?(\d{2,3})", re.IGNORECASE)
-_DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
-"""``ResNet50_seq_GPU``: a GPU in a name without `seq` may be any number of them."""
 
 
 class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,12 +195,12 @@ def _job_id_in_name(path: str) -> str:
 
 def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str, ...]]:
     """The run with what only its file's name says, and a sentence for each such fact."""
-    name, found = PurePath(path).name, []
-    if run.model is None and (model := _MODEL_IN_NAME.search(name)):
-        run = replace(run, model=f"ResNet{model[1]}")
+    told, found = facts_of_name(PurePath(path).name), []
+    if run.model is None and told.model is not None:
+        run = replace(run, model=told.model)
         found.append("model")
-    if run.device is None and run.n_gpus is None and (device := _DEVICE_IN_NAME.search(name)):
-        run = replace(run, device="cpu" if device["cpu"] else "gpu", n_gpus=0 if device["cpu"] else 1)
+    if run.device is None and run.n_gpus is None and told.device is not None:
+        run = replace(run, device=told.device, n_gpus=told.n_gpus)
         found.append("device")
     return run, tuple(f"The {each} was read from the file's name; the log does not say." for each in found)
 

@@ -76,7 +76,6 @@ class Diagnoser:
         self._signs: set[str] = set()  # that change how what follows is read
         # line, text and advice of a traceback: no news if the training goes on after it
         self._waiting: tuple[int, str, str] | None = None
-        self._last = (0, "")
         self._container = False  # the log shows a container
         self._new_episode()
 
@@ -114,16 +113,6 @@ class Diagnoser:
         """An epoch was read: a traceback before it did not end the training."""
         self._waiting = None
 
-    def finish(self) -> Failure | None:
-        """The log is complete: the traceback it ends in, if it does, and the failure when it was cut short."""
-        failure = None
-        if self.in_trace and self._frame and "harmless_trace" not in self._signs:
-            place = f"The log ends inside a traceback at {self._frame}"
-            self._wait_for(*self._last, f"{place}: its last line, which names the error, is missing.")
-            failure = self._fail("failed", self._last[0])
-        self._settle()
-        return failure
-
     def take_command(self, number: int, text: str, run: int, *, without_gpu: bool) -> None:
         """An echoed command: what it runs in decides what is advised; it may ask for GPUs that its container lacks."""
         self._container |= without_gpu or _shows("container", text)
@@ -141,7 +130,6 @@ class Diagnoser:
     # ------------------------------------------------------------------ tracebacks
 
     def _inside_trace(self, number: int, text: str) -> Failure | None:
-        self._last = (number, text)
         if text[:1] in (" ", "\t"):
             self._see_frame(text)
             return None
@@ -176,7 +164,7 @@ class Diagnoser:
         if self._waiting is None or not _PASSED_ON.match(text):
             self._waiting = number, text, advice
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Tell the traceback that waited, unless something better explains this run."""
         waiting, self._waiting = self._waiting, None
         explained = {found.kind for found in self._found[self._first :]}
@@ -186,7 +174,7 @@ class Diagnoser:
 
     def _enter(self, run: int) -> None:
         if run != self._run:
-            self._settle()
+            self.settle()
             self._new_episode()
             self._signs -= _FOLLOWS.keys()
             self._run, self._first = run, len(self._found)

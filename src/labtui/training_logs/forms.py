@@ -73,7 +73,8 @@ def _form(row: dict[str, Any]) -> Form:
 def _facts(form: Form, groups: Groups) -> RunFacts:
     """What the groups of a line tell of its run, beside what the form alone tells."""
     if "job_name" in groups:
-        return run_headers.facts_of_job_name(groups["job_name"]) or form.facts
+        told = run_headers.facts_of_name(groups["job_name"])
+        return told if told.model else form.facts
     values: dict[str, Any] = {name: take(groups[name]) for name, take in _TAKES.items() if name in groups}
     values |= {name: form.number(groups[name]) for name in ("total_seconds", "gpu_memory") if name in groups}
     if "devices" in groups:

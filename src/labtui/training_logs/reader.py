@@ -15,7 +15,7 @@ from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
 from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, readings
 from labtui.training_logs.patterns import OwnPattern
-from labtui.training_logs.run_headers import facts_of_job_name
+from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts
 from labtui.training_logs.said import TRAINS, Batch, Begins, Said, Says
 
@@ -51,7 +51,7 @@ class LogReader:
         self._mention: tuple[int, int, str] | None = None
         self._changed = False
         self._cpu_warnings = 0
-        if job_name and (hint := facts_of_job_name(job_name)):
+        if (hint := facts_of_name(job_name)).model:
             self._fold.take(0, Says(hint, job=True))
         for number, facts in enumerate(plan, start=1):
             self._fold.take(0, Says(facts, job=True, run=number))
@@ -71,8 +71,7 @@ class LogReader:
         """
         for line in self._cutter.finish():
             self._take(line)
-        if (failure := self._diagnoser.finish()) is not None:
-            self._fold.fail(failure)
+        self._diagnoser.settle()
         self._fold.close(job_known=job_known)
         self._note_findings()
 

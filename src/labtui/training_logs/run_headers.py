@@ -84,17 +84,17 @@ def read_job_header(text: str) -> Says | None:
     return Says(facts, job=True, run=int(match[1]))
 
 
-def facts_of_job_name(name: str) -> RunFacts | None:
-    """What a job's name tells of its model and device, if anything."""
-    model = model_of_script(name)
-    if model is None or not model.startswith("ResNet"):
-        return None
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    if "cpu" in words:
-        return RunFacts(model=model, device="cpu", n_gpus=0)
-    if "seq" in words and "gpu" in words:
-        return RunFacts(model=model, device="gpu", n_gpus=1)
-    return RunFacts(model=model)
+_DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
+"""``ResNet50_seq_GPU``: a GPU in a name without `seq` may be any number of them."""
+
+
+def facts_of_name(name: str) -> RunFacts:
+    """What the name of a job, or of a file, tells of its model and device."""
+    model, device = _RESNET.search(name), _DEVICE_IN_NAME.search(name)
+    facts = RunFacts(model=f"ResNet{model[1]}" if model else None)
+    if device is None:
+        return facts
+    return replace(facts, device="cpu" if device["cpu"] else "gpu", n_gpus=0 if device["cpu"] else 1)
 
 
 def read_command(text: str) -> Begins | None:
