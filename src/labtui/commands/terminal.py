@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
-from labtui.domain.state import ConnectionState, LabState, RunState
+from labtui.domain.state import LabState, RunState
 from labtui.domain.terminal_text import fitted_lines
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Open:
         """
         if self.session.read_only:
             return
-        self.wait(lambda state: _settled(state.connection), limit_s=limit_s)
+        self.wait(lambda s: s.connection.tried and s.connection.status != "connecting", limit_s=limit_s)
         self.check_connection()
 
     def refresh(self, *, limit_s: float = 60.0) -> None:
@@ -244,18 +244,11 @@ class Open:
         connection = self.state.connection
         if connection.status == "needs-login":
             raise LoginRefused(connection.sentence, self._hint(connection.hint))
-        if connection.status == "offline" and connection.sentence and not patient:
+        if connection.status == "offline" and connection.tried and not patient:
             raise ConnectionLost(connection.sentence, connection.hint)
 
     def _hint(self, hint: str) -> str:
         return _NO_TERMINAL_HINT if self._prompter.unasked else hint
-
-
-def _settled(connection: ConnectionState) -> bool:
-    """Whether an attempt to connect has ended; before the first one a session is offline without a sentence."""
-    return connection.status in ("online", "stale", "needs-login") or (
-        connection.status == "offline" and bool(connection.sentence)
-    )
 
 
 def run_row(state: LabState, run: RunState) -> dict[str, Any]:

@@ -143,6 +143,11 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     since: float = 0.0
 
+    @property
+    def tried(self) -> bool:
+        """Whether connecting was tried: before that, the connection is offline without a sentence."""
+        return self.status != "offline" or bool(self.sentence)
+
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem that the student must know of and that is not solved yet; at most one per `key`."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import SubmissionState, submission_queue, waiting_reason
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ def run_numbers(numbers: Sequence[object]) -> str:
     return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
+def counted(specs: Iterable[RunSpec]) -> str:
+    """What runs are counted by: GPUs, or a program's processes."""
+    return " or ".join(dict.fromkeys(spec.program.counts for spec in specs if spec.program)) or "GPUs"
+
+
 def clock(at: float) -> str:
     """A moment of today: ``14:02``."""
     return time.strftime("%H:%M", time.localtime(at))
@@ -92,8 +97,7 @@ def place_text(spec: ChartSpec, x: float) -> str:
 def connection_label(view: View) -> tuple[str, str, str]:
     """Glyph, word and role of the connection; before the first attempt ended it is not offline, nor read-only tried."""
     connection = view.state.connection
-    tried = connection.status != "offline" or bool(connection.sentence)
-    status = connection.status if tried else "connecting"
+    status = connection.status if connection.tried else "connecting"
     word = (
         "not connected" if view.read_only and status == "connecting" else CONNECTION_WORDS.get(status, status)
     )

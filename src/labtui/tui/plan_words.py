@@ -223,12 +223,11 @@ MIN_OPTIONS = 16
 def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     """One row a run, with the columns in which these runs have something; the last one is cut where it does not fit."""
     rows = plan.rows
-    programs = [row.spec.program for row in rows if row.spec.program is not None]
-    counts = " or ".join(dict.fromkeys(program.counts for program in programs)) or "GPUs"
+    programs = any(row.spec.program is not None for row in rows)
     titles = {
         "in": "",
         "model": "program" if programs else "model",
-        "gpus": counts,
+        "gpus": words.counted(row.spec for row in rows),
         "batch": "size" if programs else "batch",
         "per_gpu": "per GPU",
         "rate": "rate",

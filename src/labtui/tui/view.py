@@ -364,9 +364,7 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
 
 def connected(state: LabState) -> bool:
     """Whether what is shown is from now; a connection that was never tried is not lost."""
-    connection = state.connection
-    lost = connection.sentence or connection.status == "needs-login"
-    return not (connection.status in words.NO_LINE and lost)
+    return state.connection.status not in words.NO_LINE or not state.connection.tried
 
 
 def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) -> RunLine:

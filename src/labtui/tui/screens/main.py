@@ -146,7 +146,7 @@ class MainScreen(FramedScreen):
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
         asked = view.task is not None and view.task.questions
-        if action == "edit" and not (asked if self.pane == "answers" else self._edited(view).is_file()):
+        if action == "edit" and not (asked if self.pane == "answers" else self._edited().is_file()):
             return "There is no file to edit here."
         return ""
 
@@ -169,7 +169,7 @@ class MainScreen(FramedScreen):
 
     def action_step_task(self, step: int) -> None:
         """The task before or after."""
-        names = [row.task_id for row in self._now.tasks]
+        names = [row.task_id for row in self.view.tasks]
         place = names.index(self.app.view_model.task_id) + step if names else -1
         if 0 <= place < len(names):
             self.app.go_to_task(names[place])
@@ -189,7 +189,7 @@ class MainScreen(FramedScreen):
         if answers.next_question():
             return
         answers.leave()
-        view = self._now
+        view = self.view
         unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
         after = [row.task_id for row in view.tasks].index(view.task_id) + 1
         ahead = next(
@@ -197,10 +197,6 @@ class MainScreen(FramedScreen):
         )
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self.action_go_to(ahead)
-
-    @property
-    def _now(self) -> View:
-        return self.app.view_model.view()
 
     async def action_go_to(self, task_id: str) -> None:
         """Another task, and what it asks for."""
@@ -225,7 +221,7 @@ class MainScreen(FramedScreen):
         session, task_id = self.app.session, self.app.view_model.task_id
         drafts = session.drafts(task_id) if task_id else ()
         if not drafts and not job_files(session.folder):
-            self.notify(instead_of_runs(self._now), timeout=8, markup=False)
+            self.notify(instead_of_runs(self.view), timeout=8, markup=False)
             return
         await self.app.show_plan(task_id, drafts)
 
@@ -233,7 +229,7 @@ class MainScreen(FramedScreen):
         """The plan of `these` runs again, else of those that the key plans; each is changed by how it ended."""
         from labtui.session.planning import retry_after
 
-        view = self._now
+        view = self.view
         again = [view.every[number] for number in these] or runs_again(view)
         jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
@@ -259,11 +255,11 @@ class MainScreen(FramedScreen):
         """The file that belongs to what is on the screen, in the student's editor."""
         if self.pane == "answers":
             self.app.keep_answers()
-        self.app.open_editor(self._edited(self._now))
+        self.app.open_editor(self._edited())
 
-    def _edited(self, view: View) -> Path:
+    def _edited(self) -> Path:
         """The answers; else the job file or the script of the selected run; else the first script of the task."""
-        folder, line = self.app.session.folder, view.line
+        view, folder, line = self.view, self.app.session.folder, self.view.line
         if self.pane == "answers":
             from labtui.session.labs import AnswerFiles
 
@@ -280,12 +276,12 @@ class MainScreen(FramedScreen):
         return [scripts / target for _, target in task.copies_to_start] if task is not None else []
 
     def action_start_copy(self) -> None:
-        self.app.start_copy(self._now.task)
+        self.app.start_copy(self.view.task)
 
     def action_export(self) -> None:
         """Tables, charts and slides, by a process of its own; the line above the keys says that it is under way."""
         app = self.app
-        if self._now.exporting:
+        if (going := app.view_model.exporting) is not None and not going.done():
             app.notify("The export is still under way.", severity="warning", markup=False)
             return
         note = self.query_one(NoteLine)

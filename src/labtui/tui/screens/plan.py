@@ -205,8 +205,11 @@ class PlanScreen(FramedScreen):
         if self.has_class("-script"):
             self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
 
-    def widened(self) -> None:
+    def on_resize(self) -> None:
         """What stands where depends on the width."""
+        self.call_after_refresh(self._widened)
+
+    def _widened(self) -> None:
         self.show()
         if self.held is not None:
             self.held.close()

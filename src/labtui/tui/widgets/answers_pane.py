@@ -6,6 +6,7 @@ when the text is left, and on quitting; a file changed by another editor meanwhi
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from rich.console import Group, RenderableType
@@ -69,7 +70,6 @@ class AnswersPane(Pane, Container):
         Binding("tab,shift+tab", "other_side", "facts and numbers, or back", show=False),
     ]
 
-    files: AnswerFiles | None = None
     question = 0
     _asked: Task | None = None
     _text = ""  # the whole file
@@ -89,8 +89,9 @@ class AnswersPane(Pane, Container):
                 yield Said(id="answer-question")
                 yield TextArea(id="answer-text", tab_behavior="focus", compact=True, classes="-first")
 
-    def on_mount(self) -> None:
-        self.files = AnswerFiles(self.app.session)
+    @cached_property
+    def files(self) -> AnswerFiles:
+        return AnswerFiles(self.app.session)
 
     @property
     def editor(self) -> TextArea:
@@ -108,7 +109,7 @@ class AnswersPane(Pane, Container):
             return
         self.view = view
         task = view.task
-        if self.files is None or task is None or view.loading:
+        if task is None or view.loading:
             self._show_beside()
             return
         if self._asked is None or self._asked.id != task.id:
@@ -123,7 +124,7 @@ class AnswersPane(Pane, Container):
         self._show_beside()
 
     def _load(self) -> None:
-        if self.files is None or self._asked is None:
+        if self._asked is None:
             return
         self._text = self.files.load(self._asked.id)
         if self.writing:
@@ -258,7 +259,7 @@ class AnswersPane(Pane, Container):
     def keep(self) -> None:
         """Store what was typed."""
         task = self._asked
-        if self.files is None or task is None or not self.dirty:
+        if task is None or not self.dirty:
             return
         answer = self.editor.text
         text = with_answer(task, self._text, self.question, answer)

@@ -157,10 +157,6 @@ class HeaderBar(Slice):
 class TitleBar(Slice):
     """The task on the screen, and at the right its state with its age."""
 
-    def on_resize(self) -> None:
-        """The content is as wide as this: what is laid out by its width is made anew."""
-        self.screen.call_after_refresh(self.screen.widened)
-
     def text(self, view: View, styles: Roles) -> Text:
         row = view.task_line
         if row is None:
@@ -377,9 +373,6 @@ class FramedScreen(Screen[object], Acts):  # the first base is the one whose sty
     def content(self) -> ComposeResult:
         """What the frame stands round."""
         yield from ()
-
-    def widened(self) -> None:
-        """The content has another width."""
 
     @property
     def step(self) -> NextStep:

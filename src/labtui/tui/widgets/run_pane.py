@@ -138,8 +138,7 @@ class RunPane(Pane, Vertical):
     @property
     def _line(self) -> RunLine:
         """The selected run; no action acts without one."""
-        view = self.app.view_model.view()
-        return view.every[view.run_id or 0]
+        return self.view.every[self.view.run_id or 0]
 
     def _others(self, line: RunLine) -> list[int]:
         """The other runs of its job."""

@@ -158,7 +158,7 @@ def table_of(
         "sign": ("", 1),
         "run": ("run", 3),
         "model": (head, 10 if narrow else 14),
-        "gpus": (counted(view), 9 if timed else 4),
+        "gpus": (words.counted(line.run.spec for line in lines), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", 9),
         "epoch": ("time" if timed else "epoch", 11 if timed else 8),
@@ -214,12 +214,6 @@ def _compares(view: View) -> bool:
     sizes = planned_sizes(view.task) | {one.run.spec.n_gpus or one.run.spec.processes for one in view.lines}
     rows = (line.row for line in view.lines if line.row is not None)
     return len(sizes - {0}) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
-
-
-def counted(view: View) -> str:
-    """What the runs are counted by: GPUs, or a program's processes."""
-    programs = [line.run.spec.program for line in view.lines if line.run.spec.program is not None]
-    return " or ".join(dict.fromkeys(program.counts for program in programs)) or "GPUs"
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | None) -> dict[str, str | Text]:
