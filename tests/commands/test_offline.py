@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
 from labtui.commands.submit import exit_code
-from labtui.commands.terminal import Open, TerminalPrompter, _settled
+from labtui.commands.terminal import Open, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import ConnectionState
@@ -224,10 +224,9 @@ def test_what_led_to_the_end_is_told_before_the_end(folder):
 
 def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection():
     """Else a command asks the cluster before there is one, and goes on without its answer."""
-    assert not _settled(ConnectionState())
-    assert not _settled(ConnectionState(status="connecting"))
-    assert _settled(ConnectionState(status="offline", sentence="The network is down."))
-    assert all(_settled(ConnectionState(status=status)) for status in ("online", "stale", "needs-login"))
+    assert not ConnectionState().tried and not ConnectionState(status="connecting").tried
+    assert ConnectionState(status="offline", sentence="The network is down.").tried
+    assert all(ConnectionState(status=status).tried for status in ("online", "stale", "needs-login"))
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ class Open:
         """
         if self.session.read_only:
             return
-        self.wait(lambda s: s.connection.tried and s.connection.status != "connecting", limit_s=limit_s)
+        self.wait(lambda state: state.connection.tried, limit_s=limit_s)
         self.check_connection()
 
     def refresh(self, *, limit_s: float = 60.0) -> None:

@@ -145,8 +145,8 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tried(self) -> bool:
-        """Whether connecting was tried: before that, the connection is offline without a sentence."""
-        return self.status != "offline" or bool(self.sentence)
+        """Whether an attempt to connect has ended; before the first one it is offline without a sentence."""
+        return self.status != "connecting" and (self.status != "offline" or bool(self.sentence))
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
