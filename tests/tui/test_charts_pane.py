@@ -107,6 +107,13 @@ async def test_a_mean_says_of_how_many_epochs_and_runs_it_is(filled_session):
         await pilot.press("left")
         await until(pilot, lambda: "runs 3, 6" in text(app, "strip"))
         assert "mean of 8 epochs of 2 runs, the last: run 6, line " in text(app, "strip")
+        for number in range(7, 27):
+            filled_session.feed(
+                *finished_run(f"lt{number}", "10.5", number, spec(gpus=2), f"{31340 + number}")
+            )
+        await until(
+            pilot, lambda: text(app, "strip").splitlines()[0].endswith(" 22 runs"), "their list first"
+        )
 
 
 async def test_the_log_line_is_read_through_no_link(filled_session):
@@ -126,7 +133,7 @@ async def test_the_log_line_is_read_through_no_link(filled_session):
 
 
 async def test_models_together_or_one_after_the_other(session):
-    runs = [spec(model, gpus) for model in ("ResNet50", "ResNet152") for gpus in (1, 2)]
+    runs = [spec(model, gpus) for model in ("ResNet50", "ResNet152") for gpus in (1, 2, 4, 4)]
     session.feed(*finished_runs("10.7", runs), *online())
     async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main.query(ChartsPane)))
@@ -141,6 +148,10 @@ async def test_models_together_or_one_after_the_other(session):
         first = text(app, "strip")
         await pilot.press("down")
         await until(pilot, lambda: text(app, "strip") != first)
+        await pilot.press("5")
+        await until(pilot, lambda: "Too many lines for one chart. Press m." in text_of(app))
+        await pilot.press("m")
+        await until(pilot, lambda: pane_of(app).spec and "Too many" not in text_of(app))
 
 
 async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_together(session):
@@ -230,6 +241,8 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         session.feed(*finished_run("lt1", "10.5", 1, spec(), "9"))
         await until(pilot, lambda: "13.6 s" in text_of(app))
         assert [label for _, label in pane_of(app).spec.x_ticks] == ["1", "2", "4"]
+        app.go_to_task("10.1")
+        await until(pilot, lambda: chart.spec is None, "no axes where no run is planned")
 
 
 async def test_why_there_is_no_speedup_is_said(session):

@@ -112,3 +112,10 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
         app.repaint()
         await until(pilot, lambda: "Run 2" in title(app) and "below" not in title(app))
         assert f"text {line + 199}" in text_of(app)
+        await pilot.resize_terminal(120, 40)
+        await pilot.press("r")
+        await until(pilot, lambda: f"text {line + 199}" in text_of(app) and "of runs 1, 2" in text_of(app))
+        app.view_model.run_id = 1
+        app.repaint()
+        own = f"text {line}"
+        await until(pilot, lambda: own in text_of(app) and f"text {line + 5}" not in text_of(app), "beside")

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 
@@ -123,6 +124,12 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session)
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
         assert "10.7" not in text_of(app)
+        view, check = app.main.view, app.main.view.check
+        stale = replace(
+            check, items=tuple(replace(each, stale=each.kind == "charts") for each in check.items)
+        )
+        app.main.show(replace(view, checks={**view.checks, check.task_id: stale}))
+        assert "Charts 4 outdated" in {str(tab.label) for tab in app.main.query("Tab")}
         await pilot.press("g")
         await until(pilot, lambda: "10.7 Two models compared" in text_of(app) and "2/3" in text_of(app))
         await pilot.press("down", "enter")
