@@ -37,11 +37,11 @@ def language_of(name: str) -> str:
     return "python" if name.endswith(".py") else "bash" if name.endswith((".slurm", ".sh")) else ""
 
 
-def whole(text: str, name: str, caption: str = "") -> Listing:
+def whole(text: str, name: str) -> Listing:
     """A whole file with line numbers."""
     lines = safe(text).expandtabs(4).rstrip("\n").splitlines()
     numbered = tuple(CodeLine(line, str(number)) for number, line in enumerate(lines, 1))
-    return Listing(numbered, caption or name, language_of(name))
+    return Listing(numbered, name, language_of(name))
 
 
 def own_part(text: str) -> str:

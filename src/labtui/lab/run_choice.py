@@ -17,21 +17,10 @@ from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task
 from labtui.lab.evidence import Evidence
 from labtui.lab.plan import expected_learning_rate, planned_specs
-from labtui.lab.runs import About, Band
+from labtui.lab.runs import QUANTITIES, About, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow, renamed
-
-_QUANTITIES = {
-    "epoch_seconds": ("epoch_seconds", "{} s an epoch", "{} s"),
-    "first_epoch_seconds": ("warmup_seconds", "{} s for the first epoch", "{} s"),
-    "throughput": ("throughput", "{} images/s", "{} images/s"),
-    "speedup": ("speedup", "a speedup of {}", "{}"),
-    "efficiency": ("efficiency", "an efficiency of {}", "{}"),
-    "acceleration": ("acceleration", "{} times as fast as the CPU", "{}"),
-    "seconds": ("epoch_seconds", "{} s", "{} s"),
-}
-"""By the published row's field: that of the result, a measured value in words, the unit of the usual ones."""
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
@@ -79,7 +68,7 @@ def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
 
 def remark(band: Band, row: ResultRow, name: str) -> str:
     """What to say about a row, by its `name`, and one band; "" when it is about something else or the row fits."""
-    field, *words = _QUANTITIES[band.quantity]
+    field, *words = QUANTITIES[band.quantity]
     measured: Interval | None = getattr(row, field)
     if measured is None or not band.is_about(row) or (measured.hi >= band.low and measured.lo <= band.high):
         return ""

@@ -194,11 +194,19 @@ class Measure(Table, frozen=True, kw_only=True):
 
 TOLERANCE = (0.6, 1.6)
 """Of a published number, where an edition says none."""
-QUANTITIES = (
-    *("epoch_seconds", "first_epoch_seconds", "throughput", "seconds"),
-    *("speedup", "efficiency", "acceleration"),
-)
-"""Fields of a row that bands are made of: times and rates with their tolerance, ratios as they stand."""
+QUANTITIES = {
+    "epoch_seconds": ("epoch_seconds", "{} s an epoch", "{} s"),
+    "first_epoch_seconds": ("warmup_seconds", "{} s for the first epoch", "{} s"),
+    "throughput": ("throughput", "{} images/s", "{} images/s"),
+    "seconds": ("epoch_seconds", "{} s", "{} s"),
+    "speedup": ("speedup", "a speedup of {}", "{}"),
+    "efficiency": ("efficiency", "an efficiency of {}", "{}"),
+    "acceleration": ("acceleration", "{} times as fast as the CPU", "{}"),
+}
+"""What bands are made of, by the published row's field: times and rates with their tolerance, ratios as they stand.
+
+Each with the field of a result, a measured value in words, and the unit of the usual ones.
+"""
 
 
 class About(Table, frozen=True, kw_only=True):

@@ -267,23 +267,16 @@ def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) ->
 
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
-    """Runs with their marks, named after policy, GPUs and global batch; their short names tell them apart.
-
-    Of one policy alone no group is named.
-    """
-    series = []
-    for run, points in runs:
-        group, batch = policy(run) or "constant", run.run.batch_size
-        name = _name(run, ", ", group, end=f"batch {batch:,}" if batch else "")
-        series.append(Series(name=name, points=points, group=group))
-    several = len({each.group for each in series}) > 1
+    """Runs with their marks, named after policy, GPUs and global batch; those of one policy share a panel."""
+    named = [(policy(run) or "constant", run, points) for run, points in runs]
+    several = len({name for name, *_ in named}) > 1
     return [
-        replace(
-            each,
-            short=short.removeprefix(f"{each.group}, ") if several else short,
-            group=each.group * several,
+        Series(
+            name=_name(run, ", ", name, end=f"batch {run.run.batch_size:,}" if run.run.batch_size else ""),
+            points=points,
+            group=name * several,
         )
-        for each, short in zip(series, distinct([each.name for each in series]), strict=True)
+        for name, run, points in named
     ]
 
 
