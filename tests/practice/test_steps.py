@@ -11,7 +11,7 @@ import pytest
 
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.srun import plan_step
-from labtui.practice.words import CommandError, compressed, expanded
+from labtui.practice.words import CommandError, compress, expand
 from tests.real_cluster.cluster import alive, wait_until
 
 needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
@@ -38,7 +38,7 @@ def test_node_lists_are_written_and_read_as_slurm_does():
     four = ["as01r1b01", "as01r1b02", "as01r1b04", "as01r1b08"]
     lists = {"as01r1b01": four[:1], "n[1-3]": ["n1", "n2", "n3"], "as01r1b[01-02,04,08]": four, "": []}
     for short, names in lists.items():
-        assert (compressed(names), expanded(short)) == (short, names)
+        assert (compress(names), expand(short)) == (short, names)
 
 
 def test_the_jobs_cpus_per_task_are_not_inherited_but_sruns_own_variable_is():

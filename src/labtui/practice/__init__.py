@@ -1,4 +1,4 @@
-"""The rehearsal cluster: an SSH server in this process with Slurm's commands behind it.
+"""The practice cluster: an SSH server in this process, with Slurm's commands behind it.
 
-labtui reaches it through SSH only, as a real cluster; it imports neither the session nor the screens.
+labtui reaches it through SSH only, like a real cluster. It knows neither sessions nor screens.
 """

@@ -1,4 +1,4 @@
-"""The practice cluster: its clock, its control socket, and the process that holds them together."""
+"""The practice cluster as a whole: clock, controller, SSH server, control socket, and the thread that drives them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labtui.practice.controller import Controller
 from labtui.practice.layout import Layout, StateFile, make_layout, program_environment
 from labtui.practice.programs import PracticeClock
 from labtui.practice.request import practice_site
-from labtui.practice.runner import JobRunner, needed_bash
+from labtui.practice.runner import JobRunner, find_bash
 from labtui.practice.sshd import PracticeSSHServer
 from labtui.practice.words import MIN_JOB_AGE_S, Answer, Call
 
@@ -28,10 +28,10 @@ MAX_REQUEST = 8 * 2**20
 
 
 def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socketserver.ThreadingTCPServer:
-    """Listens on 127.0.0.1 and hands each call of a program to `answer(program, call)`.
+    """Listen on 127.0.0.1 and pass each call of a program to `answer(program, call)`.
 
-    A call is the secret, the program, its folder, how many words and how many variables, then these, each with a NUL
-    behind it, and standard input. The answer is a line (exit status, bytes of standard output), then both streams.
+    A call is the secret, the program, its folder, the number of words and of variables, then these, each followed by a
+    NUL, and standard input. The answer is a line (exit status, bytes of standard output), then both streams.
     """
 
     class Handler(socketserver.StreamRequestHandler):
@@ -64,7 +64,7 @@ HEARTBEAT_S = 0.2
 
 
 class PracticeCluster:
-    """A running practice cluster. Close it, or use it in a `with`."""
+    """A running practice cluster. Close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class PracticeCluster:
         train: bool = False,
         seed: int = 0,
     ) -> None:
-        """Starts in `folder` (kept afterwards) or in a folder of its own that goes with it.
+        """Start in `folder`, which is kept afterwards, or in a temporary folder.
 
         Raises:
             UsageError: there is no bash, which runs the job scripts.
         """
-        bash, keep = needed_bash(), folder is not None
+        bash, keep = find_bash(), folder is not None
         folder = Path(os.path.realpath(folder or tempfile.mkdtemp(prefix="labtui-practice-")))
         self.layout, self.site, self.train = Layout(folder), practice_site(), train
         self._state_file = StateFile(folder) if keep else None
@@ -93,7 +93,7 @@ class PracticeCluster:
         self.runner = JobRunner(
             spool=self.layout.spool, environment=environment, ended=self._ended, keep=keep, folder=folder
         )
-        # Whoever watches the queue looks as often as on a real cluster, however fast this clock runs.
+        # In real seconds, because labtui polls the queue in real seconds however fast this clock runs.
         min_job_age_s = MIN_JOB_AGE_S * self.clock.factor
         self.controller = Controller(self.site, self.runner, min_job_age_s=min_job_age_s)
         self.controller.next_id = 1 + _last_job(self.layout.scratch)
@@ -132,9 +132,9 @@ class PracticeCluster:
             self._state_file.close()
 
     def settings(self, scripts: Iterable[str] = ()) -> dict[str, Any]:
-        """The keys and values of a `lab.toml` for this cluster, marked as practice.
+        """The settings of a `lab.toml` for this cluster, marked as practice.
 
-        A lab whose runs start `scripts` of PyTorch has its image and the image folders.
+        A lab with PyTorch `scripts` gets the PyTorch container and the image folders.
         """
         layout, torch = self.layout, any(name.startswith("pytorch/") for name in scripts)
         return {
@@ -156,7 +156,7 @@ class PracticeCluster:
         self._ssh.drop_connections()
 
     def fill_disk(self, seconds: float) -> None:
-        """Refuse writes until `seconds` of the cluster's clock after the first refused one."""
+        """Refuse writes for `seconds` on the cluster's clock, from the first refused one."""
         self.full_until, self._full_for = math.inf, seconds
 
     # ------------------------------------------------------------------ inside
@@ -192,7 +192,7 @@ class PracticeCluster:
             return 1, "", f"sbatch: error: Batch job submission failed: {full}\n"
         self.controller.advance(now)
         reply = answer(program, call, self.controller, now)
-        self._save()  # what was answered is true after a crash, too
+        self._save()  # so that the answer still holds after a crash
         return reply
 
     def _ended(self, job_id: int, status: int, number: int) -> None:
@@ -204,13 +204,13 @@ class PracticeCluster:
             self._save()
 
     def _save(self, *, ended: bool = False) -> None:
-        """Bring the state file up to date. A full disk is no reason to end: the next change tries again."""
+        """Update the state file. A full disk is ignored: the next change tries again."""
         if self._state_file:
             with contextlib.suppress(OSError):
                 self._state_file.save(self.controller, self.clock.now(), ended=ended)
 
 
 def _last_job(scratch: Path) -> int:
-    """The highest job id in the logs of earlier practice sessions in this folder; job ids continue from it."""
+    """The highest job id in the logs of earlier sessions in this folder, from which job ids continue; 0 for none."""
     numbers = (path.stem.rsplit(".", 1)[-1] for path in scratch.rglob("*.out"))
     return max((int(number) for number in numbers if number.isascii() and number.isdigit()), default=0)

@@ -1,6 +1,6 @@
-"""Slurm's commands: what labtui sends, and plain `squeue`, `sacct`, `sinfo`.
+"""Slurm's commands as far as labtui sends them, and plain `squeue`, `sacct` and `sinfo`.
 
-There is one student, so options that name a user select nothing.
+There is only one user, so options that name a user are ignored.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from labtui.slurm.values import duration_text
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A call whose options are read, and whom it asks."""
+    """A call with its parsed options, the controller that answers, and the time."""
 
     call: Call
     control: Controller
@@ -37,7 +37,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
-    """Run one of Slurm's commands."""
+    """Run one of Slurm's commands and return its answer."""
     text, run, down = _COMMANDS[program]
     known = words.SBATCH if program == "sbatch" else Program.of(program, text)
     try:
@@ -54,8 +54,8 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     return 0, "".join(f"{line}\n" for line in lines), ""
 
 
-def _chosen(job: Job, options: Mapping[str, str]) -> bool:
-    """Whether a job is one of those that the options name."""
+def _matches(job: Job, options: Mapping[str, str]) -> bool:
+    """Whether the options select a job."""
     names = {"jobs": str(job.job_id), "name": job.request.name}
     return all(text in options[option].split(",") for option, text in names.items() if option in options)
 
@@ -64,7 +64,7 @@ def _chosen(job: Job, options: Mapping[str, str]) -> bool:
 
 
 def squeue(asked: Asked) -> Iterable[str]:
-    """``squeue`` as Slurm 22.05 answers it for the student."""
+    """``squeue`` as Slurm 22.05 answers it."""
     options, jobs = asked.options, asked.control.in_queue(asked.now)
     if options.get("sort") == "-i":
         jobs.sort(key=lambda job: -job.job_id)
@@ -76,13 +76,13 @@ def squeue(asked: Asked) -> Iterable[str]:
     rows += [
         queue_row(job, asked.call.environment, asked.control, asked.now)
         for job in jobs
-        if _chosen(job, options) and (not job.finished or options.get("states", "").lower() == "all")
+        if _matches(job, options) and (not job.finished or options.get("states", "").lower() == "all")
     ]
     return [formatted(form, row) for row in rows]
 
 
 def sacct(asked: Asked) -> Iterable[str]:
-    """The jobs as accounting keeps them: between bars as labtui asks for them, else in columns."""
+    """``sacct``: the jobs in accounting, with ``--parsable`` between bars, else in columns."""
     options, control = asked.options, asked.control
     columns = options.get("format", "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode").split(",")
     names = [{field.lower(): field for field in FIELDS}.get(each.lower(), "") for each in columns]
@@ -92,7 +92,7 @@ def sacct(asked: Asked) -> Iterable[str]:
     rows += [
         account_row(job, asked.call.environment, control, asked.now)
         for job in control.accounting()
-        if _chosen(job, options)
+        if _matches(job, options)
     ]
     if "parsable" in options or "parsable2" in options:
         mark = options.get("delimiter", "|")
@@ -102,7 +102,7 @@ def sacct(asked: Asked) -> Iterable[str]:
 
 
 def scancel(asked: Asked) -> Iterable[str]:
-    """Cancel jobs by id, with ``--state=PENDING`` only those that wait."""
+    """``scancel``: cancel jobs by id, with ``--state`` only pending ones."""
     for word in asked.rest:
         if not word.isdecimal():
             raise CommandError(f"scancel: error: Invalid job id {word}\n")
@@ -115,7 +115,7 @@ def scancel(asked: Asked) -> Iterable[str]:
 
 
 def sbatch(asked: Asked) -> Iterable[str]:
-    """Read the script and the options, and put a job into the queue (or say whether it would be taken)."""
+    """``sbatch``: read the script and the options, and queue the job, or with ``--test-only`` say whether it could."""
     call, control, now = asked.call, asked.control, asked.now
     test_only = "test-only" in asked.options
     try:
@@ -170,7 +170,7 @@ def _config(asked: Asked, _name: str) -> Iterable[str]:
 
 
 def _partitions(asked: Asked, _name: str) -> Iterable[str]:
-    """Each on one line, whether ``--oneliner`` is given or not."""
+    """A line for each partition, with or without ``--oneliner``."""
     site = asked.control.site
     for name in site.partitions:
         nodes, default = site.nodes_of(name), "YES" if name == site.partitions[-1] else "NO"
@@ -182,7 +182,7 @@ def _partitions(asked: Asked, _name: str) -> Iterable[str]:
 
 
 def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
-    return words.expanded(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
+    return words.expand(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
 
 
 _SHOWN: dict[str, Callable[[Asked, str], Iterable[str]]] = {
@@ -193,7 +193,7 @@ _SHOWN: dict[str, Callable[[Asked, str], Iterable[str]]] = {
 
 
 def _update(words: list[str], control: Controller, now: float) -> None:
-    """Supports a job's time limit only: what labtui changes."""
+    """Change a job's time limit, the only change that labtui asks for."""
     given = {name.lower(): value for name, _, value in (word.partition("=") for word in words)}
     if list(given) != ["jobid", "timelimit"]:
         words_are = f"Update of this parameter is not supported: {' '.join(words)}"
@@ -213,7 +213,7 @@ _SINFO_HEADINGS = {
 
 
 def sinfo(asked: Asked) -> Iterable[str]:
-    """A line for each node; MareNostrum 5 refuses this to students, other clusters do not."""
+    """``sinfo``: a line for each node. Students may not run it on MareNostrum 5, but on other clusters."""
     site, options = asked.control.site, asked.options
     used = {name for job in asked.control.in_queue(asked.now) if not job.finished for name in job.all_nodes}
     rows = [] if "noheader" in options else [_SINFO_HEADINGS]
@@ -274,5 +274,5 @@ _COMMANDS: dict[str, tuple[str, Callable[[Asked], Iterable[str]], str]] = {
     "sinfo": ("h=noheader o=format= N=Node e=exact V=version", sinfo, "slurm_load_partitions"),
     "sacctmgr": ("n=noheader P=parsable2 r=readonly V=version", sacctmgr, _DATABASE),
 }
-"""The options, the function, and what is said while the controller or accounting is down (sbatch says it itself)."""
+"""By command: its options, its function, and its error while the controller or accounting is down (sbatch: own)."""
 PROGRAMS = tuple(_COMMANDS)

@@ -1,8 +1,7 @@
 """The practice cluster's slurmctld and slurmdbd: takes submissions, starts and ends jobs, keeps their records.
 
-Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. `JobRunner` starts the jobs, and
-calls `ended` when they are over. A finished job leaves the queue for good after `min_job_age_s`; accounting keeps
-it.
+Every method takes the time (UNIX seconds on the cluster's clock) and holds one lock. `JobRunner` runs the jobs and
+calls `ended` when they are over. A finished job leaves the queue after `min_job_age_s`; accounting keeps it.
 """
 
 import signal
@@ -21,7 +20,7 @@ SCHEDULE_DELAY_S = 8
 """A job waits at least this long: the scheduler looks at the queue every few seconds."""
 
 REQUEUE_DELAY_S = 121
-"""A requeued job waits until the credential of its first try can no longer be used."""
+"""A requeued job waits at least until the credential of its first start has expired, as in Slurm."""
 
 SIGTERM = int(signal.SIGTERM)
 SIGKILL = int(getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -39,17 +38,17 @@ class Controller:
         self.down_until = 0.0
         self.accounting_down_until = 0.0
         self.waits: dict[int, list[tuple[str, float]]] = {}
-        """Reasons a job is made to wait for, each with the seconds it lasts (incidents fill it)."""
+        """By job id, the reasons for which incidents keep it waiting, each with the time at which it ends."""
         self.watchers: list[Callable[[float], None]] = []
-        """Called with the time before a job can start or end by itself."""
+        """Called with the time, before jobs are started and ended."""
         self.next_id = 1
-        """The number the next job gets."""
+        """The id of the next job."""
 
     def restore(self, jobs: Iterable[Job], ended_at: float) -> None:
-        """Go on with the jobs of a cluster that ended at `ended_at` with all its nodes, as Slurm after a power cut.
+        """Continue with the jobs of a cluster that ended at `ended_at`, as Slurm does after a power cut.
 
-        What waited, waits. What ran goes back into the queue when it may, else it ends as NODE_FAIL; what was being
-        ended has ended.
+        Pending jobs stay pending. Running jobs are requeued where allowed, else they end as NODE_FAIL; a job that was
+        being ended has ended.
         """
         with self.lock:
             self.jobs = {job.job_id: job for job in jobs}
@@ -61,8 +60,8 @@ class Controller:
     # ------------------------------------------------------------------ what the commands ask
 
     def in_queue(self, now: float) -> list[Job]:
-        """Jobs slurmctld remembers: living ones, and finished ones for a while. Highest priority first."""
-        # While accounting is down a finished job leaves at once; otherwise squeue would still answer for it.
+        """The jobs slurmctld knows: pending, running and recently finished ones. Highest priority first."""
+        # While accounting is down a finished job leaves at once, else squeue would answer in accounting's place.
         age = 0 if now < self.accounting_down_until else self.min_job_age_s
         with self.lock:
             for job in self.jobs.values():
@@ -71,12 +70,12 @@ class Controller:
             return sorted(kept, key=lambda job: (-job.priority, job.job_id))
 
     def accounting(self) -> list[Job]:
-        """All jobs there ever were, by id."""
+        """All jobs since the cluster was made, by id."""
         with self.lock:
             return [self.jobs[job_id] for job_id in sorted(self.jobs)]
 
     def check_limits(self, request: JobRequest) -> None:
-        """The limits that count jobs. Raises Refused."""
+        """Check the limits on the number of jobs. Raises Refused."""
         limit = request.queue.max_submit_per_user
         living = [
             job for job in self.jobs.values() if not job.finished and job.request.queue == request.queue
@@ -93,7 +92,7 @@ class Controller:
         environment: Mapping[str, str],
         now: float,
     ) -> Job:
-        """Put a job into the queue. Raises Refused."""
+        """Add a job to the queue. Raises Refused."""
         with self.lock:
             self.check_limits(request)
             job_id = self.next_id
@@ -114,7 +113,7 @@ class Controller:
                 begin=now + request.begin_after_s if request.begin_after_s else None,
                 reason="BeginTime" if request.begin_after_s else "None",
                 priority=priority_of(request.queue),
-                # The cluster that starts it may be another one, with its own port and clock.
+                # A later session of this cluster may start the job, with another port and clock.
                 environment={
                     name: value
                     for name, value in environment.items()
@@ -144,7 +143,7 @@ class Controller:
             job.priority = 0 if held else priority_of(job.request.queue)
 
     def limit(self, job_id: int, limit_s: int, now: float) -> None:
-        """``scontrol update TimeLimit``; a running job's limit may only shrink. Raises Refused."""
+        """``scontrol update TimeLimit``; the limit of a running job may only be lowered. Raises Refused."""
         with self.lock:
             job = self._living(job_id, now)
             if job.state != PENDING and limit_s > job.request.time_limit_s:
@@ -152,16 +151,16 @@ class Controller:
             job.request = replace(job.request, time_limit_s=limit_s)
 
     def _living(self, job_id: int, now: float) -> Job:
-        """A job that waits or runs. Raises Refused."""
+        """A pending or running job. Raises Refused."""
         job = next((job for job in self.in_queue(now) if job.job_id == job_id), None)
         if job is None or job.finished:
             raise Refused(final="Job has already finished" if job else "Invalid job id specified")
         return job
 
-    # ------------------------------------------------------------------ what time does
+    # ------------------------------------------------------------------ time passes
 
     def advance(self, now: float) -> None:
-        """Start the jobs that can start, end those over their limit."""
+        """Start the jobs that can start, and end those over their time limit."""
         for look in self.watchers:
             look(now)
         with self.lock:
@@ -177,7 +176,7 @@ class Controller:
                         self._consider(job, now)
 
     def ended(self, job_id: int, status: int, number: int, now: float) -> None:
-        """The job's script is over, with this exit status or killed by this signal."""
+        """Record that the job's script has ended, with this exit status or killed by this signal."""
         with self.lock:
             job = self.jobs[job_id]
             if job.state != RUNNING:
@@ -186,7 +185,7 @@ class Controller:
             if wanted == PENDING:
                 self._requeue(job, now)
                 return
-            if not wanted and (status or number):  # of a job that Slurm ended itself it tells no status
+            if not wanted and (status or number):  # Slurm reports no status for a job that it ended itself
                 job.exit_code = f"0:{number}" if number else f"{status}:0"
                 job.reason = "NonZeroExitCode"
             if wanted == "TIMEOUT":
@@ -194,7 +193,7 @@ class Controller:
             job.end(wanted or ("FAILED" if status or number else "COMPLETED"), now)
 
     def fail_node(self, job_id: int, now: float) -> None:
-        """The job's node dies: the job goes back into the queue when it may, else it ends as NODE_FAIL."""
+        """Fail the job's node: the job is requeued where allowed, else it ends as NODE_FAIL."""
         with self.lock:
             job = self.jobs[job_id]
             if job.state != RUNNING:
@@ -204,7 +203,7 @@ class Controller:
             self.runner.signal(job_id, SIGKILL)
 
     def run_out_of_memory(self, job_id: int) -> None:
-        """The job's processes outgrow the node's memory: the kernel ends them."""
+        """Kill the job's processes, as the kernel does when the node's memory is used up."""
         with self.lock:
             job = self.jobs[job_id]
             if job.state == RUNNING:
@@ -232,7 +231,7 @@ class Controller:
         job.restarts += 1
 
     def _consider(self, job: Job, now: float) -> None:
-        """Start a job that waits, or note why it does not start yet."""
+        """Start a pending job, or set the reason why it cannot start yet."""
         queue, running, waits = job.request.queue, self._running(), self.waits.get(job.job_id)
         alike = sum(other.request.queue == queue for other in running)
         nodes = self._free_nodes(job, running) if len(running) < self.site.max_jobs else []
@@ -257,7 +256,7 @@ class Controller:
         return [job for job in self.jobs.values() if job.state == RUNNING]
 
     def _free_nodes(self, job: Job, running: list[Job]) -> list[Node]:
-        """As many nodes as the job wants, with room for its share on each; none while there are not enough."""
+        """As many nodes as the job asks for, each with enough free CPUs and GPUs; none if there are too few."""
         asked, found = job.request, []
         for node in self.site.nodes_of(asked.partition):
             here = [other.request for other in running if node.name in other.all_nodes]
@@ -277,7 +276,7 @@ class Controller:
         self.runner.start(job)
 
     def start_estimate(self, job: Job, now: float) -> float | None:
-        """When a waiting job may start: as soon as the running ones leave room."""
+        """When a pending job may start: once the first running job in its way reaches its limit. None if unknown."""
         if job.begin is not None and now < job.begin:
             return job.begin
         if job.held or now - job.submit_time < SCHEDULE_DELAY_S:

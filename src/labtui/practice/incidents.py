@@ -1,7 +1,7 @@
 """Incidents of the practice cluster: what can go wrong on a real one. `incidents.toml` explains each.
 
-An incident waits for a job in its state (queued, or running for a while) and then acts on the cluster, without labtui's
-knowledge. `--rehearse NAME` chooses incidents, `--seeded N` three by chance, the same for the same N.
+An incident waits for a job in its state (queued, or running for a while) and then acts on the cluster; labtui's session
+is not told. `--rehearse NAME` chooses incidents, `--seeded N` picks three by chance, the same ones for the same N.
 """
 
 import random
@@ -17,13 +17,13 @@ from labtui.practice.cluster import PracticeCluster
 from labtui.practice.job import PENDING, RUNNING, Job
 
 _AFTER_S = 60
-"""Seconds that a job has to run before something happens to it."""
+"""Seconds that a job has to run before an incident happens to it."""
 
 Inject = Callable[[PracticeCluster, Job, float], object]
 
 
 class IncidentNote(msgspec.Struct, frozen=True):
-    """What the practice screen shows about an incident: its name, what happens, what it means."""
+    """What the practice screen shows about an incident: its name, what happens, and what that means."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ def _fail_node_and_requeue(cluster: PracticeCluster, job: Job, now: float) -> No
     cluster.controller.fail_node(job.job_id, now)
 
 
-# These two and `quota` last real seconds, so that a person has the time to see them.
+# These two and `quota` last for real seconds, so that people have the time to see them.
 
 
 def _stop_accounting(cluster: PracticeCluster, _job: Job, now: float) -> None:
@@ -67,13 +67,13 @@ ACTS: dict[str, tuple[str, Inject]] = {
     "controller": (RUNNING, _stop_controller),
     "quota": (PENDING, lambda cluster, _job, _now: cluster.fill_disk(30 * cluster.clock.factor)),
 }
-"""The state of the job that an incident waits for, and what it does, once."""
+"""By incident: the state of the job that it waits for, and its action."""
 _NOTES = tomllib.loads(files("labtui.practice").joinpath("incidents.toml").read_text(encoding="utf-8"))
 INCIDENTS = {name: IncidentNote(name, **_NOTES[name]) for name in ACTS}
 
 
 def choose(names: Iterable[str], seeded: int | None) -> list[str]:
-    """The incidents asked for by name, and three by chance when a seed is given.
+    """The incidents of these names, and three random ones if a seed is given.
 
     Raises:
         UsageError: a name is unknown.
@@ -91,7 +91,7 @@ def choose(names: Iterable[str], seeded: int | None) -> list[str]:
 
 
 class IncidentPlan:
-    """Triggers the chosen incidents in order, each on another job where there are enough."""
+    """Triggers the chosen incidents in order, each on a different job."""
 
     def __init__(
         self, cluster: PracticeCluster, names: list[str], notify: Callable[[IncidentNote], None]
@@ -105,7 +105,7 @@ class IncidentPlan:
         self._waiting = []
 
     def look(self, now: float) -> None:
-        """Trigger the next incident if a job is in its state."""
+        """Trigger the next incident if a job is in the state that it waits for."""
         with self._cluster.controller.lock:
             if not self._waiting:
                 return

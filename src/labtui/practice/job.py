@@ -1,4 +1,4 @@
-"""A job of the practice cluster: what is asked for it, what it becomes, and what squeue and sacct say of it."""
+"""A job of the practice cluster: its request, its state, and its rows in squeue and sacct."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labtui.domain.profile import Queue
-from labtui.practice.words import compressed, stamp
+from labtui.practice.words import compress, stamp
 from labtui.slurm import states
 from labtui.slurm.values import duration_text
 
@@ -22,9 +22,9 @@ SHORT = {state: letters for letters, state in states.SHORT.items()}
 
 
 class JobRequest(msgspec.Struct, frozen=True):
-    """A submission that passed all checks that need no queue. Numbers are None where no option gave them.
+    """A submission that passed all checks that do not depend on other jobs. Numbers are None if no option gave them.
 
-    `cpus` are those of all nodes, `gpus` those of each.
+    `cpus` are those of all nodes together, `gpus` those of each node.
     """
 
     name: str
@@ -49,7 +49,7 @@ class JobRequest(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct):
-    """What Slurm knows of a batch job. Times are UNIX seconds of the cluster's clock."""
+    """What Slurm knows of a batch job. Times are UNIX seconds on the cluster's clock."""
 
     job_id: int
     request: JobRequest
@@ -67,21 +67,21 @@ class Job(msgspec.Struct):
     start_time: float | None = None
     end_time: float | None = None
     all_nodes: tuple[str, ...] = ()
-    """The names of its nodes; none while it waits."""
+    """The names of its nodes; empty while it is pending."""
     gpu_numbers: tuple[int, ...] = ()
-    """Its GPUs on each of them."""
+    """The numbers of its GPUs, the same on each node."""
     kill_at: float | None = None
-    """When it is killed, where it has been asked to end."""
+    """When it is killed after it was told to end."""
     forgotten: bool = False
-    """Whether it has left the queue for good."""
+    """Whether it has left squeue for good."""
     exit_code: str = "0:0"
     """``status:signal`` as Slurm writes it."""
     restarts: int = 0
     wanted: str = ""
-    """The final state decided for a job that is still being ended (TIMEOUT, CANCELLED ...)."""
+    """The state that a job will get once its processes have ended (TIMEOUT, CANCELLED ...); "" for none."""
 
     def end(self, state: str, now: float) -> None:
-        """Reach a final state; what it took to start the job is not kept."""
+        """Reach a final state, and drop the script and environment."""
         self.state, self.end_time, self.script, self.environment = state, now, b"", {}
 
     @property
@@ -92,7 +92,7 @@ class Job(msgspec.Struct):
     @property
     def node_list(self) -> str:
         """Its nodes as Slurm writes them: ``as01r1b01``, ``as01r1b[01-02,04]``."""
-        return compressed(self.all_nodes)
+        return compress(self.all_nodes)
 
     @property
     def finished(self) -> bool:
@@ -100,29 +100,29 @@ class Job(msgspec.Struct):
         return self.state in FINAL
 
     def elapsed_s(self, now: float) -> int:
-        """Whole seconds of run time so far, or in all."""
+        """Whole seconds of run time, so far or in total."""
         if self.start_time is None:
             return 0
         return max(0, int((self.end_time if self.end_time is not None else now) - self.start_time))
 
 
-# --------------------------------------------------------------------------- what the commands say of a job
+# --------------------------------------------------------------------------- rows of squeue and sacct
 
 HEADINGS = {
     "A": "JOBID", "D": "NODES", "F": "ARRAY_JOB_ID", "M": "TIME", "N": "NODELIST", "P": "PARTITION",
     "R": "NODELIST(REASON)", "S": "START_TIME", "T": "STATE", "V": "SUBMIT_TIME", "Z": "WORK_DIR", "e": "END_TIME",
     "i": "JOBID", "j": "NAME", "k": "COMMENT", "l": "TIME_LIMIT", "q": "QOS", "r": "REASON", "t": "ST", "u": "USER",
 }  # fmt: skip
-"""By squeue's letter."""
+"""squeue's headings, by format letter."""
 FIELDS = (
     "Account", "AllocCPUS", "Comment", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
     "NNodes", "NodeList", "Partition", "QOS", "Start", "State", "Submit", "Timelimit", "TimelimitRaw", "User",
 )  # fmt: skip
-"""What sacct can be asked for."""
+"""The fields that sacct knows."""
 
 
 def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
-    """By squeue's letter; start and end of a job that waits are Slurm's estimates."""
+    """A job's values by squeue's format letter; a pending job's start and end are estimates."""
     asked, number = job.request, str(job.job_id)
     start = control.start_estimate(job, now) if job.state == PENDING else job.start_time
     end = None if start is None else start + asked.time_limit_s
@@ -150,7 +150,7 @@ def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now
 
 
 def account_row(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
-    """By sacct's field."""
+    """A job's values by sacct's field."""
     asked, number, used_s = job.request, str(job.job_id), job.elapsed_s(now)
     values = (
         asked.account,
@@ -178,7 +178,7 @@ def account_row(job: Job, environment: Mapping[str, str], control: Controller, n
 
 
 def formatted(form: str, values: Mapping[str, str]) -> str:
-    """The form ``%[.][width]code`` of squeue and sinfo; everything else stands as it is."""
+    """Replace each ``%[.][width]code`` in a format of squeue or sinfo by its value."""
 
     def put(match: re.Match[str]) -> str:
         text = "%" if match[3] == "%" else values.get(match[3], "")

@@ -1,7 +1,7 @@
-"""The practice cluster on disk: its folder with home, project space and programs; its jobs and clock in one small file.
+"""The practice cluster on disk: home, project space and programs in one folder; its jobs and clock in a state file.
 
-Everything lies under one folder of ours; SFTP sees nothing else. The programs are the files of `shell/`. A kept cluster
-keeps its jobs and its clock, as Slurm does; times are UNIX seconds of the cluster's own clock.
+SFTP sees nothing outside that folder. The programs are the files of `shell/`. A kept cluster keeps its jobs and its
+clock, as Slurm does; times are UNIX seconds on the cluster's clock.
 """
 
 import json
@@ -36,16 +36,16 @@ SAME_PROGRAM = {
     "apptainer": "singularity",
     "python3": "python",
 }
-"""Programs that are another one's file."""
+"""Programs by the file of `shell/` that they share."""
 CLASSES = 200
 
 
 class Layout:
-    """Where things are. `root` is absolute and owner-only; all other folders lie below it.
+    """The paths of a practice cluster. `root` is absolute and owner-only; all others lie below it.
 
-    `programs` is what PATH begins with, `scratch` where labtui works, `spool` for scripts and scratch space of running
-    jobs, `identity` the student's key, `data_sets` the image folders of the chapters on PyTorch, `pytorch` their
-    container's image.
+    `programs` is first in PATH, labtui works in `scratch`, `spool` has the scripts and temporary files of running jobs,
+    `identity` is the student's key, `data_sets` are the image folders of the chapters on PyTorch, `pytorch` is their
+    container image.
     """
 
     def __init__(self, root: Path) -> None:
@@ -60,7 +60,7 @@ class Layout:
 
 
 def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bool) -> None:
-    """Create everything. The student's files of an earlier practice (``--keep``) are left as they are."""
+    """Create the cluster's files. The student's files of an earlier session (``--keep``) stay as they are."""
     layout.root.mkdir(parents=True, exist_ok=True)
     layout.root.chmod(stat.S_IRWXU)
     for folder in (layout.home, layout.scratch, layout.data, layout.programs, layout.spool, layout.keys):
@@ -81,7 +81,7 @@ def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bo
 
 
 def program_environment(layout: Layout) -> dict[str, str]:
-    """What the cluster's programs need to find labtui's code."""
+    """The variables by which the cluster's programs find labtui's code."""
     return {
         "LABTUI_PRACTICE_BIN": str(layout.programs),
         "LABTUI_PRACTICE_CODE": str(HERE),
@@ -93,7 +93,7 @@ def _write_data(folder: Path, *, real: bool) -> None:
     for name in BATCHES:
         target = folder / name
         if real:
-            # Small but real pixels: random bytes train as fast as photographs.
+            # A few images of random pixels, which train as fast as photographs.
             count = 256 if name != "test_batch" else 64
             content = {
                 b"data": [list(os.urandom(3072)) for _ in range(count)],
@@ -105,7 +105,7 @@ def _write_data(folder: Path, *, real: bool) -> None:
 
 
 def _write_image_folder(folder: Path, images: Mapping[str, int]) -> None:
-    """A data set of image files in 200 classes; of the images there is only the number, which `rehearse` reads."""
+    """Make a data set of 200 empty class folders, and a file with the numbers of images, which `rehearse` reads."""
     if (folder / IMAGES_FILE).exists():
         return
     for part in images:
@@ -114,27 +114,27 @@ def _write_image_folder(folder: Path, images: Mapping[str, int]) -> None:
     (folder / IMAGES_FILE).write_text(json.dumps(images), encoding="ascii")
 
 
-# --------------------------------------------------------------------------- what a kept cluster keeps
+# --------------------------------------------------------------------------- the state of a kept cluster
 
 STATE_FILE = "slurm_state.json"
 
 
 class SavedCluster(msgspec.Struct, frozen=True):
-    """A practice cluster as it was at `clock`, when a job changed last or the cluster ended."""
+    """The state of a practice cluster at `clock`, when a job last changed or the cluster ended."""
 
     clock: float
     jobs: list[Job]
 
 
 class StateFile:
-    """The state file of one kept cluster, and the lock that lets one process at a time use its folder.
+    """The state file of a kept cluster, and the lock by which one process at a time uses its folder.
 
     Raises:
-        UsageError: another practice session is using the folder.
+        UsageError: another practice session uses the folder.
     """
 
     def __init__(self, folder: Path) -> None:
-        import fcntl  # not on Windows, where no cluster starts; it has a sentence of its own there
+        import fcntl  # missing on Windows, where `find_bash` has already refused to start a cluster
 
         self._path = folder / STATE_FILE
         make_private(folder)
@@ -152,7 +152,7 @@ class StateFile:
         self._written = b""
 
     def load(self) -> SavedCluster | None:
-        """What the last session left; None before the first.
+        """The state that the last session saved; None if there is none.
 
         Raises:
             DataError: the file is damaged.
@@ -168,7 +168,7 @@ class StateFile:
             ) from error
 
     def save(self, controller: Controller, now: float, *, ended: bool = False) -> None:
-        """Write the file when a job changed, or the cluster ends.
+        """Write the file if a job has changed or the cluster has `ended`.
 
         Raises:
             OSError: it cannot be written.
@@ -181,5 +181,5 @@ class StateFile:
                 self._written = jobs
 
     def close(self) -> None:
-        """Let another session use the folder."""
+        """Release the folder for another session."""
         self._held.close()

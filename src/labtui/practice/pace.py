@@ -1,6 +1,6 @@
-"""How long trainings and programs take on MareNostrum 5, from what the editions publish; their memory.
+"""How long trainings and programs take on MareNostrum 5, and their memory, by the tables that the editions publish.
 
-Of the standard library and `labtui.domain.model` alone: small programs of the cluster use it.
+Imports little, because the cluster's small programs use it.
 """
 
 import math
@@ -18,14 +18,14 @@ from labtui.domain.tuning import named_options, tuning_of
 IMAGES = 50_000
 FULL_SIZE = 128
 GPU_MEMORY_GIB = 63.4
-"""What a framework can use of a 64 GB H100 of MareNostrum 5."""
+"""Memory of a 64 GB H100 of MareNostrum 5 that a framework can use."""
 NOISE = 0.004
-"""Spread between epochs (standard deviation, as a fraction): steady epochs of the course's logs differ by under 1 %."""
+"""Standard deviation of epoch times, as a fraction: in the course's logs steady epochs differ by less than 1 %."""
 
 
 @cache
-def published(*editions: str) -> tuple[dict[str, Any], ...]:
-    """The rows of the tables that these editions publish, each with its table's fields and its trainings' options."""
+def published_rows(*editions: str) -> tuple[dict[str, Any], ...]:
+    """The rows of these editions' published tables, each merged with the table's fields and its model's options."""
     found: list[dict[str, Any]] = []
     for name in editions:
         text = (Path(__file__).parents[1] / "labs" / f"{name}.toml").read_text("utf-8")
@@ -40,8 +40,8 @@ def published(*editions: str) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def interpolated(table: Mapping[int, float], count: int) -> float:
-    """The table's value; between and beyond its rows along straight lines of the logarithms."""
+def interpolate(table: Mapping[int, float], count: int) -> float:
+    """The table's value for `count`, interpolated and extrapolated linearly in log-log space."""
     if count in table or len(table) == 1:
         return table[count if count in table else min(table)]
     rows = sorted(table)
@@ -52,13 +52,13 @@ def interpolated(table: Mapping[int, float], count: int) -> float:
 
 
 EDITIONS = ("hpc4ai-ch12", "hpc4ai-ch11", "hpc4ai-ch15", "thesis-2019")
-"""Where two of them publish the same, the first one counts."""
+"""If two of them publish the same, the first one counts."""
 DATA_SETS = {"micro-224": {"train": 12_500, "val": 10_000}, "tiny-224": {"train": 100_000, "val": 10_000}}
 """Images of the practice cluster's data sets."""
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How fast a training on GPUs is by the tables of `editions`: `batch` on each GPU; `tuning` as a set of pairs."""
+    """The speed of a training on GPUs by the tables of `editions`. `batch` is that of one GPU."""
 
     model: str
     data_set: str
@@ -68,29 +68,29 @@ class Pace(msgspec.Struct, frozen=True):
     editions: tuple[str, ...] = EDITIONS
 
     def rate(self) -> float:
-        """Images or tokens a second on all GPUs: those of the nearest row, spread as the model's other rows are."""
-        row = self._near()
-        kept = self.kept()
-        alone = interpolated(kept, self.gpus) / interpolated(kept, row["gpus"])
+        """Images or tokens per second on all GPUs: the nearest row's, scaled by the efficiency of the model's rows."""
+        row = self._nearest_row()
+        kept = self.efficiency()
+        alone = interpolate(kept, self.gpus) / interpolate(kept, row["gpus"])
         return float(_rate(row) / row["gpus"] * self.gpus * alone)
 
     def first_s(self) -> float:
-        """Seconds that the first epoch takes longer."""
-        row = self._near()
+        """Seconds that the first epoch takes longer than the others."""
+        row = self._nearest_row()
         return float(row.get("first_epoch_seconds", 0.0) - row.get("epoch_seconds", 0.0))
 
     def memory_gib(self, sequence_gib: float) -> float:
-        """GPU memory of a published row; beyond it each sequence takes so much more."""
-        row = self._near()
+        """GiB of GPU memory: the nearest row's, plus `sequence_gib` for each sequence that the batch has more."""
+        row = self._nearest_row()
         return float(row["gpu_memory"] + (self.batch - row["batch_size"] / row["gpus"]) * sequence_gib)
 
     def _rows(self) -> list[dict[str, Any]]:
-        """The rows of this model; of another one of its family where there are none."""
-        timed = [row for row in published(*self.editions) if row["gpus"] and _rate(row)]
+        """The rows of this model, else of its family (same first three letters), else all rows."""
+        timed = [row for row in published_rows(*self.editions) if row["gpus"] and _rate(row)]
         exact = [row for row in timed if row["model"].lower() == self.model]
         return exact or [row for row in timed if row["model"].lower()[:3] == self.model[:3]] or timed
 
-    def _near(self) -> dict[str, Any]:
+    def _nearest_row(self) -> dict[str, Any]:
         def distance(row: dict[str, Any]) -> tuple[float, ...]:
             batch = row["batch_size"] / row["gpus"]
             return (
@@ -102,8 +102,8 @@ class Pace(msgspec.Struct, frozen=True):
 
         return min(self._rows(), key=distance)
 
-    def kept(self) -> dict[int, float]:
-        """By GPUs: the share of one GPU's rate that each keeps, where the model's rows say it."""
+    def efficiency(self) -> dict[int, float]:
+        """By number of GPUs, the rate of one of them relative to a GPU alone, as far as the model's rows tell."""
         several = [row for row in self._rows() if row["gpus"] > 1]
         if not several:
             return {1: 1.0}
@@ -117,7 +117,7 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 def _tuning(row: dict[str, Any]) -> frozenset[tuple[str, str]]:
-    """The row's own, or that of the edition's trainings."""
+    """The tuning of a row, else that of its model's trainings in the edition."""
     own = row.get("tuning")
     return frozenset(
         tuning_of(own, own.get("variant", "")) if own else tuning_of(named_options(row["options"]))
@@ -125,7 +125,7 @@ def _tuning(row: dict[str, Any]) -> frozenset[tuple[str, str]]:
 
 
 def _rate(row: dict[str, Any]) -> float:
-    """Images or tokens a second of a row; 0 where it has none."""
+    """Images or tokens per second of a row; 0 if it has none."""
     if "throughput" in row:
         return float(row["throughput"])
     if not {"epoch_seconds", "batch_size"} <= row.keys():
@@ -137,7 +137,7 @@ def _rate(row: dict[str, Any]) -> float:
 
 
 def torch_memory_gib(options: Mapping[str, str], batch: int) -> float:
-    """GPU memory of train_ddp.py (tables 11.1, 11.5 and 12.1 of the course's book)."""
+    """GiB of GPU memory of train_ddp.py (tables 11.1, 11.5 and 12.1 of the course's book)."""
     if options.get("model_name") == "custom":
         return 3.4
     if options.get("model_name", "").startswith("resnet"):
@@ -153,17 +153,17 @@ def torch_memory_gib(options: Mapping[str, str], batch: int) -> float:
 TENSORFLOW = ("hpc4ai-ch10", "sa-miri-2025-pg")
 _CPU_TIMES_GPU = 215 / 14.3
 _CPU_WARM_UP_S = 5.0
-"""An epoch on 20 cores over one on a GPU, and what its first one takes longer, both of ResNet50V2."""
+"""Of ResNet50V2 on 20 cores: an epoch's time relative to one GPU's, and how much longer the first epoch takes."""
 NETWORKS = {
     "ResNet50V2": (23_585_290, 21.5),
     "ResNet101V2": (42_647_050, 32.5),
     "ResNet152V2": (58_352_138, 45.0),
 }
-"""Numbers that are trained, and MiB of GPU memory for an image of the full size."""
+"""Trained parameters, and MiB of GPU memory per image of full size."""
 
 
 class Training(msgspec.Struct, frozen=True):
-    """What TensorFlow trains: `gpus` 0 is the CPU with `cores` cores; `batch` is the global batch."""
+    """A training with TensorFlow. With 0 `gpus` it runs on `cores` CPU cores; `batch` is the global batch."""
 
     network: str
     gpus: int
@@ -174,12 +174,12 @@ class Training(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch; the last batch may be short."""
+        """Steps per epoch; the last batch may be short."""
         return math.ceil(self.images / self.batch)
 
     @property
     def _scale(self) -> float:
-        """Arithmetic of an image relative to the full size."""
+        """Work per image, relative to an image of full size."""
         return (self.image_size / FULL_SIZE) ** 2
 
     @property
@@ -189,62 +189,62 @@ class Training(msgspec.Struct, frozen=True):
 
     @property
     def steady_s(self) -> float:
-        """Seconds of an epoch after the first, without noise."""
+        """Seconds per epoch after the first, without noise."""
         seconds = self.images * self._scale / self._pace.rate()
         return seconds if self.gpus else seconds * _CPU_TIMES_GPU / (self.cores / 20) ** 0.75
 
     @property
     def first_s(self) -> float:
-        """Seconds of the first epoch: graph building, device set-up, resizing and caching the images."""
+        """Seconds of the first epoch, which includes building the graph, device set-up, resizing and caching images."""
         return self.steady_s + (self._pace.first_s() if self.gpus else _CPU_WARM_UP_S)
 
-    def epoch_s(self, epoch: int, chance: random.Random) -> float:
-        """Seconds of epoch `epoch` (from 1) with the noise a real node shows."""
-        return (self.first_s if epoch == 1 else self.steady_s) * math.exp(chance.gauss(0.0, NOISE))
+    def epoch_s(self, epoch: int, rng: random.Random) -> float:
+        """Seconds of epoch `epoch` (from 1) with the noise of a real node."""
+        return (self.first_s if epoch == 1 else self.steady_s) * math.exp(rng.gauss(0.0, NOISE))
 
     @property
     def memory_gib(self) -> float:
-        """GPU memory of one replica: activations of its share of the batch, and the network's own copies."""
+        """GiB of GPU memory of one replica: activations of its share of the batch, and the copies of the weights."""
         (parameters, image_mib), share = NETWORKS[self.network], math.ceil(self.batch / max(1, self.gpus))
         return (share * image_mib * self._scale + parameters * 16 / 2**20 + 900) / 1024
 
     @property
     def fits(self) -> bool:
-        """Whether the batch fits into the GPU; on the CPU the node's memory is large enough."""
+        """Whether the batch fits into GPU memory; on the CPU it always does."""
         return self.gpus == 0 or self.memory_gib <= GPU_MEMORY_GIB
 
     @property
     def busy_percent(self) -> float:
-        """Percent of an epoch in which a GPU computes: what it keeps of its speed alone."""
-        return min(99.0, 100 * interpolated(self._pace.kept(), self.gpus)) if self.gpus else 0.0
+        """Percent of an epoch in which a GPU computes: its efficiency."""
+        return min(99.0, 100 * interpolate(self._pace.efficiency(), self.gpus)) if self.gpus else 0.0
 
-    def metrics(self, epoch: int, chance: random.Random) -> dict[str, float]:
-        """Loss and accuracy after `epoch`: learning slows with the number of updates, as large batches do."""
+    def metrics(self, epoch: int, rng: random.Random) -> dict[str, float]:
+        """Loss and accuracy after `epoch`; they depend on the number of updates, so large batches learn slower."""
         accuracy = 0.10 + 0.86 * (1 - math.exp(-((epoch * self.steps / 3000) ** 0.55)))
-        accuracy = min(0.999, max(0.08, accuracy + chance.gauss(0, 0.004)))
-        return {"loss": max(0.02, 2.42 * (1 - accuracy) ** 0.9 + chance.gauss(0, 0.01)), "accuracy": accuracy}
+        accuracy = min(0.999, max(0.08, accuracy + rng.gauss(0, 0.004)))
+        return {"loss": max(0.02, 2.42 * (1 - accuracy) ** 0.9 + rng.gauss(0, 0.01)), "accuracy": accuracy}
 
 
 # --------------------------------------------------------------------------------------------- programs
 
 
 def pi_ms(processes: int, intervals: int, *, sequential: bool, weak: bool) -> float:
-    """Milliseconds of pi_seq.c and pi_mpi.c."""
-    rows = [row for row in published("hpc4ai-ch4") if row["model"] == ("pi-weak" if weak else "pi")]
+    """The time that pi_seq.c or pi_mpi.c prints, in milliseconds."""
+    rows = [row for row in published_rows("hpc4ai-ch4") if row["model"] == ("pi-weak" if weak else "pi")]
     table = {row["processes"]: 1000 * row["seconds"] for row in rows}
-    alone = table.pop(1)  # another program
+    alone = table.pop(1)  # the sequential program
     share = intervals / (1 << 32) / (processes if weak else 1)
     if sequential:
-        return _noisy(alone * share)
-    return _noisy(
-        share * (interpolated(table, processes) if processes > 1 else table[2] * (1 if weak else 2))
+        return _add_noise(alone * share)
+    return _add_noise(
+        share * (interpolate(table, processes) if processes > 1 else table[2] * (1 if weak else 2))
     )
 
 
 def jacobi_s(gpus: int, nx: int, ny: int, iterations: int, build: str) -> tuple[float, float]:
-    """Seconds of jacobi.c on one GPU and on all of them."""
+    """The times that jacobi.c prints, on one GPU and on `gpus` GPUs, in seconds."""
     times: dict[tuple[str, int], dict[int, float]] = {}
-    for row in published("hpc4ai-ch6"):
+    for row in published_rows("hpc4ai-ch6"):
         place = (row["model"], int(row["size"].partition("x")[0]))
         times.setdefault(place, {})[row["processes"]] = row["seconds"]
     side = min((side for _, side in times), key=lambda side: abs(math.log(side * side / (nx * ny))))
@@ -252,9 +252,9 @@ def jacobi_s(gpus: int, nx: int, ny: int, iterations: int, build: str) -> tuple[
     usual = times["jacobi", 16384][4]
     built = times.get((f"jacobi-{build}", 16384), {}).get(4, usual)
     share = nx * ny / side**2 * iterations / 100_000 * built / usual
-    one = _noisy(table[1] * share)
-    return one, one if gpus == 1 else _noisy(interpolated(table, gpus) * share)
+    one = _add_noise(table[1] * share)
+    return one, one if gpus == 1 else _add_noise(interpolate(table, gpus) * share)
 
 
-def _noisy(value: float) -> float:
+def _add_noise(value: float) -> float:
     return value * math.exp(random.gauss(0.0, NOISE / 4))

@@ -1,9 +1,8 @@
 """The practice cluster's clock, and its small programs: `python programs.py NAME WORDS...`, each a process of its own.
 
 sbatch, squeue, ... ask the cluster's process; `date`, `sleep` and `nvidia-smi` show its clock and its GPUs; `run` is
-what its compiler "compiled"; `watchdog` cleans up after labtui. Run with `python -I -S` (`run` with `-I`), so that they
-start in a few milliseconds: what is seldom needed is imported when it is. LABTUI_PRACTICE_CONTROL holds the cluster's
-port and secret.
+the program that its compiler makes; `watchdog` cleans up after labtui. They run with `python -I -S` (`run` with `-I`)
+and import late, so that they start in a few milliseconds. LABTUI_PRACTICE_CONTROL holds the cluster's port and secret.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import sys
 import time
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all the rest
+TYPE_CHECKING = False  # importing `typing` takes longer than all the rest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,14 +22,14 @@ _PREFIX = "LABTUI_PRACTICE_"
 
 
 class PracticeClock:
-    """At `began` (UNIX seconds of ours) it shows `ahead` seconds more; it goes `factor` cluster seconds per second."""
+    """A clock that shows `began` + `ahead` at `began` (UNIX seconds) and goes `factor` cluster seconds per second."""
 
     def __init__(self, began: float, factor: float, ahead: float = 0.0) -> None:
         self.began, self.factor, self.ahead = began, factor, ahead
 
     @classmethod
     def started_now(cls, factor: float, not_before: float = 0.0) -> PracticeClock:
-        """A clock that shows our time, or `not_before` if that is later: Slurm's records never lie in its future."""
+        """A clock that shows the real time, or `not_before` if that is later, so that no record lies in its future."""
         began = time.time()
         return cls(began, factor, max(0.0, not_before - began))
 
@@ -45,7 +44,7 @@ class PracticeClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What tells a process of this clock."""
+        """The variables from which `from_environment` makes this clock."""
         values = {"BEGAN": self.began, "FACTOR": self.factor, "AHEAD": self.ahead}
         return {_PREFIX + name: repr(value) for name, value in values.items()}
 
@@ -59,10 +58,10 @@ class PracticeClock:
 
 
 class RehearsedTime:
-    """A clock that `advance` moves, and that lets real time pass at the cluster's pace.
+    """A clock that only `advance` moves, while real time passes at the cluster's pace.
 
-    `advance` is exact: an epoch of 13.600 s takes 13.600 s on this clock, whatever the laptop does meanwhile. It began
-    `late` seconds (of ours) ago: what a slow laptop took to start the process is no time of the job.
+    `advance` is exact: an epoch of 13.600 s takes 13.600 s on this clock, however busy the computer is. The clock began
+    `late` real seconds ago, so that the time to start the process does not count as the job's.
     """
 
     def __init__(self, clock: PracticeClock, late: float = 0.0) -> None:
@@ -71,14 +70,14 @@ class RehearsedTime:
         self._real_start = time.monotonic() - late
 
     def advance(self, seconds: float) -> None:
-        """Let that many seconds pass on the rehearsed clock."""
+        """Let `seconds` pass on this clock."""
         self._elapsed += max(0.0, seconds)
         behind = self._elapsed / self._factor - (self._monotonic() - self._real_start)
         if behind > 0:
             self._sleep(behind)
 
     def install(self) -> None:
-        """Replace the functions of `time` in this process."""
+        """Replace the functions of the module `time` in this process."""
         time.time = lambda: self._now + self._elapsed
         time.monotonic = time.perf_counter = lambda: self._elapsed
         time.sleep = self.advance  # type: ignore[assignment]  # the parameter's name differs
@@ -88,8 +87,8 @@ class RehearsedTime:
 
 
 def ask_cluster(program: str, words: list[str]) -> None:
-    """Send the call to the cluster's process and print its answer; `control_server` has the form of both."""
-    import _socket  # `socket` and `json` take longer to import than all the rest
+    """Send the call to the cluster's process, print its answer and exit; `control_server` documents their forms."""
+    import _socket  # importing `socket` takes longer than all the rest
 
     port, _, secret = os.environ.get("LABTUI_PRACTICE_CONTROL", "").partition(":")
     if not port:
@@ -118,7 +117,7 @@ def ask_cluster(program: str, words: list[str]) -> None:
 
 
 def date(words: list[str]) -> None:
-    """Run the laptop's `date` with the cluster's time."""
+    """Run this computer's `date` with the cluster's time."""
     if not any(word.startswith(("-d", "--date", "-r", "--reference", "-s")) for word in words):
         # GNU takes -d @SECONDS, BSD (macOS) takes -r SECONDS.
         now = PracticeClock.from_environment().now()
@@ -127,7 +126,7 @@ def date(words: list[str]) -> None:
 
 
 def sleep(words: list[str]) -> None:
-    """Sleep for seconds of the cluster's clock; s, m, h, d as in GNU's."""
+    """Sleep by the cluster's clock; units s, m, h, d as in GNU sleep."""
     scale = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     parts = ((word[:-1], scale[word[-1]]) if word[-1:] in scale else (word, 1) for word in words)
     PracticeClock.from_environment().sleep(sum(float(number) * unit for number, unit in parts))
@@ -135,14 +134,14 @@ def sleep(words: list[str]) -> None:
 
 
 def account() -> None:
-    """Note that the job's time until now has been let pass."""
+    """Note that all real time until now is accounted for in the job's time (see `unaccounted_s`)."""
     if folder := os.environ.get("LABTUI_PRACTICE_JOB"):
         with open(os.path.join(folder, "accounted"), "wb"):
             pass
 
 
 def unaccounted_s() -> float:
-    """Seconds of ours since the job began or last let time pass: what it took to start its processes."""
+    """Real seconds since the job began or last called `account`: the time to start its processes."""
     job = os.environ.get("LABTUI_PRACTICE_JOB", "")
     notes = [os.path.join(job, name) for name in ("slurm_script.new", "accounted")]
     began = [os.path.getmtime(note) for note in notes if job and os.path.exists(note)]
@@ -150,7 +149,7 @@ def unaccounted_s() -> float:
 
 
 def run(words: list[str]) -> None:
-    """``SOURCE FLAGS -- ARGUMENTS``: print what the program of that source prints, after the time it would take."""
+    """``SOURCE FLAGS -- ARGUMENTS``: print what the program built from SOURCE prints, after the time it would take."""
     from labtui.practice import pace
 
     mark = words.index("--")
@@ -192,8 +191,8 @@ UNITS = {
 }  # fmt: skip
 
 
-def load() -> tuple[int, float, float]:
-    """GPUs in use, percent and GiB of each: the job's file ``gpu-load``, which a rehearsed training writes."""
+def read_load() -> tuple[int, float, float]:
+    """GPUs in use, and percent and GiB of each, from the job's file ``gpu-load``, which a training writes."""
     try:
         with open(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], "gpu-load"), encoding="ascii") as stream:
             gpus, percent, gib = stream.read().split()
@@ -202,11 +201,11 @@ def load() -> tuple[int, float, float]:
     return int(gpus), float(percent), float(gib)
 
 
-def reading(index: int, used: tuple[int, float, float]) -> dict[str, str]:
-    """One GPU's values by nvidia-smi's field names; GPUs that the training does not use are idle."""
+def gpu_values(index: int, used: tuple[int, float, float]) -> dict[str, str]:
+    """The values of one GPU by nvidia-smi's field names; it is idle unless the training uses it."""
     gpus, percent, gib = used
     busy = index < gpus
-    wobble = time.time_ns() // 1000 % 7 - 3  # not of `random`, which takes as long to import as all the rest
+    wobble = time.time_ns() // 1000 % 7 - 3  # importing `random` takes as long as all the rest
     shown = min(100, max(0, round(percent) + wobble)) if busy else 0
     moment = PracticeClock.from_environment().now()
     utc = os.environ.get("TZ") in ("UTC", "UTC0")
@@ -224,7 +223,7 @@ def reading(index: int, used: tuple[int, float, float]) -> dict[str, str]:
 
 
 def nvidia_smi(words: list[str]) -> None:
-    """What ``--query-gpu`` asks for, else the usual, as CSV without units; once or with ``--loop=SECONDS``."""
+    """Print the fields of ``--query-gpu``, or common ones, as CSV without units; once or with ``--loop=SECONDS``."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     devices = range(sum(part.strip().isdigit() for part in visible))
     if not devices:
@@ -240,28 +239,28 @@ def nvidia_smi(words: list[str]) -> None:
     if "noheader" not in options.get("--format", ""):
         print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))
     while True:
-        used = load()
+        used = read_load()
         for index in devices:
-            values = reading(index, used)
+            values = gpu_values(index, used)
             print(", ".join(values.get(name, "[N/A]") for name in fields))
         sys.stdout.flush()
         if every is None:
             return
-        # At most ten samples a second, however fast the clock.
+        # At most ten samples per real second, however fast the clock.
         time.sleep(max(0.1, float(every) / PracticeClock.from_environment().factor))
 
 
 def terminal(words: list[str]) -> None:
-    """Run a program in a terminal of its own, as job control and Ctrl+C need it."""
+    """Run a program in a pseudo-terminal, which job control and Ctrl+C need."""
     import pty
 
     sys.exit(pty.spawn(words) >> 8)
 
 
 def watchdog(words: list[str]) -> None:
-    """End the practice jobs and remove the practice folder (`words`, where one is named) when labtui is gone.
+    """Kill the practice jobs and remove the practice folder (`words`, empty if it is kept) when labtui has ended.
 
-    Reads ``+PID`` and ``-PID`` lines from standard input; the end of the input means labtui ended.
+    Reads ``+PID`` and ``-PID`` lines from standard input, whose end means that labtui has ended.
     """
     import contextlib
     import shutil
@@ -276,18 +275,18 @@ def watchdog(words: list[str]) -> None:
     for pid in living:
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
-    for _ in range(100 if words[0] else 0):  # what was killed may write for a moment yet
+    for _ in range(100 if words[0] else 0):  # killed processes may still write for a moment
         shutil.rmtree(words[0], ignore_errors=True)
         if not os.path.exists(words[0]):
             break
         time.sleep(0.1)
 
 
-OWN = {
+PROGRAMS = {
     "date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "run": run, "terminal": terminal, "watchdog": watchdog,
 }  # fmt: skip
 
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     name, words = sys.argv[1], sys.argv[2:]
-    OWN[name](words) if name in OWN else ask_cluster(name, words)
+    PROGRAMS[name](words) if name in PROGRAMS else ask_cluster(name, words)

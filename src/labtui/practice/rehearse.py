@@ -1,8 +1,8 @@
-"""`python ResNet50.py ...` inside a practice job: the script really runs, only the training is rehearsed.
+"""`python ResNet50.py ...` inside a practice job: the script really runs, only the training is simulated.
 
-The student's script is executed as it is, with recording stand-ins for the frameworks in front (`stand_in/`): a wrong
-path, a pasted dash, a curly quote, a missing file fail as on the cluster. What is trained takes as long as on
-MareNostrum 5 (`pace.py`), on a clock that runs faster. Of PyTorch's processes rank 0 stands for all.
+The student's script runs unchanged, with recording stand-ins for the frameworks (`stand_in/`): a wrong path, a pasted
+dash, a curly quote, a missing file fail as on the cluster. A training takes as long as on MareNostrum 5 (`pace.py`), on
+a clock that runs faster. Of PyTorch's processes only rank 0 runs, for all.
 """
 
 import builtins
@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 IMAGES_FILE = "rehearsal.json"
-"""In a data set's folder: how many images of each part (``train``, ``val``) its class folders would hold."""
+"""A file in a data set's folder: the number of images of each part (``train``, ``val``)."""
 _WALK = os.walk
 _WAIT_S = 0.1
-_FOR_ALL = "LABTUI_PRACTICE_FOR_ALL"
-"""Set in the process that rehearses rank 0."""
+_IN_RANK_0 = "LABTUI_PRACTICE_FOR_ALL"
+"""Set in the process of rank 0."""
 
 
-def _walk_of_rehearsed_data(
-    top: str, *arguments: Any, **options: Any
-) -> Iterator[tuple[str, list[str], list[str]]]:
-    """`os.walk`; a class folder of a rehearsed data set has its share of the images, which are names alone."""
+def _walk_data_set(top: str, *arguments: Any, **options: Any) -> Iterator[tuple[str, list[str], list[str]]]:
+    """`os.walk`, except that a class folder of a practice data set seems to hold its share of the images."""
     folder = Path(top)
     shares = _shares(folder.parent)
     if not shares:
@@ -36,7 +34,7 @@ def _walk_of_rehearsed_data(
 
 @cache
 def _shares(part: Path) -> dict[str, int]:
-    """How many images each class of a part of a rehearsed data set has; empty for other folders."""
+    """The number of images by class, of one part of a practice data set; empty for other folders."""
     import json
 
     notes = part.parent / IMAGES_FILE
@@ -48,7 +46,7 @@ def _shares(part: Path) -> dict[str, int]:
 
 
 def torchrun(words: list[str]) -> int:
-    """PyTorch's launcher: rank 0 is rehearsed on the first node, the other nodes wait for its end."""
+    """PyTorch's launcher: rank 0 runs on the first node, the other nodes wait for its end. Returns the exit status."""
     options, at = {"nnodes": "1", "nproc_per_node": "1"}, 0
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].lstrip("-").replace("-", "_").partition("=")
@@ -68,7 +66,7 @@ def torchrun(words: list[str]) -> int:
         "MASTER_ADDR": "127.0.0.1",
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
-    ended = _rank_0_for_all(words[at:], environment, here * each)
+    ended = _run_rank_0(words[at:], environment, here * each)
     if ended and not here:
         host = os.environ.get("SLURMD_NODENAME", "localhost")
         text = (
@@ -80,25 +78,25 @@ def torchrun(words: list[str]) -> int:
     return 1 if ended else 0
 
 
-def _rank_0_for_all(words: list[str], environment: dict[str, str], rank: int) -> int:
-    """The status of rank 0, which the first task of a step rehearses in a process of its own; the others wait."""
+def _run_rank_0(words: list[str], environment: dict[str, str], rank: int) -> int:
+    """Run rank 0 in a process of its own if `rank` is 0, else wait for it. Returns its exit status."""
     folder = Path(os.environ.get("LABTUI_PRACTICE_JOB", "."))
     done = folder / f"rank-0.{os.environ.get('SLURM_STEP_ID', '0')}"
     if rank:
         while not done.exists() or not (ended := done.read_text(encoding="ascii")):
             time.sleep(_WAIT_S)
         return int(ended)
-    import subprocess  # the ranks that wait do without it
+    import subprocess  # not needed by the waiting ranks
 
     status = subprocess.call(
-        [sys.executable, "-u", __file__, *words], env={**os.environ, **environment, _FOR_ALL: "yes"}
+        [sys.executable, "-u", __file__, *words], env={**os.environ, **environment, _IN_RANK_0: "yes"}
     )
     done.write_text(str(status), encoding="ascii")
     return status
 
 
 def run_script(arguments: list[str]) -> int:
-    """Run ``[options] script.py arguments`` as python would; the exit status."""
+    """Run ``[options] script.py arguments`` as python would; return the exit status."""
     while arguments and arguments[0].startswith("-"):
         arguments = arguments[1:]
     script = arguments[0]
@@ -110,7 +108,7 @@ def run_script(arguments: list[str]) -> int:
     import traceback
 
     sys.argv = arguments
-    # Behind the script's own folder, and before what is installed here.
+    # The script's own folder first, then labtui's code, then what is installed here.
     sys.path[:1] = [str(Path(script).resolve().parent), str(Path(__file__).parents[2])]
     from labtui.practice.programs import PracticeClock, RehearsedTime, account, unaccounted_s
     from labtui.practice.stand_in import install
@@ -118,22 +116,22 @@ def run_script(arguments: list[str]) -> int:
     RehearsedTime(PracticeClock.from_environment(), unaccounted_s()).install()
     install()
     socket.gethostname = lambda: os.environ.get("SLURMD_NODENAME", "localhost")  # the practice cluster's node
-    os.walk = _walk_of_rehearsed_data  # type: ignore[assignment]  # for a folder's name, as the scripts call it
+    os.walk = _walk_data_set  # type: ignore[assignment]  # takes a str only, as the scripts call it
     try:
         code = compile(Path(script).read_bytes(), script, "exec")
         module = type(sys)("__main__")
         module.__dict__.update(__file__=script, __builtins__=builtins)
         sys.modules["__main__"] = module
-        exec(code, module.__dict__)  # noqa: S102  the student's own script is what this process is for
+        exec(code, module.__dict__)  # noqa: S102  running the student's script is this process's purpose
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
         sys.stdout.flush()
         print(end.code, file=sys.stderr)
         return 1
-    except BaseException as error:  # the interpreter's last resort, as python's own
+    except BaseException as error:  # as the interpreter does at the top level
         sys.stdout.flush()
-        # A traceback shows no frame of ours, as if python itself had run the script.
+        # Without labtui's own frame, as if python itself had run the script.
         frames = error.__traceback__.tb_next if error.__traceback__ else None
         sys.stderr.writelines(traceback.format_exception(type(error), error, frames))
         return 130 if isinstance(error, KeyboardInterrupt) else 1
@@ -143,12 +141,12 @@ def run_script(arguments: list[str]) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Rehearse a script, or torchrun's; a rank that srun started beside rank 0 waits for it."""
+    """Run a script or torchrun; a rank that srun started beside rank 0 waits for rank 0. Returns the exit status."""
     if words[:1] == ["torchrun"]:
         return torchrun(words[1:])
     rank = os.environ.get("RANK", "")
-    if rank and _FOR_ALL not in os.environ:  # srun has started a process for each rank
-        status = _rank_0_for_all(words, {}, int(rank))
+    if rank and _IN_RANK_0 not in os.environ:  # srun has started a process for each rank
+        status = _run_rank_0(words, {}, int(rank))
         return 1 if status and rank != "0" else status
     return run_script(words)
 
@@ -158,4 +156,4 @@ if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # the rehearsed clock has nothing to wind up
+    os._exit(status)  # skips the interpreter's slow shutdown

@@ -1,7 +1,7 @@
 """The practice cluster's nodes and rules (`profiles/practice.toml`): from sbatch's options to a job or a refusal.
 
-The command line goes before the script's lines. The checks come in Slurm's order: the file, the options, the site's own
-rules, then account, QoS and limits.
+The command line takes precedence over the script's directives. The checks are in Slurm's order: the file, the options,
+the site's own rules, then account, QoS and limits.
 """
 
 import posixpath
@@ -32,7 +32,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Everything a submission is measured against. `max_jobs` is the laptop's limit: so many scripts run at once."""
+    """What submissions are checked against. `max_jobs` is how many scripts this computer runs at once."""
 
     profile: Profile
     nodes: tuple[Node, ...]
@@ -46,7 +46,7 @@ class Site(msgspec.Struct, frozen=True):
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The partitions' names, sorted; the last one is the default."""
+        """The names of the partitions, sorted; the last one is the default."""
         return tuple(sorted({node.partition for node in self.nodes}))
 
     def nodes_of(self, partition: str) -> tuple[Node, ...]:
@@ -62,7 +62,7 @@ def practice_site() -> Site:
 
 
 def priority_of(queue: Queue) -> int:
-    """The debug queues come first."""
+    """The priority of a queue's jobs; debug queues come first."""
     return 1000 if queue.name.endswith("_debug") else 10
 
 
@@ -70,9 +70,9 @@ POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/
 
 
 class Refused(Exception):
-    """sbatch's stderr, without the ``sbatch: error:`` before each line, and its exit status.
+    """sbatch's error lines without the ``sbatch: error:`` before each, and its exit status.
 
-    `final` is the reason the controller gave, empty when sbatch itself refused before asking it.
+    `final` is the controller's reason, empty if sbatch itself refused before asking it.
     """
 
     def __init__(self, *lines: str, final: str = "", status: int = 1) -> None:
@@ -101,7 +101,7 @@ def all_options(script: bytes) -> dict[str, str]:
 
 
 def sent_script(call: Call, words: list[str]) -> tuple[bytes, str]:
-    """(script, default job name) from the named file, or standard input. Raises Refused."""
+    """The script and default job name, from the named file or standard input. Raises Refused."""
     if not words:
         script, name = call.stdin, "sbatch"
     else:
@@ -127,7 +127,7 @@ def sent_script(call: Call, words: list[str]) -> tuple[bytes, str]:
 
 
 def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site: Site) -> JobRequest:
-    """Check everything that does not depend on other jobs. Raises Refused."""
+    """Make a request from sbatch's options, with all checks that do not depend on other jobs. Raises Refused."""
     limit_s = minutes_s(options["time"]) if "time" in options else None
     if "time" in options and limit_s is None:
         raise Refused("Invalid --time specification", status=255)
@@ -182,13 +182,13 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
 
 
 def minutes_s(text: str) -> int | None:
-    """Seconds of ``--time``, rounded up to whole minutes as Slurm does; None when it is no time."""
+    """Seconds of ``--time``, rounded up to whole minutes as Slurm does; None if it is not a time."""
     seconds = duration_seconds(text)
     return None if seconds is None else -(-int(seconds) // 60) * 60
 
 
 def _site_rules(options: Mapping[str, str], site: Site, gpus: int, cpus: int) -> None:
-    """MareNostrum's submit plugin: account and QoS are named, some options refused, CPUs per GPU. Raises Refused."""
+    """MareNostrum's submit plugin: requires account, QoS and CPUs per GPU, forbids some options. Raises Refused."""
     sentence = ""
     if not options.get("account"):
         sentence = "No account specified, please specify an account"
@@ -205,7 +205,7 @@ def _site_rules(options: Mapping[str, str], site: Site, gpus: int, cpus: int) ->
 
 
 def _check_size(site: Site, partition: str, wanted: int, cpus: int, gpus: int, gres: str) -> None:
-    """Raise Refused when no nodes of the partition are large enough."""
+    """Raise Refused if the partition has too few or too small nodes."""
     nodes = site.nodes_of(partition)
     if wanted > len(nodes):
         raise Refused(final="Node count specification invalid")
@@ -220,7 +220,7 @@ def _check_size(site: Site, partition: str, wanted: int, cpus: int, gpus: int, g
 
 
 def _begin(text: str) -> float:
-    """Seconds to wait, from ``--begin=now+1hour`` and the like; moments by date are not kept back."""
+    """Seconds to wait, from ``--begin=now+1hour`` and the like. Raises Refused for other forms, such as dates."""
     match = re.fullmatch(r"(?:now(?:\+(\d+)(?:([smhdw])\w*)?)?)?", text.strip())
     if not match:
         raise Refused(f"Invalid --begin specification: {text}", status=255)

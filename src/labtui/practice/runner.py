@@ -1,8 +1,8 @@
-"""Starts practice jobs as processes of this laptop, and sees to it that none outlives labtui.
+"""Runs practice jobs as local processes and makes sure that none outlives labtui.
 
-A job's script runs in a session of its own. A watchdog process holds the reading end of a pipe: when labtui ends,
-however it ends, the pipe closes, and the watchdog ends every job and removes the practice folder (unless it is to be
-kept). A job begins only when the watchdog knows it.
+A job's script runs in a session of its own. A watchdog process holds the reading end of a pipe: when labtui ends, in
+whatever way, the pipe closes, and the watchdog kills every job and removes the practice folder unless it is kept. A
+job does not begin before the watchdog knows of it.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ GATE = str(Path(__file__).parent / "shell" / "gate.sh")
 
 
 class JobRunner:
-    """Job scripts as processes, which the controller starts and signals."""
+    """Starts and signals the processes of job scripts for the controller."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class JobRunner:
         self._to_watchdog = self._watchdog.stdin
 
     def start(self, job: Job) -> None:
-        """Run the job's script; a job that cannot even start ends at once, as on a cluster."""
+        """Run the job's script; a job that cannot start fails at once, as on a cluster."""
         home = self._spool / f"job{job.job_id}"
         home.mkdir(parents=True, exist_ok=True)
-        for step in home.glob("step.*"):  # a requeued job counts its steps anew
+        for step in home.glob("step.*"):  # a requeued job numbers its steps from 0 again
             step.unlink()
         script = home / "slurm_script"
         script.with_name("slurm_script.new").write_bytes(job.script)
@@ -63,11 +63,11 @@ class JobRunner:
         try:
             with contextlib.ExitStack() as files:
                 out, err = (
-                    files.enter_context(_opened(path, append=job.request.append))
+                    files.enter_context(_open_log(path, append=job.request.append))
                     for path in (job.stdout, job.stderr)
                 )
                 process = subprocess.Popen(
-                    [needed_bash(), "-p", GATE, str(script), *job.arguments],
+                    [find_bash(), "-p", GATE, str(script), *job.arguments],
                     cwd=job.request.work_dir,
                     env=self._job_environment(job, home),
                     stdin=subprocess.PIPE,
@@ -77,7 +77,7 @@ class JobRunner:
                     start_new_session=True,
                 )
         except OSError as trouble:
-            # "Could not open stdout file": Slurm fails the job without a log.
+            # A log that cannot be opened: Slurm fails the job without a log, too.
             self.say(job, f"slurmstepd: error: {trouble}")
             threading.Thread(target=self._ended, args=(job.job_id, 1, 0), daemon=True).start()
             return
@@ -85,7 +85,7 @@ class JobRunner:
             self._processes[job.job_id] = process
         self._tell_watchdog(f"+{process.pid}\n")
         if process.stdin is not None:  # for the type checker: never None with PIPE
-            # It may have been killed meanwhile.
+            # The process may have been killed meanwhile.
             with contextlib.suppress(BrokenPipeError), process.stdin as gate:
                 gate.write(b"\n")
         threading.Thread(
@@ -100,12 +100,12 @@ class JobRunner:
             _signal_group(process.pid, number)
 
     def say(self, job: Job, line: str) -> None:
-        """Slurmstepd's line in the job's standard error; a log that cannot be written stays silent."""
+        """Append a line of slurmstepd to the job's standard error; a log that cannot be written is ignored."""
         with contextlib.suppress(OSError), open(job.stderr, "ab") as stream:  # noqa: PTH123
             stream.write(line.encode() + b"\n")
 
     def close(self) -> None:
-        """End every job, then the watchdog (which removes the folder)."""
+        """Kill every job, then end the watchdog, which removes the folder unless it is kept."""
         with self._lock:
             processes = list(self._processes.values())
         for process in processes:
@@ -120,11 +120,11 @@ class JobRunner:
 
     def _wait(self, job_id: int, process: subprocess.Popen[bytes]) -> None:
         code = process.wait()
-        _signal_group(process.pid, signal.SIGKILL)  # what the script left in the background goes with it
+        _signal_group(process.pid, signal.SIGKILL)  # the script's background processes
         self._tell_watchdog(f"-{process.pid}\n")
         with self._lock:
             self._processes.pop(job_id, None)
-        # bash reports a child killed by a signal as 128 + number; a killed script itself is negative.
+        # A negative code is the signal that killed the script; bash reports a killed child as 128 + number.
         self._ended(job_id, max(0, code), max(0, -code))
 
     def _tell_watchdog(self, text: str) -> None:
@@ -161,7 +161,7 @@ class JobRunner:
             "SLURM_CLUSTER_NAME": "marenostrum5",
             "TMPDIR": str(home / "tmp"),
             "LABTUI_PRACTICE_JOB": str(home),
-            "LABTUI_PRACTICE": "yes",  # a job script's header repeats it, whatever profile it was made with
+            "LABTUI_PRACTICE": "yes",  # a job script's header prints it, whatever profile it was made with
             "SLURM_NTASKS": asked.tasks,
             "SLURM_NPROCS": asked.tasks,
             "SLURM_NTASKS_PER_NODE": asked.tasks_per_node,
@@ -180,8 +180,8 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def needed_bash() -> str:
-    """The bash that runs job scripts.
+def find_bash() -> str:
+    """The path of bash, which runs the job scripts.
 
     Raises:
         UsageError: there is none (plain Windows).
@@ -195,8 +195,8 @@ def needed_bash() -> str:
     return bash
 
 
-def _opened(path: str, *, append: bool) -> BinaryIO:
-    """A job's log. Always written at its end: slurmstepd and the script write to the same one."""
+def _open_log(path: str, *, append: bool) -> BinaryIO:
+    """Open a job's log for appending, since slurmstepd and the script both write to it; empty it unless `append`."""
     if not append:
-        open(path, "wb").close()  # noqa: PTH123  a text of the cluster's, not a Path of ours
+        open(path, "wb").close()  # noqa: PTH123  the path comes from the job as text
     return open(path, "ab")  # noqa: PTH123

@@ -1,7 +1,7 @@
-"""`srun` inside a practice job: a step's tasks as processes, their output by lines, their ends in srun's messages.
+"""`srun` inside a practice job: runs a step's tasks as processes and reports their ends as srun does.
 
-Run with `python -I`. Tasks stay in the job's process group, so that whatever ends the job ends them too. A step
-does not wait until another one's CPUs are free. As in Slurm 22.05, ``-c`` of the job is not inherited.
+Run with `python -I`. Tasks stay in the job's process group, so that they end with the job. A step does not wait for
+the CPUs of another one. As in Slurm 22.05, ``-c`` of the job is not inherited.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ import msgspec
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.words import KILL_WAIT_S, SRUN, CommandError, compressed, expanded, parse_words, ranges
+from labtui.practice.words import KILL_WAIT_S, SRUN, CommandError, compress, expand, parse_words, ranges
 
 
 class JobStep(msgspec.Struct, frozen=True):
-    """A step that fits the allocation. `cpus_per_task` is None unless requested."""
+    """A step that fits into the allocation. `cpus_per_task` is None unless requested."""
 
     command: tuple[str, ...]
     tasks: int
@@ -31,7 +31,7 @@ class JobStep(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
 
     def place(self, task: int) -> tuple[int, str, int]:
-        """Of a task: its node's number and name, and its own number there."""
+        """A task's node number, node name, and local number on that node."""
         each = -(-self.tasks // len(self.nodes))
         number = task // each
         return number, self.nodes[number], task % each
@@ -54,7 +54,7 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
         raise CommandError(
             f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
         )
-    names = expanded(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
+    names = expand(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
     return JobStep(
         command=tuple(command),
         tasks=tasks,
@@ -86,13 +86,13 @@ FORCED = (signal.SIGKILL, signal.SIGTERM)
 
 
 def say(line: str) -> None:
-    """A line of srun's or slurmstepd's on standard error; a signal may find this process in the middle of one."""
+    """Write a line of srun or slurmstepd to standard error; unbuffered, as a signal handler may call this meanwhile."""
     with contextlib.suppress(OSError):
         os.write(2, f"{line}\n".encode())
 
 
 def run_step(step: JobStep, number: int) -> int:
-    """Run all tasks, say how they ended, and return srun's exit status: the worst of theirs."""
+    """Run all tasks, say how they ended, and return srun's exit status, the highest of theirs."""
     program = step.command[0]
     found = os.path.join(os.getcwd(), program) if "/" in program else shutil.which(program) or program
     processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -143,7 +143,7 @@ def _environment(step: JobStep, number: int, task: int) -> dict[str, str]:
         **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), tasks),
         **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), tasks_per_node),
         "SLURM_STEP_NUM_NODES": str(nodes),
-        "SLURM_STEP_NODELIST": compressed(step.nodes),
+        "SLURM_STEP_NODELIST": compress(step.nodes),
         "SLURM_STEP_ID": str(number),
     }
     if step.cpus_per_task:
@@ -153,7 +153,7 @@ def _environment(step: JobStep, number: int, task: int) -> dict[str, str]:
 
 
 def step_number(folder: Path) -> int:
-    """The number of a new step of the job, from 0: how many began before it."""
+    """Claim the number of a new step of the job, counted from 0."""
     number = 0
     while True:
         try:
@@ -164,12 +164,12 @@ def step_number(folder: Path) -> int:
 
 
 def run(words: list[str]) -> int:
-    """One call of srun; its exit status."""
+    """Run srun with these arguments; return the exit status. Raises CommandError."""
     if "SLURM_JOB_ID" not in os.environ:
         limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
         raise CommandError(f"srun: error: {limit}\n")
     step = plan_step(words, os.environ)
-    # Where the job is being ended, the tasks get the same signal as this process.
+    # When the job is ended, the tasks get the same signal as this process.
     aborted = f"srun: Job step aborted: Waiting up to {KILL_WAIT_S + 2} seconds for job step to finish."
     signal.signal(signal.SIGTERM, lambda *_: say(aborted))
     return run_step(step, step_number(Path(os.environ["LABTUI_PRACTICE_JOB"])))

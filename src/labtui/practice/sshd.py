@@ -1,7 +1,7 @@
-"""The practice cluster's SSH server: 127.0.0.1 only, one user, our own key, commands, shells and SFTP.
+"""The practice cluster's SSH server: on 127.0.0.1 only, one user, one key; commands, shells and SFTP.
 
-Each command is a process of its own under bash, as sshd starts it; the connection never waits for one. SFTP is
-confined to the cluster's folder: whatever the path, nothing outside is seen or touched.
+Each command runs in a process of its own under bash, as with sshd; the connection never waits for one. SFTP is confined
+to the cluster's folder: whatever the path, nothing outside can be read or changed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from paramiko.sftp import SFTP_FAILURE, SFTP_OK
 
 from labtui.practice.layout import Layout
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a client that goes away is no news
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else a client that disconnects is reported
 
 IN_TERMINAL = (sys.executable, "-I", "-S", str(Path(__file__).parent / "programs.py"), "terminal")
 
 
 _GONE = (OSError, EOFError, paramiko.SSHException)
-"""What a client that goes away leads to."""
+"""Errors of a connection whose client has gone."""
 
 
 class _Login(paramiko.ServerInterface):
-    """One connection: authentication and the requests that are answered."""
+    """One connection: authentication, and the channel requests that are accepted."""
 
     def __init__(self, server: PracticeSSHServer) -> None:
         self.server = server
@@ -84,7 +84,7 @@ def _drain(source: IO[bytes], send: Callable[[bytes], None], process: subprocess
     try:
         while data := os.read(source.fileno(), 32768):
             send(data)
-    except _GONE:  # what the client started goes with it, as sshd's SIGHUP would have it
+    except _GONE:  # the client's processes get SIGHUP, as from sshd
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGHUP)
 
@@ -92,7 +92,7 @@ def _drain(source: IO[bytes], send: Callable[[bytes], None], process: subprocess
 class PracticeSSHServer:
     """Listens on 127.0.0.1 and serves until closed.
 
-    `client_key` is the only key let in. `port` is chosen by the system.
+    Only `client_key` can log in. The system chooses the `port`.
     """
 
     def __init__(
@@ -132,20 +132,20 @@ class PracticeSSHServer:
             self._transports.add(transport)
         try:
             transport.start_server(server=_Login(self), event=threading.Event())
-            # A channel nobody holds is closed by the garbage collector.
+            # Channels without a reference would be closed by the garbage collector.
             held: list[paramiko.Channel] = []
             while transport.is_active():
                 channel = transport.accept(5)
                 held = [one for one in (*held, channel) if one is not None and not one.closed]
         except _GONE:
-            pass  # or it was no client
+            pass  # the client has gone, or was not an SSH client
         finally:
             transport.close()
             with self._lock:
                 self._transports.discard(transport)
 
     def run(self, channel: paramiko.Channel, command: list[str]) -> None:
-        """Run a command or a shell of one channel to its end, and send the exit status."""
+        """Run the command or shell of a channel to its end, and send the exit status."""
         with subprocess.Popen(
             command,
             cwd=self.layout.home,
@@ -173,14 +173,14 @@ class PracticeSSHServer:
                 channel.close()
 
     def drop_connections(self) -> None:
-        """Cut every connection (an incident, and part of closing)."""
+        """Cut every connection."""
         with self._lock:
             transports = list(self._transports)
         for transport in transports:
             transport.close()
 
     def close(self) -> None:
-        """Stop listening, cut the connections, end their processes."""
+        """Stop listening, cut the connections and kill their processes."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -193,9 +193,9 @@ class PracticeSSHServer:
 
 
 def confined(root: Path, home: Path, path: str) -> Path:
-    """The real path of what a client asks for. Relative paths begin at the home. Raises PermissionError.
+    """The real path for a client's `path`, which is relative to `home`. Raises PermissionError if outside `root`.
 
-    Links are followed for the check: a link that leads out of `root` leads nowhere.
+    Links are followed for the check, so a link that leads out of `root` is refused.
     """
     requested = Path(os.path.normpath(home / path))
     full = Path(os.path.realpath(requested.parent)) / requested.name
@@ -207,7 +207,7 @@ def confined(root: Path, home: Path, path: str) -> Path:
 
 
 class _Handle(SFTPHandle):
-    """An open file; reading and writing are paramiko's, `stat` and `chattr` are by descriptor."""
+    """An open file; paramiko reads and writes it, `stat` and `chattr` use the descriptor."""
 
     def __init__(self, flags: int, stream: Any) -> None:
         super().__init__(flags)
@@ -223,8 +223,8 @@ class _Handle(SFTPHandle):
         return SFTP_OK
 
 
-def _answered(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of the SFTP interface: its result (SFTP_OK where there is none), or the status of what went wrong."""
+def _with_status(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate an SFTP method: return its result, SFTP_OK for None, or the status code of an OSError."""
 
     @functools.wraps(method)
     def answer(*arguments: Any) -> Any:
@@ -238,7 +238,7 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class EndingSFTP(SFTPServer):
-    """SFTP that sends an exit status, as OpenSSH's does; without one `scp` reports a failure."""
+    """An SFTP subsystem that sends an exit status, as OpenSSH's does; without one `scp` reports a failure."""
 
     def finish_subsystem(self) -> None:
         with contextlib.suppress(*_GONE):
@@ -248,7 +248,7 @@ class EndingSFTP(SFTPServer):
 
 
 class ConfinedSFTP(SFTPServerInterface):
-    """SFTP's requests, answered from the cluster's folder; writes fail while its disk is full."""
+    """Answers SFTP requests from the cluster's folder; writes fail while its disk is full."""
 
     def __init__(self, login: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(login, *arguments, **options)
@@ -260,20 +260,20 @@ class ConfinedSFTP(SFTPServerInterface):
     def canonicalize(self, path: str) -> str:
         return os.path.normpath(self._server.layout.home / path)
 
-    @_answered
+    @_with_status
     def list_folder(self, path: str) -> list[SFTPAttributes]:
         entries = os.scandir(self._path(path))
         return [SFTPAttributes.from_stat(entry.stat(follow_symlinks=False), entry.name) for entry in entries]
 
-    @_answered
+    @_with_status
     def stat(self, path: str) -> SFTPAttributes:
         return SFTPAttributes.from_stat(self._path(path).stat())
 
-    @_answered
+    @_with_status
     def lstat(self, path: str) -> SFTPAttributes:
         return SFTPAttributes.from_stat(self._path(path).lstat())
 
-    @_answered
+    @_with_status
     def open(self, path: str, flags: int, attr: SFTPAttributes) -> SFTPHandle | int:
         if flags & (os.O_WRONLY | os.O_RDWR) and self._server.disk_full():
             return SFTP_FAILURE
@@ -284,23 +284,23 @@ class ConfinedSFTP(SFTPServerInterface):
             kind = "ab" if flags & os.O_APPEND else "wb"
         return _Handle(flags, os.fdopen(descriptor, kind))
 
-    @_answered
+    @_with_status
     def remove(self, path: str) -> None:
         self._path(path).unlink()
 
-    @_answered
+    @_with_status
     def posix_rename(self, oldpath: str, newpath: str) -> None:
         self._path(oldpath).replace(self._path(newpath))
 
-    @_answered
+    @_with_status
     def mkdir(self, path: str, attr: SFTPAttributes) -> None:
         self._path(path).mkdir(stat.S_IMODE(attr.st_mode) if attr.st_mode is not None else 0o755)
 
-    @_answered
+    @_with_status
     def rmdir(self, path: str) -> None:
         self._path(path).rmdir()
 
-    @_answered
+    @_with_status
     def chattr(self, path: str, attr: SFTPAttributes) -> None:
         target = self._path(path)
         if attr.st_mode is not None:

@@ -1,7 +1,7 @@
-"""The words of a Slurm command and of its answer: options by their long names; times and node lists in Slurm's form.
+"""Parse the options of Slurm's commands; format times and node lists as Slurm does.
 
-sbatch's options are those of `labtui.slurm.batch_script`; the other commands know what labtui sends and what is usual.
-Of the standard library and `labtui.slurm.batch_script` alone: `srun` uses it.
+sbatch takes the options of `labtui.slurm.batch_script`; the other commands take those that labtui sends and common
+ones. Imports little, because `srun` uses it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from labtui.slurm import batch_script
 
 
 def stamp(seconds: float | None, environment: Mapping[str, str], unknown: str) -> str:
-    """A moment as text: ``SLURM_TIME_FORMAT`` and ``TZ`` of the caller's environment count."""
+    """A time as text, by ``SLURM_TIME_FORMAT`` and ``TZ`` of the caller's environment; `unknown` for None."""
     if seconds is None:
         return unknown
     form = environment.get("SLURM_TIME_FORMAT", "%Y-%m-%dT%H:%M:%S")
@@ -35,7 +35,7 @@ NO_CONTROLLER = "Unable to contact slurm controller (connect failure)"
 
 
 class CommandError(Exception):
-    """What a command prints on standard error before it ends, and its exit status."""
+    """Ends a command: the text for standard error, and the exit status."""
 
     def __init__(self, text: str, status: int = 1) -> None:
         super().__init__(text)
@@ -43,7 +43,7 @@ class CommandError(Exception):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One run of a Slurm command on the practice cluster."""
+    """One call of a Slurm command on the practice cluster."""
 
     words: tuple[str, ...]
     folder: str
@@ -56,8 +56,8 @@ MIN_JOB_AGE_S = 300
 KILL_WAIT_S = 30
 
 
-def compressed(names: Sequence[str]) -> str:
-    """Node names in Slurm's short form; names that end in numbers of the same width are ranges."""
+def compress(names: Sequence[str]) -> str:
+    """Node names in Slurm's short form (``as01r1b[01-02]``); all must share a stem and the width of their numbers."""
     if len(names) < 2:
         return "".join(names)
     stem = names[0].rstrip("0123456789")
@@ -76,8 +76,8 @@ def ranges(numbers: Sequence[int], width: int = 1) -> str:
     return ",".join(f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
 
 
-def expanded(text: str) -> list[str]:
-    """The names of a node list in Slurm's short form."""
+def expand(text: str) -> list[str]:
+    """The node names of a list in Slurm's short form."""
     names = []
     for piece in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
         stem, bracket, inside = piece.partition("[")
@@ -95,17 +95,17 @@ def expanded(text: str) -> list[str]:
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A command's options: for each long name, "=" where it takes a value; and the long name of each letter."""
+    """A command's options: by long name, "=" if it takes a value, else ""; and the long name of each letter."""
 
     name: str
     takes: Mapping[str, str]
     letters: Mapping[str, str]
     anywhere: bool = False
-    """Whether options may follow plain words."""
+    """Whether options may follow the other arguments."""
 
     @classmethod
     def of(cls, name: str, text: str) -> Program:
-        """From words like ``h=noheader`` (a flag) and ``o=format=`` (with a value); a dash is no letter."""
+        """Parse words like ``h=noheader`` (a flag) and ``o=format=`` (takes a value); ``-`` stands for no letter."""
         words = [word.split("=", 1) for word in text.split()]
         takes = {long.rstrip("="): "=" * long.endswith("=") for _, long in words}
         letters = {letter: long.rstrip("=") for letter, long in words if letter != "-"}
@@ -113,7 +113,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 _OPTIONAL = batch_script.LONG_OPTIONS - batch_script.FLAGS - batch_script.VALUED | {"kill-on-bad-exit"}
-"""Options whose value, if any, is glued to them."""
+"""Options with an optional value, which must follow after "="."""
 SBATCH = Program(
     "sbatch",
     {name: "=" * (name in batch_script.VALUED) for name in batch_script.LONG_OPTIONS},
@@ -135,10 +135,10 @@ SRUN = Program(
 
 
 def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[str, str], list[str]]:
-    """Options by their long names, and the other words: of sbatch and srun a program and its arguments.
+    """Return the options by long name, and the other words (for sbatch and srun a program and its arguments).
 
     Raises:
-        CommandError: there is no such option, or its value is missing.
+        CommandError: an option is unknown, or its value is missing.
     """
     options: dict[str, str] = {}
     plain = []
@@ -171,7 +171,7 @@ _PROBLEMS = {
 
 
 def _error(program: Program, problem: getopt.GetoptError, words: Sequence[str]) -> CommandError:
-    """In getopt_long's words, which are those of Slurm's commands."""
+    """The error as getopt_long words it, and with it Slurm's commands."""
     what = next((words for part, words in _PROBLEMS.items() if part in problem.msg), "")
     if what:
         text = f"option '--{problem.opt}' {what}"

@@ -1,3 +1,3 @@
-# Run by bash where a job is to begin (SCRIPT ARGUMENT...): goes on after a line of input, and ends when the input does.
-# The script is copied by a process of its own: none that labtui forks meanwhile holds it open for writing (ETXTBSY).
+# Starts a job (SCRIPT ARGUMENT...) once it reads a line of input; ends without starting it if the input is closed.
+# A separate process copies the script, so that no process forked by labtui holds it open for writing (ETXTBSY).
 read -r && /bin/cp "$1.new" "$1" && exec "$@" < /dev/null

@@ -1,4 +1,4 @@
-# What a login shell of the practice cluster reads, after the variables that labtui puts in front.
+# Read by a login shell of the practice cluster; labtui puts exports of its variables in front.
 export PATH="$LABTUI_PRACTICE_BIN:$PATH"
 
 module() {

@@ -1,6 +1,6 @@
-"""Any module, any attribute, any call: a student's script runs as it is, and what it asked for can be read back.
+"""Stand-ins for the frameworks: any import, attribute and call works and is recorded, so that scripts run unchanged.
 
-`KNOWN` says what a name of a framework really is where that matters: `tensorflow.py` and `torch.py` fill it.
+`KNOWN` has the names whose behaviour matters; `tensorflow.py` and `torch.py` fill it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any, NamedTuple
 
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "torch", "numpy", "PIL", "liger_kernel")
 KNOWN: dict[str, Any] = {}
-"""By full name; ``torch.optim.*`` stands for each name of a module and is called with it, once."""
-OF_RESULTS: dict[str, Callable[..., Any]] = {}
-"""By name: methods of whatever a call gave."""
+"""Objects by full name; ``torch.optim.*`` is a function that is called once for each other name of the module."""
+RESULT_METHODS: dict[str, Callable[..., Any]] = {}
+"""By name, the methods of results of calls; each gets the result first."""
 
 
 class Call(NamedTuple):
-    """One call: the last part of its name, and what it was given."""
+    """A recorded call: the last part of the function's name, and the arguments."""
 
     name: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
-def known(name: str) -> Any:
-    """What a full name stands for."""
+def resolve(name: str) -> Any:
+    """The object that a full name stands for; an unknown one is a `Recorded`."""
     name = name.replace("tf_keras", "keras", 1)
     name = f"tensorflow.{name}" if name.partition(".")[0] == "keras" else name
     if name not in KNOWN:
@@ -47,7 +47,7 @@ def known(name: str) -> Any:
 
 
 def size_of(value: Any) -> int | None:
-    """How many items an argument holds, where that is known: of several data sets beside each other the first's."""
+    """How many items an argument holds, None if unknown; for a tuple of data sets, that of the first."""
     if isinstance(value, Recorded):
         return value._size
     if isinstance(value, bytes) and value.startswith(b"rehearsal:"):
@@ -60,7 +60,7 @@ def size_of(value: Any) -> int | None:
 
 
 class Recorded:
-    """A name of a framework, or what a call of it gave: the calls that led here, and how many items it holds."""
+    """A name of a framework or the result of a call, with the calls that led to it and the number of its items."""
 
     def __init__(self, name: str, calls: Sequence[Call] = (), size: int | None = None) -> None:
         self._name, self._calls, self._size = name, tuple(calls), size
@@ -71,15 +71,15 @@ class Recorded:
                 return KNOWN[f"{self._name}.{name}"]
             raise AttributeError(name)
         if not self._calls:
-            return known(f"{self._name}.{name}")
-        if name in OF_RESULTS:
-            return functools.partial(OF_RESULTS[name], self)
+            return resolve(f"{self._name}.{name}")
+        if name in RESULT_METHODS:
+            return functools.partial(RESULT_METHODS[name], self)
         return Recorded(f"{self._name}.{name}", self._calls, self._size)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         last = self._name.rpartition(".")[2]
         if self._calls and self._calls[-1].name == last and args and inspect.isfunction(args[0]):
-            return args[0]  # what was called gave a decorator
+            return args[0]  # the result of the first call is used as a decorator
         size = self._size if self._size is not None else size_of(args[0]) if args else None
         return Recorded(self._name, (*self._calls, Call(last, args, kwargs)), size)
 
@@ -126,23 +126,23 @@ class Recorded:
 
 
 def classes(module: str, base: type) -> Callable[[str], Any]:
-    """For `KNOWN`: every class of a module extends `base`; what has a small name is a function or a module."""
+    """For `KNOWN`: every capitalized name of a module is a class that extends `base`; other names are recorded."""
     return lambda name: Recorded(f"{module}.{name}") if name.islower() else type(name, (base,), {})
 
 
-def chance(*more: str) -> random.Random:
-    """What scatters a job's numbers: a repeat is another job, a session replayed is not."""
+def job_random(*more: str) -> random.Random:
+    """A random generator seeded by the job's id, so that runs differ but a repeated session gives the same numbers."""
     seed = [os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID")]
     return random.Random("-".join((*seed, *more)))
 
 
-def _joined(parts: Sequence[Any], **_options: object) -> Recorded:
-    """NumPy's arrays after one another."""
+def _concatenate(parts: Sequence[Any], **_options: object) -> Recorded:
+    """`numpy.concatenate`, as far as the number of items goes."""
     return Recorded("numpy.concatenate", [Call("concatenate", (), {})], sum(map(len, parts)))
 
 
 class Base:
-    """What a class of a framework is to the student's class that extends it."""
+    """The base of a student's class that extends a class of a framework."""
 
     def __init__(self, *_args: object, **_kwargs: object) -> None:
         pass
@@ -158,11 +158,11 @@ class _Module(types.ModuleType):
         full = f"{self.__name__}.{name}"
         if name.startswith("__") and full not in KNOWN:
             raise AttributeError(name)
-        return known(full)
+        return resolve(full)
 
 
 class _Finder:
-    """Imports a framework, and whatever module of it, as a recording one."""
+    """Imports the frameworks and any of their modules as recording ones."""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         found = name.partition(".")[0] in FRAMEWORKS
@@ -179,13 +179,13 @@ class _Finder:
 
 
 def install() -> None:
-    """From now on the frameworks are recorded in this process."""
+    """Replace the frameworks in this process."""
     from labtui.practice.stand_in import tensorflow, torch
 
-    KNOWN.update({"numpy.concatenate": _joined, "numpy.vstack": _joined})
+    KNOWN.update({"numpy.concatenate": _concatenate, "numpy.vstack": _concatenate})
     KNOWN.update(tensorflow.NAMES)
     KNOWN.update(torch.NAMES)
-    OF_RESULTS.update(torch.OF_RESULTS)
+    RESULT_METHODS.update(torch.RESULT_METHODS)
     sys.meta_path.insert(0, _Finder())
 
 
@@ -193,12 +193,12 @@ def install() -> None:
 
 
 def visible_gpus() -> int:
-    """How many GPUs this process can use: none without --nv, else those Slurm gave to the job."""
+    """How many GPUs this process can use: none in a container without --nv, else those of the job."""
     return sum(part.strip().isdigit() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))
 
 
 def show_load(gpus: int, percent: float, gib: float) -> None:
-    """Write the load of each node's GPUs for the job's nvidia-smi; the first process of a step does."""
+    """Write the load of each node's GPUs for the job's nvidia-smi, in the first process of a step only."""
     folder = os.environ.get("LABTUI_PRACTICE_JOB")
     if not folder or os.environ.get("SLURM_PROCID", "0") != "0":
         return

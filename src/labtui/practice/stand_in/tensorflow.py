@@ -1,7 +1,7 @@
-"""What of TensorFlow 2.11 is more than recorded: devices, strategies, optimizers, and `model.fit` with Keras's lines.
+"""TensorFlow 2.11 as far as its behaviour matters: devices, strategies, optimizers, and `model.fit` with Keras's lines.
 
-`fit` reads from the recorded data set how much is trained, prints and calls back where Keras does, and takes the time
-from `labtui.practice.pace`.
+`fit` reads the amount of work from the recorded data set, prints lines and calls callbacks as Keras does, and takes its
+times from `labtui.practice.pace`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _devices(kind: str | None = None) -> list[SimpleNamespace]:
 
 
 class Strategy:
-    """Replicas, and on how many GPUs they are; `workers` are processes."""
+    """A distribution strategy: its replicas, their GPUs (0 on the CPU), and the number of worker processes."""
 
     def __init__(self, replicas: int = 1, gpus: int | None = None, workers: int = 1) -> None:
         self.num_replicas_in_sync, self.workers = replicas, workers
@@ -68,7 +68,7 @@ def _mirrored(devices: list[object] | None = None, **_options: object) -> Strate
 
 
 def _multi_worker(*_args: object, **_options: object) -> Strategy:
-    """A process for each worker, each rehearsing the whole training; the workers are those of TF_CONFIG."""
+    """The strategy with the workers of TF_CONFIG. Each worker's process simulates the whole training."""
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
     workers = max(1, len(config.get("cluster", {}).get("worker", ())))
     here = stand_in.visible_gpus()
@@ -97,7 +97,7 @@ class History(Base):
 
 
 class Model:
-    """One of the lab's networks. Only what the log shows of it is real."""
+    """One of the lab's networks, as far as the log shows it."""
 
     def __init__(self, network: str) -> None:
         self.network, self.name = network, network.lower()
@@ -129,7 +129,7 @@ class Model:
         **_options: object,
     ) -> History:
         training, strategy = self._training(x, batch_size), self.distribute_strategy
-        scatter, history = stand_in.chance(repr(training)), History()
+        scatter, history = stand_in.job_random(repr(training)), History()
         everyone = [history, *(callbacks or [])]
 
         def tell(moment: str, *values: object) -> None:
@@ -149,7 +149,7 @@ class Model:
             tell("on_epoch_begin", epoch, {})
             seconds, metrics = training.epoch_s(epoch + 1, scatter), training.metrics(epoch + 1, scatter)
             time.sleep(seconds)
-            if verbose:  # a progress bar is the same line in the end
+            if verbose:  # a progress bar ends as the same line
                 print(summary_line(training.steps, seconds, metrics), flush=True)
             tell("on_epoch_end", epoch, dict(metrics))
         stand_in.show_load(0, 0.0, 0.0)
@@ -161,7 +161,7 @@ class Model:
         return [2.3, 0.1]
 
     def _training(self, data: Any, batch_size: int | None) -> Training:
-        """What is trained, from the calls that made the data set."""
+        """The training, from the calls that made the data set."""
         images, batch, size = stand_in.size_of(data) or 1, batch_size or 32, 128
         for call in data._calls if isinstance(data, Recorded) else ():
             first = call.args[0] if call.args else None
@@ -181,14 +181,14 @@ class Model:
     def _run_out_of_memory(self, training: Training) -> None:
         time.sleep(25)
         share, size = -(-training.batch // max(1, training.gpus)), training.image_size // 4
-        raise stand_in.known("tensorflow.errors.ResourceExhaustedError")(
+        raise stand_in.resolve("tensorflow.errors.ResourceExhaustedError")(
             f"Graph execution error: OOM when allocating tensor with shape[{share},256,{size},{size}] and type float "
             "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
         )
 
 
 def _image_size(function: Any, usual: int) -> int:
-    """Pixels of each side after resizing: what a function that `map` was given calls `image_size` or `size`."""
+    """The image size in pixels after resizing: `image_size` or `size` in the closure of the function given to `map`."""
     closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
     found = [closure[name] for name in ("image_size", "size") if name in closure]
     return int(found[0][0] if isinstance(found[0], (tuple, list)) else found[0]) if found else usual
@@ -204,7 +204,7 @@ def summary_line(steps: int, seconds: float, metrics: Logs) -> str:
 
 
 def _per(seconds: float, unit: str) -> str:
-    """Keras 2's rounding: whole seconds from 1 s on, whole milliseconds from 1 ms on, else microseconds."""
+    """A time as Keras 2 rounds it: to seconds from 1 s on, to milliseconds from 1 ms on, else to microseconds."""
     if seconds >= 1 or seconds == 0:
         return f"{seconds:.0f}s/{unit}"
     return f"{seconds * 1e3:.0f}ms/{unit}" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/{unit}"

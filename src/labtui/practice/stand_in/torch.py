@@ -1,7 +1,7 @@
-"""What of PyTorch 2 is more than recorded: devices, loaders, the store, layers' sizes, and the optimizer's step.
+"""PyTorch 2 as far as its behaviour matters: devices, loaders, the store, sizes of layers, and the optimizer's step.
 
-One process stands for all ranks: what the others would say in the store is what rank 0 says itself. Time passes in the
-optimizer's step and in validation, as `labtui.practice.pace` says.
+One process stands for all ranks: in the store, the values of the other ranks are those of rank 0. Time passes in the
+optimizer's step and in validation, as much as `labtui.practice.pace` says.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from labtui.practice.pace import Pace, torch_memory_gib
 from labtui.practice.stand_in import Base, Call, Recorded
 
 _VALIDATION = 2.5
-"""Validation takes so many times fewer seconds for an image than training."""
-_PERFECT = 0.92
-"""Accuracy that these trainings would reach in the end; in five epochs they are far from it."""
+"""How many times faster an image is in validation than in training."""
+_FINAL_ACCURACY = 0.92
+"""The accuracy that these trainings approach; after five epochs they are far from it."""
 
 
 @dataclass
 class State:
-    """Where the training stands: `epoch` from 1, `step` of the loop, `seen` images of rank 0 in the loop."""
+    """The progress of the training: `epoch` from 1, `step` of the epoch, `seen` images of rank 0 in this loop."""
 
     options: dict[str, str]
     world: int
@@ -49,69 +49,69 @@ class State:
 
     @cached_property
     def trained(self) -> Pace:
-        """What is trained, as the published tables name it."""
+        """The training's speed by the published tables."""
         model = self.options.get("model" if self.tokens else "model_name", "").lower()
         tuning = frozenset(tuning_of(self.options))
         return Pace(model, Path(self.options.get("dataset", "")).name, tuning, self.world, self.batch)
 
     @property
     def memory_gib(self) -> float:
-        """GPU memory that one process holds."""
+        """GiB of GPU memory of one process."""
         if not self.tokens:
             return torch_memory_gib(self.options, self.batch)
         eager, liger = self.options.get("attn") == "eager", "use_liger_kernel" in self.options
-        each = 7.1 if eager else 1.3 if liger else 3.09  # between two published rows, for 1,024 tokens
+        each = 7.1 if eager else 1.3 if liger else 3.09  # GiB per 1,024 tokens, from two published rows each
         return self.trained.memory_gib(each * int(self.options.get("sequence_length", "8192")) / 1024)
 
     @cached_property
     def step_s(self) -> float:
-        """Seconds of a step of this training, without noise."""
+        """Seconds per step, without noise."""
         each = int(self.options.get("sequence_length", "8192")) if self.tokens else 1
         return each * self.batch * self.world / self.trained.rate()
 
     def next_s(self) -> float:
         """Seconds of the next step, with the noise of a real node."""
-        seconds = self.step_s * math.exp(_CHANCE.gauss(0.0, pace.NOISE) / 4)
+        seconds = self.step_s * math.exp(_RANDOM.gauss(0.0, pace.NOISE) / 4)
         first = not self.tokens and self.epoch == 1 and self.seen == self.batch
         return seconds + (self.trained.first_s() if first else 0.0)
 
     def progress(self) -> tuple[float, float]:
-        """Accuracy and loss by now: learning slows with the number of updates."""
+        """Accuracy and loss by now; they depend on the number of updates."""
         updates = max(1, (max(1, self.epoch) - 1) * max(1, self.steps) + self.step)
-        reached = _PERFECT * (1 - math.exp(-((updates / 20000) ** 0.6)))
+        reached = _FINAL_ACCURACY * (1 - math.exp(-((updates / 20000) ** 0.6)))
         return reached, max(0.05, 5.3 * (1 - reached))
 
     def sums(self) -> list[float]:
-        """As a rank adds them up: images, right ones, those right among the first five, loss x images."""
+        """What a rank adds up: images, correct ones, those correct within the top five, loss x images."""
         accuracy, loss = self.progress()
         count, right = float(max(1, self.seen)), accuracy * (1.0 if self.training else 0.95)
         return [count, count * right, count * min(1.0, 1.6 * right), count * loss]
 
 
-def _begin() -> State:
+def _initial_state() -> State:
     options = named_options(sys.argv[1:])
     batch = options.get("batch_size") or options.get("per_device_train_batch_size") or "64"
     return State(options, int(os.environ.get("WORLD_SIZE", "1")), int(batch) if batch.isdecimal() else 64)
 
 
-STATE = _begin()
-_CHANCE = stand_in.chance()
+STATE = _initial_state()
+_RANDOM = stand_in.job_random()
 
 
 def _backward(_loss: object) -> None:
-    """PyTorch's error where the batch is too large for the GPU."""
+    """Raise PyTorch's out-of-memory error if the batch is too large for the GPU."""
     needed, total = STATE.memory_gib, pace.GPU_MEMORY_GIB
     if needed <= total or STATE.options.get("device") == "cpu":
         return
     missing = max(0.5, (needed - total) / 4)
-    raise stand_in.known("torch.cuda.OutOfMemoryError")(
+    raise stand_in.resolve("torch.cuda.OutOfMemoryError")(
         f"CUDA out of memory. Tried to allocate {missing:.2f} GiB. GPU 0 has a total capacity of {total:.2f} GiB of "
         f"which {max(0.05, missing / 3):.2f} GiB is free."
     )
 
 
 def _step(optimizer: Recorded, *_scaled: object) -> None:
-    """Where a training step's time passes: an optimizer's or a scaler's; a schedule's takes none."""
+    """The `step()` of an optimizer or scaler, which takes the time of a training step, or of a schedule: no time."""
     if "lr_scheduler" not in optimizer._name and ("optim." in optimizer._name or "Scaler" in optimizer._name):
         STATE.step += 1
         if STATE.step == 1 or STATE.seen == STATE.batch:
@@ -119,7 +119,7 @@ def _step(optimizer: Recorded, *_scaled: object) -> None:
         time.sleep(STATE.next_s())
 
 
-OF_RESULTS: dict[str, Callable[..., Any]] = {
+RESULT_METHODS: dict[str, Callable[..., Any]] = {
     "backward": _backward,
     "item": lambda _loss: STATE.progress()[1],
     "numel": len,
@@ -142,7 +142,7 @@ class Device:
 
 
 class Module(Base):
-    """A layer or a network. It counts its parameters and computes nothing."""
+    """A layer or a network, which knows the number of its parameters and computes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._given = [list(each) if isinstance(each, Iterator) else each for each in args], kwargs
@@ -163,7 +163,7 @@ class Module(Base):
 
 
 class Layer(Module):
-    """A layer of `torch.nn`, by the name of its class."""
+    """The base of the layers of `torch.nn`, whose class names are keys of `_WEIGHTS`."""
 
 
 _WEIGHTS: dict[str, Callable[..., int]] = {
@@ -177,7 +177,7 @@ _WEIGHTS: dict[str, Callable[..., int]] = {
 
 
 def _weights(part: Any) -> int:
-    """How many numbers a part of a network trains."""
+    """The number of trained parameters of a part of a network."""
     if isinstance(part, Layer) and type(part).__name__ in _WEIGHTS:
         return _WEIGHTS[type(part).__name__](*part._given[0], **part._given[1])
     parts = (
@@ -196,12 +196,12 @@ def _sampler(
 
 
 def _sized(name: str, count: int) -> Recorded:
-    """What a call gave that holds so many items."""
+    """The result of a call, which holds `count` items."""
     return Recorded(name, [Call(name, (), {})], count)
 
 
 class DataLoader(Base):
-    """Whole batches (training), else all images (validation)."""
+    """A data loader: with `drop_last` the training's, with whole batches only, else the validation's."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class DataLoader(Base):
 
 
 class Store:
-    """What the ranks tell each other. Of another rank it holds what rank 0 has said of the same thing."""
+    """The store by which ranks exchange values; another rank's value is that of rank 0."""
 
     def __init__(self, *_args: object, **_options: object) -> None:
         self.values: dict[str, bytes] = {}
@@ -272,13 +272,13 @@ def _reserved(*_device: object) -> int:
     return int(STATE.memory_gib * 2**30)
 
 
-def _as_it_is(thing: Any, *_args: object, **_options: object) -> Any:
+def _identity(thing: Any, *_args: object, **_options: object) -> Any:
     return thing
 
 
 NAMES: dict[str, Any] = {
     "torch.__version__": "2.4.0",
-    "torch.compile": _as_it_is,
+    "torch.compile": _identity,
     "torch.device": Device,
     "torch.save": _save,
     "torch.load": _load,
@@ -293,7 +293,7 @@ NAMES: dict[str, Any] = {
     "torch.distributed.PrefixStore": lambda _prefix, store: store,
     "torch.nn.*": stand_in.classes("torch.nn", Layer),
     "torch.nn.Module": Module,
-    "torch.nn.parallel.DistributedDataParallel": _as_it_is,
+    "torch.nn.parallel.DistributedDataParallel": _identity,
     "torch.utils.data.DataLoader": DataLoader,
     "torch.utils.data.DistributedSampler": _sampler,
     "torch.utils.data.distributed.DistributedSampler": _sampler,
