@@ -66,8 +66,8 @@ def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
 
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
     """Times and rates of one configuration, before it is compared with another."""
-    timed = (run for run in members if run.run.throughput or any(steady_samples(run)))
-    counted = [run for run in timed if run.run.outcome == "completed"] or members
+    ended = [run for run in members if not run.live and (run.run.throughput or any(steady_samples(run)))]
+    counted = ended or members  # what is measured stays while a run repeats it
     samples = [(run, sample) for run in counted for sample in steady_samples(run)]
     times = [sample.seconds for _, sample in samples]
     seconds = Interval.mean(times, [sample.count for _, sample in samples])
