@@ -16,7 +16,7 @@ COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", r
 
 class Bench(App[None]):
     def compose(self) -> ComposeResult:
-        yield KeyedTable()
+        yield KeyedTable(cursor_type="row")
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ async def test_the_preferred_theme_colours_the_first_frame(session, tmp_path, mo
     preferences.write_text("labtui-light\n")
     monkeypatch.setattr(themes, "preferences_file", lambda: preferences)
     assert WizardApp(tmp_path / "lab").theme == "labtui-light"
-    app = LabApp(session, start=False)
+    app = LabApp(session)
     async with app.run_test(size=(80, 24), notifications=True):
         assert app.query_one(HeaderBar).styles.background == Color.parse(str(themes.LIGHT.surface))
         assert app.screen.styles.background == Color.parse(str(themes.LIGHT.background))

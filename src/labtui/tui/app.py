@@ -76,7 +76,6 @@ class LabApp(SanitizedApp[int]):
         prompter: ScreenPrompter | None = None,
         clock: Callable[[], float] = time.time,
         pane: str = "",
-        start: bool = True,
         incidents: Sequence[IncidentNote] = (),
         factor: float | None = None,
         kept: bool = True,
@@ -87,7 +86,7 @@ class LabApp(SanitizedApp[int]):
         self.session, self.prompter = session, prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
-        self._start_session, self._kept = start, kept
+        self._kept = kept
         self._editor_named = False  # which editor opens was said once
         self.incidents = incidents
         self._incidents_shown = 0
@@ -125,9 +124,8 @@ class LabApp(SanitizedApp[int]):
         gc.freeze()  # the modules and the screens stay as long as the program
         gc.set_threshold(COLLECT_AFTER)
         gc.enable()  # off since the start of the program, for a quicker first paint
-        if self._start_session:
-            with contextlib.suppress(LabError):  # the state says it: offline, and why
-                self.session.start()
+        with contextlib.suppress(LabError):  # the state says it: offline, and why
+            self.session.start()
         self.view_model.watch_logs()
         watch = partial(self.view_model.watch_evidence, self._left, self.repaint_soon)
         threading.Thread(target=watch, name="labtui-checks", daemon=True).start()

@@ -87,7 +87,7 @@ class PlanScreen(FramedScreen):
         yield Said(id="verdict")
         with VerticalScroll(id="plan-body", can_focus=False):
             yield Said(id="runs-title")
-            yield PlanTable(id="plan-table")
+            yield PlanTable(id="plan-table", cursor_type="cell")
             yield Said(id="findings-title")
             yield OptionList(id="findings", compact=True)
         yield Said(id="script-title")
@@ -98,7 +98,6 @@ class PlanScreen(FramedScreen):
         """The runs first; the findings come from a thread."""
         self.query_one(TaskList).can_focus = False
         table = self.query_one(PlanTable)
-        table.cursor_type = "cell"
         self.watch(self.app, "view", self.show_frame)
         self.recompute()
         self.set_interval(LOOK_EVERY_S, self._read_again)

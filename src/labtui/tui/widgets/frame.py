@@ -202,10 +202,8 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
 class TaskList(OptionList):
     """All tasks; the cursor is the task on the screen."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, compact=True)
-        self._current = ""
-        self._shown: tuple[object, ...] = ()
+    screen: FramedScreen
+    _shown: tuple[object, ...] = ()
 
     def show(self, view: View) -> None:
         rows, width, styles = view.tasks, self.size.width, roles(self.app)
@@ -219,12 +217,12 @@ class TaskList(OptionList):
         with self.prevent(OptionList.OptionHighlighted):
             self.set_options(Option(text, id=name) for name, text in zip(ids, texts, strict=True))
             self.highlighted = ids.index(view.task_id) if view.task_id in ids else None
-        self._current, self._shown = view.task_id, shown
+        self._shown = shown
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Moving the cursor goes to that task."""
         event.stop()
-        if event.option_id not in (None, self._current) and isinstance(self.screen, FramedScreen):
+        if event.option_id not in (None, self.screen.view.task_id):
             self.screen.choose_task(event.option_id)
 
 
@@ -252,7 +250,7 @@ class Rail(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Said(id="rail-title")
-        yield TaskList(id="tasks")
+        yield TaskList(id="tasks", compact=True)
         yield Said(id="about")
         yield Said(ink("Next", "bold"), id="next-title")
         yield NextStepText(id="next")
@@ -297,10 +295,7 @@ class Foot(Footer):
 
     RIGHT = ("do_next", "command_palette", "page('help')")
     MAX_KEYS = 7
-
-    def __init__(self) -> None:
-        super().__init__(show_command_palette=False, compact=True)
-        self._shown: list[object] = []
+    _shown: object = None
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Make the keys anew only where others are to be shown: this is called with each new view."""
@@ -359,7 +354,7 @@ class FramedScreen(Screen[object], Acts):  # the first base is the one whose sty
                 yield from self.content()
         with Vertical(id="bottom"):
             yield NoteLine()
-            yield Foot()
+            yield Foot(show_command_palette=False, compact=True)
 
     def watch_focused(self, focused: Widget | None) -> None:
         """Where the keys go is seen by tone. A class of the whole screen would style all of it anew."""

@@ -3,8 +3,9 @@
 `KeyedTable.sync` compares with what is shown, words and colours: equal content costs nothing, and the cursor stays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
@@ -42,10 +43,8 @@ class KeyedTable(DataTable[Text]):
     KeyedTable { height: auto; max-height: 100%; overflow-x: hidden; scrollbar-size-vertical: 1; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, cursor_type="row")
-        self._shown_columns: tuple[TableColumn, ...] = ()
-        self._shown: dict[str, list[object]] = {}
+    _shown_columns: tuple[TableColumn, ...] = ()
+    _shown: Mapping[str, list[object]] = MappingProxyType({})
 
     def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
         """Show these columns and rows; says whether anything changed. Where only cells did, nothing moves."""

@@ -20,7 +20,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
 from labtui.tui.widgets.frame import Said, does, say
-from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR
+from labtui.tui.widgets.plot import MIN_HEIGHT
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
 
@@ -47,7 +47,7 @@ class RunsPane(RunPane):
             yield Digits(id="result-digits")
             yield Said(id="result-words")
         yield Said(id="result-line")
-        yield KeyedTable(id="runs-table")
+        yield KeyedTable(id="runs-table", cursor_type="row")
         with Glance(id="glance"):
             with Vertical(id="glance-left"):
                 yield ChartView(id="glance-chart")
@@ -100,7 +100,6 @@ class RunsPane(RunPane):
         chart.display = spec is not None
         self.set_class(spec is not None and not spec.empty, "-measured")
         chart.show(spec)
-        chart.cursor = NO_CURSOR
         facts = Text("")
         if line is not None:
             facts = run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
