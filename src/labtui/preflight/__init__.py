@@ -1,9 +1,8 @@
-"""Preflight: what would go wrong, seen in the files before anything is submitted.
+"""Preflight: finds mistakes in the files of a job before it is submitted.
 
-Each rule is one small function over one file: what was pasted, the directives, the commands, paths, the training
-script. A finding names file, line and effect, and where possible a fix: a pure edit of the text, shown as a
-difference and applied when the student wants it. Nothing here reads files or asks a cluster; what the
-cluster knows comes in.
+Each rule is a small function that checks one file: pasted characters, directives, commands, paths, the training script.
+A finding names file, line and effect, and where possible has a fix: an edit of the text, shown as a diff and applied if
+the student wants it. Nothing here reads files or asks a cluster; callers pass in what the cluster said.
 """
 
 from collections.abc import Mapping
@@ -14,27 +13,27 @@ from labtui.preflight.findings import RULES, Finding, ScriptContext, apply_fix
 
 __all__ = ["ScriptContext", "fix_all", "paths_to_ask", "preflight", "rules_table"]
 _TOPICS = (pasted, directives, launch, files)
-"""The modules of the rules, which register themselves."""
+"""The modules of the rules, which are registered on import."""
 
 
 def preflight(context: ScriptContext) -> tuple[Finding, ...]:
-    """Everything worth saying about the files of a submission, errors first, then by file and line.
+    """The findings in the files of a submission, errors first, then by file and line.
 
-    Never raises for any content of the files.
+    Never raises, whatever the files contain.
     """
     findings = (finding for rule in RULES.values() for finding in rule.findings(context))
-    once = list(dict.fromkeys(findings))  # a command in a loop is seen in each of its rounds
+    once = list(dict.fromkeys(findings))  # a command in a loop is found in each iteration
     return tuple(sorted(_without_echoes(once), key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
 
 
 def _without_echoes(findings: list[Finding]) -> list[Finding]:
-    """A file that does not parse is said once: not again where the reason (a pasted character) is named."""
+    """Leave out the syntax error of a file for which another finding (a pasted character) gives the reason."""
     named = {f.file for f in findings if f.rule in {pasted.PASTED, "broken-command", "crlf"}}
     return [f for f in findings if not (f.rule in {"python-syntax", "bash-syntax"} and f.file in named)]
 
 
 def fix_all(files: Mapping[str, bytes], findings: tuple[Finding, ...]) -> dict[str, bytes]:
-    """The files with every fix applied that still fits after those before it."""
+    """The files with all fixes applied in order, except those that no longer fit after earlier ones."""
     changed = dict(files)
     for finding in findings:
         if finding.fix is not None and finding.fix.file in changed:

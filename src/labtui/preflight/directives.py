@@ -1,6 +1,6 @@
-"""The `#SBATCH` lines: are they read at all, do they fit the runs, and where do the logs go?
+"""Rules for the `#SBATCH` lines: whether Slurm reads them, whether they fit the runs, and where the logs go.
 
-What Slurm itself refuses at once (an unknown option, queue or feature, more than a node has) is left to Slurm.
+What Slurm refuses at once (an unknown option, queue or feature, more than a node has) is left to Slurm.
 """
 
 import math
@@ -43,7 +43,7 @@ def not_a_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 def _about_sbatch(head: str, rest: str) -> bool:
-    """Whether a comment speaks of the command: ``# sbatch --test-only job.slurm``, or of no option at all."""
+    """Whether a comment is about the command ``sbatch`` (``# sbatch --test-only job.slurm``), not a directive."""
     if re.fullmatch(r"\s*#\s+sbatch", head):
         return True
     return not all(option.known for option in read_options(rest)) or "`" in rest
@@ -78,15 +78,15 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if context.profile.account_pattern:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
-    elif given.value not in {"", context.account} and _plain(given.value):
+    elif given.value not in {"", context.account} and _is_name(given.value):
         effect = f"The job would be charged to {given.value}; this lab's account is {context.account}."
-        # A site whose accounts have no common form may know both.
+        # If the site's accounts have no common pattern, both may be valid.
         hit = value_hit(job, "account", effect, context.account, title=f"use {context.account}")
         yield hit if context.profile.account_pattern else hit._replace(severity="warning")
 
 
-def _plain(value: str) -> bool:
-    """Whether a value is a name and no placeholder (those have their own rule)."""
+def _is_name(value: str) -> bool:
+    """Whether a value is a name and not a placeholder, for which there is another rule."""
     return re.fullmatch(r"[A-Za-z0-9_.-]+", value) is not None and not re.search(r"X{2,}|N{2,}", value)
 
 
@@ -125,7 +125,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A time limit shorter than the trainings should take.
 
-    Slurm ends the job in the middle, and the last run has no numbers.
+    Slurm ends the job before the last run has any numbers.
     """
     minutes = _minutes(job.value("time"))
     if context.forecast_s is None or minutes is None or minutes < 1 or minutes * 60 >= context.forecast_s:
@@ -167,13 +167,13 @@ _GPUS = re.compile(
 
 
 def gpus_of(command: str) -> int | None:
-    """GPUs of a node that a command says it uses; None when it does not say."""
+    """The GPUs per node that a command's options name; None if they name none."""
     match = _GPUS.search(command)
     return int(match[1]) if match else None
 
 
 def node_gpus(context: ScriptContext) -> float:
-    """GPUs of a node; no bound where the profile does not know its nodes. What asks for more Slurm refuses."""
+    """The GPUs of a node; infinity if the profile does not know its nodes."""
     known = context.profile.status != "generic" and context.profile.cpus_per_node > 1
     return context.profile.gpus_per_node if known else math.inf
 
@@ -182,7 +182,7 @@ def node_gpus(context: ScriptContext) -> float:
 def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Fewer CPUs than the site asks for with each GPU.
 
-    Only where the site says a number: elsewhere a node's CPUs divided by its GPUs are a share and no rule.
+    Only if the site requires a number: elsewhere a node's CPUs divided by its GPUs are a fair share, not a rule.
     """
     given = job.last("cpus-per-task")
     needed = job.gpus * context.profile.cpus_per_gpu
@@ -208,18 +208,18 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 def log_name(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A log that the next job overwrites, or that goes nowhere.
 
-    A name without the job's number, ``/dev/null``, a ``%`` that Slurm leaves as it is (a typing mistake).
+    A name without the job's id, ``/dev/null``, or a ``%`` code that Slurm does not know.
     """
     for option, ending in (("output", "out"), ("error", "err")):
         given = job.last(option)
-        effect = _log_trouble(given.value) if given and option not in job.given else ""
+        effect = _log_problem(given.value) if given and option not in job.given else ""
         if given is not None and effect:
             folder = given.value.rpartition("/")[0] if given.value != "/dev/null" else ""
             wanted = f"{folder}/%x.%j.{ending}" if folder else f"%x.%j.{ending}"
             yield value_hit(job, option, effect, wanted)
 
 
-def _log_trouble(pattern: str) -> str:
+def _log_problem(pattern: str) -> str:
     if pattern == "/dev/null":
         return "What the job prints is thrown away: nothing can be followed and no number read."
     if "\\" in pattern or not pattern:
@@ -238,7 +238,7 @@ def _log_trouble(pattern: str) -> str:
 def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Logs in a folder that does not exist: the job fails without a trace.
 
-    Slurm makes no folders for logs. An absolute one that the cluster was not asked about is left alone.
+    Slurm makes no folders for logs. Nothing is said of an absolute one that the cluster was not asked about.
     """
     for option, ending in (("output", "out"), ("error", "err")):
         given = job.last(option)
@@ -258,7 +258,7 @@ def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 def log_folder(job: JobScript, option: str) -> str:
-    """The folder a log goes into, with an absolute working directory before it; "" for the job's own directory."""
+    """The folder of a log, joined to the working directory if that is absolute; "" for the job's own directory."""
     folder = job.value(option).removeprefix("./").rpartition("/")[0]
     chdir = job.value("chdir")
     if folder.startswith("/") or not chdir.startswith("/"):
@@ -273,12 +273,12 @@ _BASH_LINE = re.compile(r"line (\d{1,6}): (.*)")
 def bash_syntax(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Shell code that bash cannot read.
 
-    As ``bash -n`` says; only where the caller asked it.
+    The error of ``bash -n``, if the caller ran it.
     """
     said = context.bash_errors.get(job.name, "")
     match = _BASH_LINE.search(said)
     if said and match:
         number = min(int(match[1]), len(job.lines))
         effect = f"bash cannot read this script: {match[2].rstrip('.')}."
-        # A job script runs up to the mistake; a helper may be for another shell.
+        # A job script is run by bash and stops at the mistake; a helper may be for another shell.
         yield Hit(number, effect, None, "error" if job in context.jobs else "warning")

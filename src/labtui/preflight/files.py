@@ -1,4 +1,4 @@
-"""The files of a job: what does not travel with it or is not on the cluster, and what the training script does."""
+"""Rules for the files of a job: those that are not sent or not on the cluster, and the training script itself."""
 
 import ast
 import re
@@ -12,25 +12,25 @@ from labtui.slurm.script_commands import split_words
 
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
 _MADE = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
-"""Files that the script itself writes, by a here document mostly."""
+"""Files that the script itself writes, mostly by a here-document."""
 _MOVES = re.compile(r"\s*cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))")
-_OURS = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(?:_seq)?")
-"""Modules of the lab: no container has them."""
-_WHOLE = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
-"""A path from the root and nothing else: no variable, no pattern."""
+_LAB_MODULES = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(?:_seq)?")
+"""Modules of the lab, which no container has."""
+_ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
+"""An absolute path without variables or wildcards."""
 _IMAGES = (".sif", ".simg")
 
 
 def absolute_paths(code: str) -> Iterator[str]:
-    """The paths from the root in a line of code, and those behind ``"$HOME"/`` as the cluster is asked for them."""
+    """The absolute paths in a line of code, and those after ``"$HOME"/``, relative as the cluster is asked for them."""
     for word in split_words(code) if "/" in code else ():
         for piece in re.split(r"[\s=:,;<>|&()\[\]]+", word.replace('"', "").replace("'", "")):
-            if _WHOLE.fullmatch(piece.removeprefix("$HOME")):
+            if _ABSOLUTE_PATH.fullmatch(piece.removeprefix("$HOME")):
                 yield piece.removeprefix("$HOME/").rstrip("/")
 
 
 def alternative_path(path: str) -> str:
-    """Where the same may lie: courses keep shared files under scratch or under projects; "" for any other path."""
+    """The other place of a shared file, which courses keep under scratch or projects; "" for any other path."""
     for here, there in (("/gpfs/scratch/", "/gpfs/projects/"), ("/gpfs/projects/", "/gpfs/scratch/")):
         if path.startswith(here):
             return there + path.removeprefix(here)
@@ -38,13 +38,13 @@ def alternative_path(path: str) -> str:
 
 
 def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
-    """Paths a job needs, worth asking the cluster about: data, container, those in scripts; relative ones from home."""
+    """The paths to ask the cluster about: data, container, those in scripts. Relative ones start at the home."""
     draft = context.draft
     paths = [path.removeprefix("~/") for path in ((draft.data_dir, draft.container) if draft else ()) if path]
     scripts: tuple[JobScript | PythonScript, ...] = (*context.shells, *context.pythons)
     lines = (code for script in scripts for _, _, code in _code(context, script))
     for path in (path for code in lines for path in absolute_paths(code)):
-        whole = path.count("/") > 1  # "/cifar-10" alone is mostly a tail joined to something else
+        whole = path.count("/") > 1  # "/cifar-10" alone is mostly appended to another path
         if whole and (path.endswith(_IMAGES) or "cifar" in path):
             paths.append(path)
     for job in context.jobs:
@@ -57,9 +57,9 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
 
 
 def _code(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
-    """Number, line and code of each command line; of a program the lines that hold a path as a string.
+    """Number, text and code of each line that may hold a path: of a shell script commands, of a program strings.
 
-    No docstrings, no ``sys.path`` entry that nothing comes from.
+    Without docstrings, and without ``sys.path`` entries from which nothing is imported.
     """
     if not isinstance(script, PythonScript):
         yield from ((n, line, without_comment(line)) for n, line in script.code if not line.startswith("#"))
@@ -81,7 +81,7 @@ def _code(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[
 def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A script the job runs is not among the files sent.
 
-    Relative names only: absolute ones are the cluster's business. What the script itself writes is there.
+    Relative names only, without those that the script itself writes.
     """
     moves = any(_MOVES.match(command.text) for command in job.commands)
     if moves or job.value("chdir")[:1] in ("/", "~", "$"):
@@ -107,7 +107,7 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 def module_missing(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A Python module the script imports is not sent with it.
 
-    The lab's own modules (`cifar`, `resnet_lab` ...), unless the script adds a path of its own.
+    The lab's own modules (`cifar`, `resnet_lab` ...), unless the script extends `sys.path`.
     """
     for number, module in _lab_imports(script) if "sys.path" not in script.text else ():
         if module not in context.modules:
@@ -116,9 +116,9 @@ def module_missing(context: ScriptContext, script: PythonScript) -> Iterator[Hit
 
 
 def _lab_imports(script: PythonScript) -> list[tuple[int, str]]:
-    """Line and name of the imports of modules that come with the lab."""
+    """Line and name of each import of a module that comes with the lab."""
     found = ((number, name.partition(".")[0]) for number, name in script.imports)
-    return [(number, module) for number, module in found if _OURS.fullmatch(module)]
+    return [(number, module) for number, module in found if _LAB_MODULES.fullmatch(module)]
 
 
 def _needed_entries(context: ScriptContext, script: PythonScript) -> list[str]:
@@ -139,13 +139,13 @@ def other_path(context: ScriptContext, script: JobScript | PythonScript) -> Iter
     In commands and directives; the `--account` directive has its own rule.
     """
     for number, line, code in _code(context, script):
-        yield from _of_others(context, script, number, code, line[len(code) :])
+        yield from _other_accounts(context, script, number, code, line[len(code) :])
     for directive in script.directives if isinstance(script, JobScript) and script in context.jobs else ():
         if "/" in directive.value and directive.name != "account":
-            yield from _of_others(context, script, directive.line, script.lines[directive.line - 1], "")
+            yield from _other_accounts(context, script, directive.line, script.lines[directive.line - 1], "")
 
 
-def _of_others(
+def _other_accounts(
     context: ScriptContext, script: JobScript | PythonScript, number: int, code: str, comment: str
 ) -> Iterator[Hit]:
     pattern = context.profile.account_pattern
@@ -171,7 +171,7 @@ def _of_others(
 def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[Hit]:
     """A container image or data folder that is not on the cluster.
 
-    Only where the cluster was asked; a ``sys.path`` folder where a module is imported from it that is not sent.
+    Only paths that the cluster was asked about; a ``sys.path`` folder only if a lab module is not sent.
     """
     lines = _code(context, script)
     for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
@@ -198,7 +198,7 @@ def _is_fit(dotted: str) -> bool:
 
 
 def _swap_value(script: PythonScript, value: ast.expr, new: str, title: str) -> Fix | None:
-    """A fix that writes another literal in place of one that stands on a single line."""
+    """A fix that replaces a literal; None if it spans several lines."""
     if value.end_lineno != value.lineno or value.end_col_offset is None:
         return None
     raw = script.lines[value.lineno - 1].encode("utf-8", "surrogatepass")
@@ -210,7 +210,7 @@ def _swap_value(script: PythonScript, value: ast.expr, new: str, title: str) -> 
 def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A Python file that does not parse.
 
-    It would fail on the cluster after the wait in the queue, with this very message.
+    It would fail on the cluster with the same message, after the wait in the queue.
     """
     if script.tree is not None:
         return
@@ -226,7 +226,7 @@ def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
 def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A training script that is byte for byte the same as another one: both run the same training.
 
-    A copy whose change was forgotten: its GPU-hours would measure the network of the original once more.
+    The student forgot to change the copy, so its GPU-hours would measure the original again.
     """
     runs = context.draft.runs if context.draft is not None else ()
     if script.name in context.brought or script.name not in {run.script for run in runs}:
@@ -259,22 +259,23 @@ def progress_bar(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]
     effect = "In a batch job the bar fills the log with \\r and \\b; verbose=2 prints one line per epoch."
     for name, call in script.calls:
         if not _is_fit(name) or any(keyword.arg is None for keyword in call.keywords):
-            continue  # fit(**options): nothing can be said
+            continue  # fit(**options): verbose may be among them
         verbose = _keyword(call, "verbose")
         if verbose is None:
-            yield Hit(call.lineno, effect, _quiet(script, call))
+            yield Hit(call.lineno, effect, _add_verbose(script, call))
         elif isinstance(verbose.value, ast.Constant) and verbose.value.value in (1, "auto", True):
             yield Hit(verbose.value.lineno, effect, _swap_value(script, verbose.value, "2", "verbose=2"))
 
 
-def _quiet(script: PythonScript, call: ast.Call) -> Fix | None:
+def _add_verbose(script: PythonScript, call: ast.Call) -> Fix | None:
     """A fix that adds ``verbose=2`` as the last argument of a call."""
     if call.end_lineno is None or call.end_col_offset is None:
         return None
     raw = script.lines[call.end_lineno - 1].encode("utf-8", "surrogatepass")
     head = raw[: call.end_col_offset - 1].decode("utf-8", "surrogatepass")
     tail = raw[call.end_col_offset - 1 :].decode("utf-8", "surrogatepass")
-    before = head if head.strip() else script.lines[call.end_lineno - 2]  # the bracket may stand alone
+    # The closing bracket may be alone on its line.
+    before = head if head.strip() else script.lines[call.end_lineno - 2]
     comma = "" if before.rstrip().endswith((",", "(")) else ", "
     return replace_line(script, call.end_lineno, f"{head}{comma}verbose=2{tail}", "add verbose=2")
 

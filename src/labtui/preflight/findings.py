@@ -1,8 +1,7 @@
-"""What a preflight rule gets and gives: the scripts in their context, findings with a fix, and the table of rules.
+"""What preflight rules share: the scripts that they check, findings and fixes, and the table of rules.
 
-A finding has its place, its effect, and a fix that is a pure edit of the text. A rule looks at one file and yields
-hits, ``(line, effect, fix)``. It is registered with its id and its severity; the first line of its docstring is its
-sentence in the documentation's table.
+A rule checks one file and yields hits, ``(line, effect, fix)``; a fix is an edit of the text. A rule is registered with
+an id and a severity; the first line of its docstring is its sentence in the documentation.
 """
 
 import ast
@@ -20,11 +19,11 @@ from labtui.slurm.batch_script import JobScript, read_script, without_comment
 from labtui.slurm.script_commands import Command
 
 Severity = Literal["error", "warning"]
-"""An error stops a submission, a warning asks."""
+"""An error stops a submission; a warning asks for confirmation."""
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """Line `line` (1-based) reads `old`; `new` are the lines that take its place."""
+    """Replaces line `line` (1-based), which reads `old`, by the lines `new`."""
 
     line: int
     old: str
@@ -32,7 +31,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Fix(msgspec.Struct, frozen=True):
-    """A change of one file. `title` says it in words; its edits are applied all together or not at all."""
+    """A change of one file. `title` describes it; either all its edits are applied or none."""
 
     file: str
     title: str
@@ -44,9 +43,9 @@ FindingKey = tuple[str, str, int, str]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing seen in one line. `line` is 1-based, 0 when it is about the file as a whole.
+    """A mistake found by a rule. `line` is 1-based, 0 for the whole file.
 
-    `text` is the line as it stands; `effect` one or two sentences: what it does, what would be right.
+    `text` is the line as it stands; `effect` says in one or two sentences what it does and what would be right.
     """
 
     rule: str
@@ -59,35 +58,34 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> FindingKey:
-        """What a reason is kept by: it holds as long as the finding is found again just so."""
+        """The key of a reason to override it, which holds as long as the finding does not change."""
         return self.rule, self.file, self.line, self.effect
 
 
 def apply_fix(text: str, fix: Fix) -> str:
     """The text with a fix applied.
 
-    A fix that does not fit the text as it is now (applied already, or the line was edited since) changes
-    nothing.
+    A fix that no longer fits (already applied, or a line has changed since) changes nothing.
     """
     lines = text.split("\n")
-    if not fix.edits or not all(_fits(lines, edit) for edit in fix.edits):
+    if not fix.edits or not all(_can_apply(lines, edit) for edit in fix.edits):
         return text
     for edit in sorted(fix.edits, key=lambda item: item.line, reverse=True):
         lines[edit.line - 1 : edit.line] = edit.new
     return "\n".join(lines)
 
 
-def _fits(lines: Sequence[str], edit: Edit) -> bool:
+def _can_apply(lines: Sequence[str], edit: Edit) -> bool:
     at = edit.line - 1
     if not 0 <= at < len(lines) or lines[at] != edit.old or edit.new == (edit.old,):
         return False
-    # An insertion keeps its old line, so look whether the new ones stand there already.
+    # An insertion keeps the old line, so check whether the new lines are already there.
     before = tuple(lines[max(0, at - len(edit.new) + 1) : at + 1])
     return len(edit.new) < 2 or (tuple(lines[at : at + len(edit.new)]) != edit.new and before != edit.new)
 
 
 def preview_fix(text: str, fix: Fix) -> str:
-    """The change as a unified diff, two lines of context; "" when nothing would change."""
+    """The change as a unified diff with two lines of context; "" if nothing would change."""
     changed = apply_fix(text, fix)
     lines = difflib.unified_diff(
         text.split("\n"), changed.split("\n"), fix.file, f"{fix.file} (fixed)", lineterm="", n=2
@@ -98,13 +96,13 @@ def preview_fix(text: str, fix: Fix) -> str:
 def accepted(
     findings: Sequence[Finding], reasons: Mapping[str, str], *, errors: str = ""
 ) -> tuple[AcceptedFinding, ...]:
-    """The findings that are overridden: those of a rule with a reason, and every error where `errors` gives one."""
+    """The overridden findings: those whose rule has a reason and, if `errors` is a reason, all errors."""
     usual = {found.key: errors for found in findings if found.severity == "error"}
     return overridden(findings, usual | {f.key: reasons[f.rule] for f in findings if f.rule in reasons})
 
 
 def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -> tuple[AcceptedFinding, ...]:
-    """The findings that have a reason of their own, with it."""
+    """The findings that have a reason by their key, with that reason."""
     return tuple(
         AcceptedFinding(rule=found.rule, file=found.file, line=found.line, effect=found.effect, reason=reason)
         for found in findings
@@ -113,15 +111,15 @@ def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -
 
 
 MAX_TEXT = 1_000_000
-"""Characters of a file that are looked at: no script is longer, and data is none of our business."""
+"""The bytes of a file that are checked: no script is longer, and data files need no check."""
 MAIN_SCRIPT = "job.slurm"
-"""The job script of a submission, unless another is named; when it is there, other job scripts are not looked at."""
+"""The default name of a submission's job script; if that file exists, other job scripts are not checked."""
 
 _JOB_NAME = re.compile(r"\.(?:slurm|sbatch|job)$")
 
 
 class PythonScript(msgspec.Struct, frozen=True, dict=True):
-    """A Python file that the trainings run or import; `tree` is None where it does not parse."""
+    """A Python file that the trainings run or import; `tree` is None if it does not parse."""
 
     name: str
     text: str
@@ -139,29 +137,29 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the program, parents first; none where it did not parse."""
+        """All nodes of the program, parents first; empty if it does not parse."""
         return tuple(ast.walk(self.tree)) if self.tree is not None else ()
 
     @cached_property
     def calls(self) -> tuple[tuple[str, ast.Call], ...]:
-        """Each call and the dotted name of what is called: ``tf.keras.datasets.cifar10.load_data``."""
-        return tuple((_dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
+        """Each call with the dotted name of its function: ``tf.keras.datasets.cifar10.load_data``."""
+        return tuple((_dotted_name(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
 
     @cached_property
     def options(self) -> frozenset[str] | None:
-        """The long options that its calls name (``add("--epochs")``); None where its parser may know others, too."""
+        """The long options in its calls (``add("--epochs")``); None if its parser may know others, too."""
         for name, call in self.calls:
             first = call.args[0] if call.args else ast.Constant(None)
             handed_on = isinstance(first, ast.Name) and "pars" in first.id
             made_up = name.endswith("add_argument") and not isinstance(first, ast.Constant)
             if handed_on or made_up or name.endswith("parse_known_args"):
                 return None
-        texts = (text for _, call in self.calls for _, text in _texts(call.args))
+        texts = (text for _, call in self.calls for _, text in _strings(call.args))
         return frozenset(text for text in texts if re.fullmatch(r"--[A-Za-z][\w-]*", text))
 
     @cached_property
     def imports(self) -> tuple[tuple[int, str], ...]:
-        """Line and full name of each module that is imported."""
+        """Line and full name of each imported module."""
         found = []
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -172,32 +170,32 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def strings(self) -> tuple[tuple[int, str], ...]:
-        """Line and text of each string of the program; docstrings are none."""
+        """Line and text of each string in the program, except docstrings."""
         idle = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
-        texts = ((node.lineno, text) for node, text in _texts(self.nodes) if id(node) not in idle)
+        texts = ((node.lineno, text) for node, text in _strings(self.nodes) if id(node) not in idle)
         return tuple((line, text) for line, text in texts if line <= len(self.lines))
 
     @cached_property
     def path_entries(self) -> tuple[tuple[int, str], ...]:
-        """Line and folder of each ``sys.path.append("/...")``, as far as they are written out."""
+        """Line and folder of each ``sys.path.append("/...")`` whose folder is a literal."""
         nodes = (node for name, call in self.calls if name.startswith("sys.path.") for node in ast.walk(call))
-        return tuple((node.lineno, text.rstrip("/")) for node, text in _texts(nodes) if text[:1] == "/")
+        return tuple((node.lineno, text.rstrip("/")) for node, text in _strings(nodes) if text[:1] == "/")
 
 
-def _texts(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
-    """Those of the nodes that are strings, with their texts."""
+def _strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
+    """The nodes that are strings, with their texts."""
     constants = (node for node in nodes if isinstance(node, ast.Constant))
     return ((node, node.value) for node in constants if isinstance(node.value, str))
 
 
 @lru_cache(maxsize=128)
 def python_script(name: str, text: str) -> PythonScript:
-    """Kept, as the jobs of a plan run the same few scripts."""
+    """A parsed script, cached because the jobs of a plan run the same few scripts."""
     return PythonScript(name, text)
 
 
-def _dotted(node: ast.AST) -> str:
-    """A dotted name as text, from its last part that is no name; "" for anything else."""
+def _dotted_name(node: ast.AST) -> str:
+    """The dotted name of an attribute (from after its last part that is not a name) or name; "" for other nodes."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -206,14 +204,14 @@ def _dotted(node: ast.AST) -> str:
 
 
 class ScriptContext(msgspec.Struct, frozen=True, dict=True):
-    """The files of a submission, and what is known beside them.
+    """The files of a submission, and what else is known about it.
 
-    `sent` are the files that would be pushed, by relative path. `account` is the student's; `remote` says of remote
-    paths whether they exist (unknown ones are absent). `main` names the job script (without it, every job script among
-    them is looked at), `given` are options on the command line of `sbatch`, by their long names. `forecast_s` is how
-    long the trainings should take together, at least (None: nothing is known); `makes_folders` says that relative log
-    folders are made with the submission. `bash_errors` is what ``bash -n`` said of the shell scripts, by name; `images`
-    how many an epoch of the edition's own scripts has, by data set; `brought` names the files that are labtui's own.
+    `sent` are the files that would be sent, by relative path. `account` is the student's; `remote` says whether remote
+    paths exist (those not asked about are absent). `main` is the job script (if it is not among the files, every job
+    script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast_s` is the least time
+    that the trainings should take together (None if unknown). With `makes_folders`, relative log folders are made on
+    submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per epoch of the
+    edition's own scripts, by data set; `brought` the names of labtui's own files.
     """
 
     sent: Mapping[str, bytes]
@@ -231,27 +229,27 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """The beginning of each file as text; bytes that are no UTF-8 survive being written back."""
+        """The beginning of each file as text; bytes that are not UTF-8 survive a round trip."""
         return {name: data[:MAX_TEXT].decode("utf-8", "surrogateescape") for name, data in self.sent.items()}
 
     @property
     def container(self) -> str:
-        """The plan's container image, else the site's; "" where neither names one."""
+        """The plan's container image, else the site's; "" for none."""
         site = self.profile.launch.container or self.profile.container
-        return (self.draft.container if self.draft else "") or self._of_the_site(site)
+        return (self.draft.container if self.draft else "") or self._fill_account(site)
 
     @property
     def data_dir(self) -> str:
-        """The plan's data folder, else the site's; "" where neither names one."""
-        return (self.draft.data_dir if self.draft else "") or self._of_the_site(self.profile.data_dir)
+        """The plan's data folder, else the site's; "" for none."""
+        return (self.draft.data_dir if self.draft else "") or self._fill_account(self.profile.data_dir)
 
-    def _of_the_site(self, path: str) -> str:
+    def _fill_account(self, path: str) -> str:
         filled = path.replace("{account}", self.account) if self.account else path
         return "" if "{" in filled else filled
 
     @property
     def no_internet(self) -> Severity:
-        """What a download is: an error where the compute nodes are known to have no internet."""
+        """The severity of a download: an error if the compute nodes are known to have no internet."""
         return "error" if self.profile.status == "current" else "warning"
 
     @cached_property
@@ -274,7 +272,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def pythons(self) -> tuple[PythonScript, ...]:
-        """The Python files the trainings run or import; all of them when no training names one."""
+        """The Python files that the trainings run or import; without a plan and a job script, all of them."""
         every = {name: text for name, text in self.files.items() if name.endswith(".py")}
         named = {run.script for run in self.draft.runs} if self.draft else set()
         written = (command.text for job in self.shells for command in job.commands)
@@ -288,7 +286,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         return tuple(python_script(name, every[name]) for name in names)
 
     def options_of(self, name: str) -> frozenset[str] | None:
-        """The long options that argparse reads in a script and what it imports; None where that cannot be told."""
+        """The long options that argparse accepts in a script and its imports; None if that cannot be determined."""
         names = (each for each in imported_files([name], self.files) if each in self.files)
         parts = [python_script(each, self.files[each]) for each in names]
         known = [part.options for part in parts if part.options is not None]
@@ -303,7 +301,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
 
 
 def imported_files(start: Iterable[str], texts: Mapping[str, str]) -> list[str]:
-    """The files to start with and those of `texts` they import; a module is found in any folder, as on `sys.path`."""
+    """`start`, and the files of `texts` that these import, directly or not. A module may lie in any folder."""
     by_module = {path.rpartition("/")[2].removesuffix(".py"): path for path in texts if path.endswith(".py")}
     found = sorted(start)
     for path in found:
@@ -317,11 +315,11 @@ def imported_files(start: Iterable[str], texts: Mapping[str, str]) -> list[str]:
 # --------------------------------------------------------------------------- rules
 
 Files = Literal["jobs", "shells", "pythons"]
-"""What a rule looks at, one by one: job scripts, these and the helpers they call, Python files."""
+"""The files that a rule checks, one at a time: job scripts, these and the helpers they call, or Python files."""
 
 
 class Hit(NamedTuple):
-    """What a rule yields: the line (0: the file as a whole), its effect, how to cure it, and a severity of its own."""
+    """What a rule yields: line (0 for the whole file), effect, fix, and a severity if it differs from the rule's."""
 
     line: int
     effect: str
@@ -333,7 +331,7 @@ Look = Callable[[ScriptContext, Any], Iterable[Hit]]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A registered rule: `id`, the usual severity, what it sees and what that does, in one sentence."""
+    """A registered rule: id, default severity, its sentence in the documentation, and its functions by files."""
 
     id: str
     severity: Severity
@@ -360,7 +358,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(rule_id: str, severity: Severity = "error", *, over: Files = "jobs") -> Callable[[Look], Look]:
-    """Registers the function below it; a second function of a rule names the id alone, and stands behind the first."""
+    """Register the decorated function. Further functions of a rule come after the first and give only the id."""
 
     def register(look: Look) -> Look:
         sentence = (look.__doc__ or "").partition("\n")[0]
@@ -374,18 +372,18 @@ def rule(rule_id: str, severity: Severity = "error", *, over: Files = "jobs") ->
 
 
 def change(script: JobScript | PythonScript, title: str, lines: Mapping[int, tuple[str, ...]]) -> Fix:
-    """A fix that puts other lines in the place of these."""
+    """A fix that replaces each of these lines (1-based) by new ones."""
     edits = (Edit(line, script.lines[line - 1], new) for line, new in lines.items())
     return Fix(script.name, title, tuple(edits))
 
 
 def replace_line(script: JobScript | PythonScript, line: int, new: str, title: str) -> Fix | None:
-    """A fix that gives one line another text; None when nothing would change."""
+    """A fix that replaces one line; None if nothing would change."""
     return change(script, title, {line: (new,)}) if new != script.lines[line - 1] else None
 
 
 def add_directive(job: JobScript, option: str) -> Fix:
-    """A fix that adds a directive where Slurm reads it: behind the last one, or at the top."""
+    """A fix that adds a directive where Slurm reads it: after the last one, or at the top."""
     title, new = f"add #SBATCH {option}", f"#SBATCH {option}"
     read = [d.line for d in job.directives if not d.late]
     if not read and not job.lines[0].startswith("#"):
@@ -396,7 +394,7 @@ def add_directive(job: JobScript, option: str) -> Fix:
 
 
 def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str = "") -> Hit:
-    """What is wrong with an option's value: its directive gets another one, unless sbatch was given one that counts."""
+    """A hit for a wrong value of an option; the fix writes `new`, unless the value is from sbatch's command line."""
     given = job.last(option)
     if given is None or option in job.given:
         return Hit(given.line if given else 1, effect)
@@ -406,13 +404,13 @@ def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str 
 
 
 def comment_out(job: JobScript, line: int, title: str) -> Fix | None:
-    """A fix that turns a line into a comment: a directive loses its meaning to Slurm, a command to bash."""
+    """A fix that turns a line, directive or command, into a comment."""
     text = job.lines[line - 1]
     return replace_line(job, line, f"#{text}" if text.startswith("#") else f"# {text}", title)
 
 
 def swap(job: JobScript, filled: Command, pattern: str, new: str, title: str) -> Fix | None:
-    """A fix in the first physical line of a filled command where the pattern is found."""
+    """A fix that replaces the pattern in the first line where it occurs, of a command with its variables filled in."""
     command = job.source(filled)
     for number in range(command.line, min(command.end, len(job.lines)) + 1):
         line = job.lines[number - 1]

@@ -1,4 +1,4 @@
-"""The commands of a job script: what runs, on which GPUs and nodes, and whether its failure would be seen."""
+"""Rules for the commands of a job script: what runs, on which GPUs and nodes, and whether a failure is reported."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _STARTERS = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|ssh|horovodrun|deepspeed|
 def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A container without `--nv` in a GPU job: it silently trains on the CPU.
 
-    Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag.
+    Only if GPUs are requested, and not if a variable whose value is unknown here may hold the flag.
     """
     for command in job.filled if job.gpus else ():
         match = _CONTAINER.search(command.text)
@@ -45,10 +45,10 @@ def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """More GPUs than a node has; trainings that use more or fewer than the job has.
 
-    `--n_gpus` against `--gres`: too many cannot work, too few leave GPUs idle for the whole job.
+    `--n_gpus` against `--gres`: too many fail, too few leave GPUs idle for the whole job.
     """
     request = job.gres_line
-    used = [(n, c) for c in job.launches if (n := _used(c.text)) is not None]
+    used = [(n, c) for c in job.launches if (n := _used_gpus(c.text)) is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
         effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
         value = re.sub(r"\d+$", str(most), request.value)
@@ -69,7 +69,7 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield hit._replace(severity="warning")
 
 
-def _used(command: str) -> int | None:
+def _used_gpus(command: str) -> int | None:
     return 1 if re.search(r"_seq\.py\b", command) else gpus_of(command)
 
 
@@ -80,7 +80,7 @@ ONE_EPOCH = "The first epoch is warm-up and does not count; one epoch measures n
 def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A single epoch: it is the warm-up, so there is no steady time.
 
-    And Keras prints no "Epoch" line for it.
+    Keras also prints no "Epoch" line for it.
     """
     for command in job.launches:
         if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
@@ -96,7 +96,7 @@ _OPTION = re.compile(r"(?<=\s)(--[A-Za-z][\w-]*)(?=[\s=]|\Z)")
 def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """An option that the training script does not have: it ends at once.
 
-    Of scripts that argparse reads the options of, and whose options stand in their own text.
+    Only of scripts that use argparse and name their options as literals.
     """
     for command in job.launches:
         name, _, rest = command.text.partition(".py")
@@ -115,7 +115,7 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 def batch_size(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A batch larger than the data set.
 
-    Only of the edition's own scripts, whose images an epoch are known.
+    Only of the edition's own scripts, whose images per epoch are known.
     """
     for run in context.draft.runs if context.draft else ():
         images = context.images.get(run.data_set)
@@ -130,7 +130,7 @@ def batch_size(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A space beside the `=` of an assignment.
 
-    `VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is meant.
+    `VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is intended.
     """
     for command in job.commands:
         line = job.lines[command.line - 1]
@@ -183,7 +183,7 @@ def rank_in_quotes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     In ``srun ... bash -c "..."`` and in variables the batch shell fills the rank in before the tasks start.
 
-    One task has one rank anyway, and torchrun's c10d rendezvous gives out ranks of its own.
+    A single task has rank 0 anyway, and torchrun's c10d rendezvous assigns ranks itself.
     """
     for command in job.filled:
         ranks = list(RANK.finditer(command.text))
@@ -205,7 +205,7 @@ def rank_in_quotes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 def _one_task(job: JobScript, command: str) -> bool:
-    """Whether a step has a single task: its rank is 0 wherever it is filled in."""
+    """Whether a step has a single task, whose rank is always 0."""
     found = re.search(r"\bsrun\b((?:\s+-{1,2}\w[\w-]*(?:=\S*|\s+[^\s-]\S*)?)*)", command)
     options = found[1] if found else ""
     nodes = re.search(r"\s(?:-N|--nodes)[= ]?(\d{1,6})", options)
@@ -220,7 +220,7 @@ def _one_task(job: JobScript, command: str) -> bool:
 def one_node_used(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Several nodes, and nothing that starts a process on more than one.
 
-    A batch script runs on the first node alone; `srun` or `mpirun` start the others.
+    A batch script runs on the first node only; `srun` or `mpirun` start processes on the others.
     """
     if job.nodes < 2 or not job.launches or any(_STARTERS.search(c.text) for c in job.filled):
         return
@@ -237,7 +237,7 @@ _STEP = re.compile(
 def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """`srun` without the CPU cores that the job asked for: one core a task.
 
-    From Slurm 22.05 srun does not take ``--cpus-per-task`` from the job; where tasks are bound they get one core.
+    Since Slurm 22.05 srun does not take ``--cpus-per-task`` from the job, and bound tasks get one core each.
     """
     if (job.cpus or 1) < 2 or "SRUN_CPUS_PER_TASK" in job.text:
         return
@@ -260,7 +260,7 @@ _FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 def cut_node_list(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """The first node's name cut from Slurm's short list of nodes.
 
-    Several nodes stand as ``as01r1b[01-02]``; ``scontrol show hostnames`` writes them out.
+    Several nodes are written as ``as01r1b[01-02]``; ``scontrol show hostnames`` expands them.
     """
     for number, line in job.code if job.nodes > 1 else ():
         code = without_comment(line)

@@ -1,4 +1,4 @@
-"""Text that came out of a document: long dashes, curly quotes, odd blanks, split lines, placeholders."""
+"""Rules for text pasted from a document: long dashes, curly quotes, special blanks, split lines, placeholders."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _COMMAND_HOLES = re.compile(
 
 
 def _code(line: str) -> str:
-    """A shell line without its comment; a directive is no comment."""
+    """A shell line without its comment; a directive is kept."""
     return line if line.startswith("#SBATCH") else without_comment(line)
 
 
@@ -40,7 +40,7 @@ def pasted_in_shell(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for number, line in job.code:
         code = _code(line)
-        fixed = _plain(code)
+        fixed = _replace_characters(code)
         if fixed != code:
             fix = replace_line(job, number, fixed + line[len(code) :], _TITLE)
             yield Hit(number, _pasted_effect(code), fix)
@@ -57,8 +57,8 @@ def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[
             yield Hit(number, _pasted_effect(code), fix)
 
 
-def _plain(code: str) -> str:
-    """A shell line with plain characters; what stands in straight quotes keeps its dashes and quotes."""
+def _replace_characters(code: str) -> str:
+    """A shell line with plain characters; within straight quotes, dashes and quotes stay."""
     if code.isascii():
         return code
     outside = [free for _, free, _ in quoting(code)]
@@ -112,7 +112,7 @@ def crlf(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(ends[0][0], effect, change(job, "use LF line endings", lines))
 
 
-# --------------------------------------------------------------------------- what a document tears apart
+# --------------------------------------------------------------------------- split lines, placeholders
 
 
 @rule("broken-command", "error", over="shells")
@@ -153,7 +153,7 @@ def placeholder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         pattern = _HOLE if line.startswith("#SBATCH") else _COMMAND_HOLES
         match = pattern.search(code) or _NUMBERLESS.search(code)
         if match is not None and match[0] != unset:
-            yield _hole(context, job, number, match[0])
+            yield _placeholder_hit(context, job, number, match[0])
         elif match is not None and not noted:
             noted = True
             yield Hit(number, f"{match[0]} stands for your account: set `account` in lab.toml.")
@@ -165,22 +165,22 @@ def placeholder_in_python(context: ScriptContext, script: PythonScript) -> Itera
     for number, text in script.strings:
         match = _COMMAND_HOLES.search(text) or _NUMBERLESS.search(text)
         if match is not None and text.startswith("/"):
-            yield _hole(context, script, number, match[0])
+            yield _placeholder_hit(context, script, number, match[0])
 
 
 def is_no_account(account: str) -> bool:
-    """Whether an account is one that documents write where the student's own belongs: ``nct_NNN``."""
+    """Whether an account is a placeholder such as ``nct_NNN``, which documents write for the student's own."""
     return _NUMBERLESS.fullmatch(account) is not None
 
 
-def _hole(context: ScriptContext, script: JobScript | PythonScript, number: int, hole: str) -> Hit:
-    new, title = _filled(context, script.lines[number - 1], hole)
+def _placeholder_hit(context: ScriptContext, script: JobScript | PythonScript, number: int, hole: str) -> Hit:
+    new, title = _fill(context, script.lines[number - 1], hole)
     effect = f"{hole} stands for something you have to fill in."
     return Hit(number, effect, replace_line(script, number, new, title))
 
 
-def _filled(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
-    """The line with the hole filled from what is known, and what that does; the line itself where nothing is."""
+def _fill(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
+    """The line with the placeholder filled in, and a title for that; the same line and "" if the value is unknown."""
     word = hole.strip("<>").casefold()
     if word in {"account", "your account"} or _NUMBERLESS.fullmatch(hole):
         account = context.account
@@ -193,7 +193,7 @@ def _filled(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
 
 
 def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
-    """The folder's reservation; without one its directive is left out, and the job uses the ordinary queue."""
+    """The line with the plan's reservation, or without the option if there is none; and a title for that."""
     name = context.draft.reservation if context.draft else ""
     if name:
         return line.replace(hole, name), f"write {name}"
@@ -203,7 +203,7 @@ def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str
 
 
 def _known_path(context: ScriptContext, path: str, hole: str) -> str:
-    """The one path of the plan, or of the site, that a path with a hole can mean; "" when none or several fit."""
+    """The one path of the plan or the site that fits a path with a placeholder; "" if none or several fit."""
     container, data_dir = context.container, context.data_dir
     if path.endswith(".sif") and container.endswith(".sif"):
         return container
