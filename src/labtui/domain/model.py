@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from labtui.domain.tuning import Tuning, named_options, tuning_of
 
 
-class Interval(msgspec.Struct, frozen=True):
+class Interval(msgspec.Struct, frozen=True, gc=False):
     """A value with bounds, ``lo <= value <= hi``, all finite. Raises ValueError for any other."""
 
     value: float
@@ -391,7 +391,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         return ran
 
 
-class EpochSample(msgspec.Struct, frozen=True, kw_only=True):
+class EpochSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Time and metrics of one epoch of one run.
 
     `seconds` is the interval that holds the epoch's true duration; `printed_seconds` are the whole seconds as printed

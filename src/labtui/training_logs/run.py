@@ -40,7 +40,6 @@ class OpenRun(msgspec.Struct, dict=True):
     clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
     clock_reach: int = 0  # the last epoch timed by the clock, the last of a block
     zero_based: bool = False
-    fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
     measures: dict[int, dict[str, float]] = {}
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
     imagenet: ImagenetLines = msgspec.field(default_factory=ImagenetLines)
