@@ -34,7 +34,7 @@ from labtui.session.journal import FaultLog
 from labtui.session.opening import lock_folder
 from labtui.session.settings import Settings, read_settings, write_settings
 from labtui.slurm.job_control import cancel, end_after
-from labtui.slurm.probe import present
+from labtui.slurm.probe import paths_exist
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.submit import submit
 from tests.cluster.prompting import connection
@@ -60,7 +60,7 @@ class AnsweringConnection:
 ASKS: dict[str, Callable[[AnsweringConnection], object]] = {
     "cancel": lambda line: line.ask(cancel("7")),
     "limit": lambda line: line.ask(end_after("7", 5)),
-    "paths": lambda line: line.ask(present(["/a", "/b"])),
+    "paths": lambda line: line.ask(paths_exist(["/a", "/b"])),
     "submit": lambda line: line.ask(submit("/r", "job.slurm", "lt-token-1", "job", attempt=1)),
     "push": lambda line: Connection.push(line, {"a.py": b"print()\n"}, "/r"),  # type: ignore[arg-type],
 }

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
 from labtui.session.worker_context import run_now
-from labtui.slurm.submit import TWIN_STATUS
+from labtui.slurm.submit import DUPLICATE_STATUS
 from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
 
@@ -127,7 +127,7 @@ def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench, acco
     twin = bench.cluster.twin("100", "RUNNING")
     bench.cluster.started[token] = twin
     bench.cluster.jobs["100"] = replace(
-        bench.cluster.jobs["100"], state="FAILED", in_queue=not accounting, exit_code=f"{TWIN_STATUS}:0"
+        bench.cluster.jobs["100"], state="FAILED", in_queue=not accounting, exit_code=f"{DUPLICATE_STATUS}:0"
     )
     bench.run(120, lambda: only(bench).job.job_id == twin)
     assert bench.session.state.runs[1].outcome is None

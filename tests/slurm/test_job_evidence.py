@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
-from labtui.slurm.job_evidence import differs, observe, unanswered
+from labtui.slurm.job_evidence import differs, observe, view_if_unanswered
 from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, job_row, next_poll_at, poll_delay
 from labtui.slurm.states import FINISHED
 from tests.changes import after, seen
@@ -77,9 +77,9 @@ def test_finished_only_on_slurms_own_word(ticks, waits):
 
 def test_what_was_known_stays_beside_unknown_since():
     running = JobView(job_id="7", phase=JobPhase.RUNNING, slurm_state="RUNNING", node="n1", seen_at=50.0)
-    first = unanswered(running, 100.0)
+    first = view_if_unanswered(running, 100.0)
     assert (first.phase, first.unknown_since, first.node) == (JobPhase.RUNNING, 100.0, "n1")
-    later = unanswered(first, 200.0)
+    later = view_if_unanswered(first, 200.0)
     assert (later.phase, later.unknown_since, later.slurm_state) == (JobPhase.UNKNOWN, 100.0, "RUNNING")
 
 

@@ -16,9 +16,9 @@ from labtui.domain.errors import ConnectionLost, SubmitRefused
 from labtui.slurm.job_control import cancel
 from labtui.slurm.remote_command import Call, CommandResult, T
 from labtui.slurm.submit import (
+    BLOCKED,
     NOT_ASKED,
     SETTLE_S,
-    TAKEN_AWAY,
     Lookup,
     NoJobPeriod,
     comment_of,
@@ -87,7 +87,7 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     first = site.submit()
     assert (first.status, parse_submit(first.out)) == (0, "4711")
     again = site.submit()
-    assert again.status == TAKEN_AWAY
+    assert again.status == BLOCKED
     assert site.times_sent() == 1
     assert (
         "--parsable --no-requeue --comment=labtui:0f3a-77aa-b2c4 --job-name=ResNet50-b2c4"
@@ -132,7 +132,7 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site):
     )
     while not site.times_sent():
         assert first.poll() is None
-    assert site.submit(attempt=0).status == TAKEN_AWAY
+    assert site.submit(attempt=0).status == BLOCKED
     look = site.look()
     assert not look.certain and look.job_id is None, "the first may still get its job"
     answer.touch()
@@ -174,7 +174,7 @@ def test_a_controller_that_does_not_answer_gets_no_sbatch(site, squeue):
 def test_a_lookup_takes_a_submission_on_its_way_away(site):
     found = site.look()
     assert (found.job_id, found.certain) == (None, True)
-    assert site.submit(attempt=0).status == TAKEN_AWAY
+    assert site.submit(attempt=0).status == BLOCKED
     assert site.times_sent() == 0
     assert site.submit(attempt=1).status == 0
     assert site.look().job_id == "4711"

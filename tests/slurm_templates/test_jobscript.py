@@ -14,7 +14,7 @@ from labtui.domain.errors import TemplateError
 from labtui.domain.profile import Launch
 from labtui.session.folder import FORMS, list_remote, read_remote, read_template
 from labtui.slurm.job_script import (
-    PLACE,
+    PLACEHOLDER,
     STARTED_GUARD,
     JobContext,
     job_script,
@@ -23,7 +23,7 @@ from labtui.slurm.job_script import (
     training_command,
 )
 from labtui.slurm.script_commands import open_quote
-from labtui.slurm.submit import CONTROL_DIR, TWIN_STATUS
+from labtui.slurm.submit import CONTROL_DIR, DUPLICATE_STATUS
 from labtui.slurm.values import duration_text
 from labtui.training_logs.reader import parse_log
 from tests.slurm_templates.samples import CONTEXT, GOLDEN, PLAIN, PROFILE, draft, rendered, run
@@ -201,9 +201,9 @@ def test_a_template_for_every_form(form):
     lines = read_template(form).split("\n")
     assert lines[0] == "#!/bin/bash"
     for line in (line for line in lines if not line.startswith("#")):
-        assert not any(open_quote(line[: place.start()]) for place in PLACE.finditer(line)), line
-        assert "@{" not in PLACE.sub("", line)
+        assert not any(open_quote(line[: place.start()]) for place in PLACEHOLDER.finditer(line)), line
+        assert "@{" not in PLACEHOLDER.sub("", line)
 
 
 def test_the_guard_of_a_second_job_ends_as_the_readers_expect():
-    assert f"exit {TWIN_STATUS}\n" in STARTED_GUARD and f" {CONTROL_DIR}/started/job " in STARTED_GUARD
+    assert f"exit {DUPLICATE_STATUS}\n" in STARTED_GUARD and f" {CONTROL_DIR}/started/job " in STARTED_GUARD

@@ -16,7 +16,7 @@ from labtui.domain.model import JobForm
 from labtui.domain.profile import Launch
 from labtui.session.folder import read_template
 from labtui.slurm.job_script import job_script, training_command
-from labtui.slurm.submit import TWIN_STATUS
+from labtui.slurm.submit import DUPLICATE_STATUS
 from labtui.training_logs.gpu_sampler import read_samples
 from labtui.training_logs.reader import parse_log
 from tests.real_cluster.cluster import alive, wait_until
@@ -242,7 +242,7 @@ def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(job
     assert first == 0 and "Epoch 1/2" in out
     job_folder.job_id = "31338"
     twin, out, err = job_folder.run(script)
-    assert (twin, err) == (TWIN_STATUS, "")
+    assert (twin, err) == (DUPLICATE_STATUS, "")
     assert out == (
         "labtui: job 31338 duplicates job 31337, which started first in this directory; exiting.\n"
     )
@@ -260,4 +260,4 @@ def test_of_many_jobs_at_once_one_goes_on(job_folder):
         job_folder.job_id = str(40_000 + number)
         started.append(job_folder.start(script))
     ends = [(process.communicate(timeout=240)[0], process.returncode) for process in started]
-    assert sorted(status for _, status in ends) == [0] + [TWIN_STATUS] * 7
+    assert sorted(status for _, status in ends) == [0] + [DUPLICATE_STATUS] * 7

@@ -14,7 +14,7 @@ from labtui.commands.terminal import Open, print_commands, print_json, print_lin
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
-from labtui.slurm.job_evidence import live, unread
+from labtui.slurm.job_evidence import live, without_outcome
 from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run_queue(args: argparse.Namespace) -> int:
     with Open(args, start=False, view_only=args.offline) as lab:
         if not args.offline:
             lab.say_not_writable()
-        if not args.offline and (args.all or live(lab.state) or unread(lab.state)):
+        if not args.offline and (args.all or live(lab.state) or without_outcome(lab.state)):
             lab.session.start()
             _refresh(lab, all_jobs=args.all)
         if args.all:
@@ -90,9 +90,9 @@ def _refresh(lab: Open, *, all_jobs: bool) -> None:
         if not lab.session.read_only:
             if all_jobs or live(lab.state):
                 lab.refresh()
-            if tokens := {item.token for item in unread(lab.state)}:
+            if tokens := {item.token for item in without_outcome(lab.state)}:
                 lab.session.watch_logs(tokens)
-                lab.wait(lambda state: not unread(state), limit_s=READ_END_S)
+                lab.wait(lambda state: not without_outcome(state), limit_s=READ_END_S)
     except LabError as error:
         say_error(error)
         say("The last known state follows.")

@@ -333,11 +333,11 @@ class Session:
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths exist, for the state's `places`; None if offline or without paths."""
-        from labtui.slurm.probe import present
+        from labtui.slurm.probe import paths_exist
 
         if self._worker is None or self.state.connection.status != "online" or not paths:
             return None
-        return self._worker.ask(present(paths), self.note_paths)
+        return self._worker.ask(paths_exist(paths), self.note_paths)
 
     def note_paths(self, paths: Mapping[str, bool]) -> None:
         """Store whether remote paths exist, as the cluster said now. Does nothing if read-only."""

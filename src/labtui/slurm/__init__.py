@@ -1,1 +1,1 @@
-"""Slurm's commands and the readers of their answers, in pairs; its words in plain language."""
+"""Slurm's commands, each with the reader of its answer, and plain sentences for Slurm's own words."""

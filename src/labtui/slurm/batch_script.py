@@ -1,7 +1,7 @@
-"""A job script, read the way Slurm and bash read it: directives up to the first command, then commands.
+"""Parses a job script the way Slurm and bash do: directives up to the first command, then commands.
 
-The options are those of Slurm 20.11 to 26.05; sbatch takes a long one by any beginning that fits one option alone, and
-sites can add their own (SPANK). Never raises: what cannot be understood is left out, and no rule says a word about it.
+The options are those of Slurm 20.11 to 26.05. sbatch accepts any unambiguous prefix of a long option, and sites can add
+options of their own (SPANK). Never raises: what cannot be parsed is left out, and no preflight rule reports it.
 """
 
 import re
@@ -22,13 +22,13 @@ FLAGS = frozenset(_OPTIONS["flags"].split())
 VALUED = frozenset(_OPTIONS["valued"].split())
 LONG_OPTIONS = FLAGS | VALUED | frozenset(_OPTIONS["optional"].split())
 SHORT_OPTIONS: dict[str, str] = _OPTIONS["short"]
-_SAME: dict[str, str] = _OPTIONS["same"]
+_SYNONYMS: dict[str, str] = _OPTIONS["same"]
 
 
 class Directive(msgspec.Struct, frozen=True):
-    """One option, `name` in its long form; `known` is false where sbatch has no such option.
+    """One option; `name` is its long form, and `known` is false if sbatch has no such option.
 
-    `line` is that of its ``#SBATCH``; `late`: after the first command, where Slurm ignores it.
+    `line` is the number of its ``#SBATCH`` line; `late`: after the first command, where Slurm ignores it.
     """
 
     name: str
@@ -39,15 +39,15 @@ class Directive(msgspec.Struct, frozen=True):
 
 
 def long_name(written: str) -> str | None:
-    """The option that a long name, or the beginning of one, stands for; None when there is none or several."""
+    """The option that a long name or a prefix of one stands for; None if there is none or several."""
     if written in LONG_OPTIONS:
-        return _SAME.get(written, written)
-    fitting = {_SAME.get(name, name) for name in LONG_OPTIONS if written and name.startswith(written)}
+        return _SYNONYMS.get(written, written)
+    fitting = {_SYNONYMS.get(name, name) for name in LONG_OPTIONS if written and name.startswith(written)}
     return fitting.pop() if len(fitting) == 1 else None
 
 
 def read_options(text: str, line: int = 0, *, late: bool = False) -> Iterator[Directive]:
-    """The options of one directive, `text` being what stands behind ``#SBATCH``."""
+    """The options of one directive; `text` is what follows ``#SBATCH``."""
     words = _words(text)
     while words:
         word = words.pop(0)
@@ -88,9 +88,9 @@ _DIRECTIVE = re.compile(r"^#SBATCH\b(?P<rest>.*)$")
 _GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*([0-9]+)\b|\bgpu(?!\S)")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 MAX_LINE = 4_000
-"""Longer lines are not looked at (longer commands only so far): nobody types them, and rules stay quick."""
+"""Longer lines are skipped and longer commands cut: nobody types them, and rules stay fast."""
 _MAX_QUOTED = 60
-"""A quoted text may go on over so many lines; a quote that never closes is a slip, not a text."""
+"""The most lines of a quoted text; a quote that does not close within them is taken for a typing error."""
 _TRAINING = re.compile(
     r"\b(?:python[0-9.]*|torchrun|horovodrun|accelerate|deepspeed)\b(?!\s*/).*\.py\b", re.S
 )
@@ -99,9 +99,9 @@ _PRINTS = re.compile(r"\s*(?:echo|printf)\b")
 
 
 class JobScript(msgspec.Struct, frozen=True, dict=True):
-    """A parsed job script. `lines` are the physical lines, carriage returns included.
+    """A parsed job script. `lines` are the physical lines, with carriage returns; `inert` the numbers of data lines.
 
-    `given` are options on the command line of `sbatch`, by their long names: they go before the directives.
+    `given` are options on the command line of `sbatch`, by their long names: they override the directives.
     """
 
     name: str
@@ -124,30 +124,30 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def trainings(self) -> tuple[Command, ...]:
-        """The commands, as they are written, that start a training."""
+        """The commands that start a training, as written."""
         return tuple(command for command in self.commands if is_training(command.text))
 
     @cached_property
     def launches(self) -> tuple[Command, ...]:
-        """The filled commands that start a training; one that is only printed starts none."""
+        """The filled commands that start a training, without those that only print one."""
         return tuple(c for c in self.filled if is_training(c.text) and not _PRINTS.match(c.text))
 
     def source(self, filled: Command) -> Command:
-        """The command as written that a filled command came from."""
+        """The command that a filled command was made from, as written."""
         return next(c for c in self.commands if c.line == filled.line)
 
     @property
     def code(self) -> Iterator[tuple[int, str]]:
-        """Lines with their numbers, here documents left out: what they hold is data."""
+        """Lines with their numbers, without here documents, which are data."""
         lines = enumerate(self.lines, 1)
         return ((n, line) for n, line in lines if n not in self.inert and len(line) <= MAX_LINE)
 
     def last(self, name: str) -> Directive | None:
-        """The directive that counts: the last one that Slurm reads."""
+        """The last directive for an option, which is the one that counts; late ones are ignored."""
         return next((d for d in reversed(self.directives) if d.name == name and not d.late), None)
 
     def value(self, name: str) -> str:
-        """The value that counts: of the command line, else of the last directive; "" when neither has one."""
+        """An option's effective value: from the command line, else from the last directive; "" if neither has one."""
         if name in self.given:
             return self.given[name]
         found = self.last(name)
@@ -158,13 +158,13 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
         return name in self.given or self.last(name) is not None
 
     def number(self, name: str, default: int = 0) -> int:
-        """An option's value as a whole number (of a range the first); `default` where it has none."""
+        """An option's value as a whole number (the first of a range); `default` if it has none."""
         match = re.match(r"[0-9]{1,9}", self.value(name))
         return int(match[0]) if match else default
 
     @property
     def nodes(self) -> int:
-        """Nodes asked for; 1 when that is not said."""
+        """Nodes requested; 1 by default."""
         return self.number("nodes", 1)
 
     @property
@@ -174,7 +174,7 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def gpus(self) -> int:
-        """GPUs asked for per node; 0 when none."""
+        """GPUs requested per node; 0 if none."""
         for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
             value = self.value(name)
             if not value:
@@ -185,7 +185,7 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
             else:
                 digits = re.findall(r"[0-9]+", value.rpartition(":")[2])
                 count = int(digits[0][:6]) if digits else 0
-            if count and name == "gpus":  # sbatch's --gpus counts for the whole job
+            if count and name == "gpus":  # --gpus is the number for the whole job
                 return -(-count // max(1, self.nodes))
             if count:
                 return count * (self.tasks_per_node if name == "gpus-per-task" else 1)
@@ -193,17 +193,17 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def gres_line(self) -> Directive | None:
-        """The directive that asks for GPUs."""
+        """The directive that requests GPUs."""
         return next((d for n in ("gres", "gpus", "gpus-per-node") if (d := self.last(n)) is not None), None)
 
     @property
     def cpus(self) -> int | None:
-        """CPUs per task; None when it is not said as a number."""
+        """CPUs per task; None if not given as a number."""
         return number(self.value("cpus-per-task"))
 
 
 def is_training(text: str) -> bool:
-    """Whether a command starts a training: Python or a launcher with a script behind it."""
+    """Whether a command starts a training: Python or a launcher, followed by a script."""
     return _TRAINING.search(text) is not None
 
 
@@ -223,7 +223,7 @@ def read_script(name: str, text: str, given: Mapping[str, str] | None = None) ->
 
 
 def without_comment(line: str) -> str:
-    """A shell line up to its comment (a ``#`` outside quotes at the start of a word)."""
+    """A shell line without its comment (from a ``#`` outside quotes at the start of a word)."""
     if "#" not in line:
         return line
     for index, (char, _, sign) in enumerate(quoting(line)):
@@ -233,7 +233,7 @@ def without_comment(line: str) -> str:
 
 
 def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[Command]:
-    """The commands; the lines of here documents are added to `inert`."""
+    """The commands; the numbers of lines in here documents are added to `inert`."""
     number = 0
     while number < len(lines):
         start = number
@@ -259,12 +259,12 @@ def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[Command]:
 
 
 def _open_quote(text: str) -> bool:
-    """Whether a quote that is opened here is still open at the end."""
+    """Whether a quote is still open at the end of `text`."""
     return len(text) <= MAX_LINE and open_quote(text)
 
 
 def _quote_end(lines: tuple[str, ...], start: int, text: str) -> int:
-    """The number of lines up to where an open quote closes; 0 where it does not close soon."""
+    """The number of lines up to the one that closes an open quote; 0 if none of the next `_MAX_QUOTED` does."""
     for end in range(start + 1, min(start + _MAX_QUOTED, len(lines)) + 1):
         text = f"{text}\n{lines[end - 1]}"
         if len(text) > MAX_LINE:

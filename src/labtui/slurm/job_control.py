@@ -1,4 +1,4 @@
-"""One job: what `sbatch` says of it; its logs and GPUs; cancelling, holding, releasing and limiting it."""
+"""Commands about one job: sbatch's answer, its logs and GPUs; cancelling, holding, releasing and limiting it."""
 
 import re
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from labtui.slurm.states import sentences
 
 
 class SbatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What sbatch says of a job. `key` is a stable word for why it refuses, "" where it accepts.
+    """sbatch's answer to a job. `key` is a stable word for the reason of a refusal, "" if it was accepted.
 
-    `wait`: the same submission may be accepted later. `unclear`: it may have been accepted: look it up. `detail` are
-    Slurm's own words.
+    `wait`: the same submission may be accepted later. `unclear`: it may have been accepted, so look it up. `detail` is
+    Slurm's own message.
     """
 
     key: str = ""
@@ -34,17 +34,17 @@ class SbatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether it accepts."""
+        """Whether the job was accepted."""
         return not self.key
 
 
 NO_ANSWER = "no-answer"
-"""The key of an answer that is none: the connection, the authentication or sbatch itself broke."""
+"""The key if there is no real answer: the connection, the authentication or sbatch itself failed."""
 
 
 @cache
 def _refusals() -> tuple[tuple[re.Pattern[str], SbatchAnswer], ...]:
-    """What sbatch answers: the first pattern that is found counts."""
+    """The known refusals; the first pattern that is found counts."""
     return tuple(
         (re.compile(words.pop("pattern"), re.IGNORECASE), SbatchAnswer(**words))
         for words in map(dict, sentences()["refusals"])
@@ -55,7 +55,7 @@ _PREFIX = re.compile(r"^(sbatch|srun|salloc|allocation failure): ?(error: )?", r
 
 
 def classify(stderr: str) -> SbatchAnswer:
-    """The refusal in sbatch's standard error, with Slurm's own words as `detail`; `unclear` for unknown words."""
+    """The refusal in sbatch's standard error, with Slurm's own message as `detail`; `unclear` if it is not known."""
     words = _PREFIX.sub("", stderr).strip()
     # Site plugins put the useful sentence on a "Reason:" line.
     reason = re.search(r"^\s*Reason:\s*(.+)$", words, re.MULTILINE)
@@ -76,7 +76,7 @@ def classify(stderr: str) -> SbatchAnswer:
 
 
 def check_script(script: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]:
-    """What ``sbatch --test-only`` says of a job script; nothing is submitted, and no file is needed."""
+    """Run ``sbatch --test-only`` on a job script; nothing is submitted, and no file is needed."""
     return Call(
         name="test-only",
         script='script=$1\nshift\nprintf %s "$script" | limit 60 sbatch --test-only "$@"',
@@ -87,12 +87,12 @@ def check_script(script: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]
 
 
 def check_options(options: Sequence[str]) -> Call[SbatchAnswer]:
-    """The same of a job that does nothing, with these options."""
+    """Run ``sbatch --test-only`` on a job that does nothing, with these options."""
     return check_script("#!/bin/bash\ntrue\n", options)
 
 
 def _read_test_only(result: CommandResult) -> SbatchAnswer:
-    """A status we do not know is "not ok" with a sentence that says so."""
+    """The answer; an unknown exit status is "not ok", with a sentence that says so."""
     text = f"{result.err}\n{result.out}"
     if result.status == 0:
         return SbatchAnswer(sentence="Slurm would accept this job.", detail=text.strip())
@@ -107,9 +107,9 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
 
 
 def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:
-    """The remote file of a job's log; None while its name is not known, or there is no such stream.
+    """The remote path of a job's log; None if it is not known yet or there is no such stream.
 
-    `unknown_id` stands for the id of a job that is still to come.
+    `unknown_id` stands for the job ID if there is no job yet.
     """
     job, pattern = submission.job, submission.remote_logs.get(stream)
     job_id = job.job_id if job is not None else unknown_id
@@ -149,7 +149,7 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
 def gpus(job_id: str) -> Call[str]:
     """One sample of a running job's GPUs, as nvidia-smi's CSV with the node before each line.
 
-    Reading raises RemoteFailure with the reason where there is none.
+    Reading raises RemoteFailure with the reason if there is none.
     """
     return Call(
         name="gpus",
@@ -168,7 +168,7 @@ _NO_GPUS = {
     "no devices were found": ("Job {} has no GPU.", "Ask Slurm for GPUs: #SBATCH --gres=gpu:N."),
     "overlap": ("This Slurm cannot start a step beside that of job {}.", "srun has --overlap from 20.11 on."),
 }
-"""Why there is no sample, by the words of the answer."""
+"""Sentence and hint if there is no sample, by a text in the answer."""
 
 
 def _read_gpus(job_id: str, result: CommandResult) -> str:
@@ -186,9 +186,9 @@ _OVER = r"invalid job id|already (?:completing or completed|running|finished|com
 def _command(
     name: str, script: str, arguments: Sequence[str], failed: str, *, over: bool = False
 ) -> Call[None]:
-    """A command about a job, its id last. Reading raises RemoteFailure with `failed` when Slurm says no.
+    """A command about a job, whose ID is the last argument. Reading raises RemoteFailure with `failed` on a refusal.
 
-    With `over` it is fine that there is no such job any more.
+    With `over` it is not an error if the job has already ended.
     """
     if values.job_id(arguments[-1]) != arguments[-1]:
         raise RemoteFailure(f"{arguments[-1]!r} is not a job ID.", "`labtui queue` shows the IDs.")
@@ -212,18 +212,18 @@ def _read_done(failed: str, over: bool, result: CommandResult) -> None:
 
 
 def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:
-    """Hold a job that waits, or release one that is held."""
+    """Hold a waiting job, or release a held one."""
     done = {"hold": "held", "release": "released"}[what]
     return _command(what, f'scontrol {what} "$1"', (job_id,), f"Job {job_id} was not {done}")
 
 
 def cancel(job_id: str) -> Call[None]:
-    """Cancel a job; fine when it is over already."""
+    """Cancel a job; not an error if it is already over."""
     return _command("cancel", 'scancel -- "$1"', (job_id,), f"Job {job_id} was not cancelled", over=True)
 
 
 def end_after(job_id: str, minutes: int) -> Call[None]:
-    """Give a job a time limit of `minutes`, counted from its start; Slurm ends it then, labtui or not."""
+    """Give a job a time limit of `minutes` from its start; Slurm enforces it, whether labtui runs or not."""
     script = 'scontrol update JobId="$2" TimeLimit="$1"'
     failed = f"Slurm did not accept a limit of {minutes} min for job {job_id}"
     return _command("early-end", script, (f"{minutes:d}", job_id), failed)

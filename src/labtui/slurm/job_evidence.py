@@ -1,7 +1,7 @@
-"""From what Slurm answered (or did not) to what we may say about our jobs.
+"""What may be said about labtui's jobs, given Slurm's answers or their absence.
 
-A failed or empty answer is never "finished". A job that is missing from a good answer is *settling* until
-accounting, the controller or the job's own log speaks. What was last known is kept beside "unknown since".
+A failed or empty answer is never "finished". A job that is missing from a good answer is *settling* until accounting,
+the controller or the job's own log tells its end. What was last known is kept beside "unknown since".
 """
 
 from collections.abc import Iterable
@@ -13,26 +13,26 @@ from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, SubmissionState
 from labtui.slurm.queue import Tick
-from labtui.slurm.submit import COMMENT_PREFIX, TWIN_STATUS
+from labtui.slurm.submit import COMMENT_PREFIX, DUPLICATE_STATUS
 
 UNKNOWN_AFTER_S = 20.0
-"""How long asking may fail before a job's phase reads "unknown"; `unknown_since` tells from the first failure on."""
+"""How long polls may fail before a job's phase is "unknown"; `unknown_since` is set from the first failure on."""
 
 FORGOTTEN_AFTER_S = 600.0
-"""How long a job may be unknown to queue and accounting before its phase reads "unknown"."""
+"""How long a job may be missing from queue and accounting before its phase is "unknown"."""
 
 SLACK_S = 90.0
-"""Estimates and counters that moved by less are not news worth storing."""
+"""Estimates that changed by less are not stored."""
 
 
 def live(state: LabState) -> tuple[tuple[SubmissionState, JobView], ...]:
-    """The submissions that Slurm accepted and of whose end there is no evidence yet, with their jobs."""
+    """The accepted submissions without evidence that their job ended, with these jobs."""
     accepted = (item for item in state.submissions.values() if item.status is SubmissionStatus.ACCEPTED)
     return tuple((one, one.job) for one in accepted if one.job and one.job.phase is not JobPhase.FINISHED)
 
 
-def unread(state: LabState) -> tuple[SubmissionState, ...]:
-    """The submissions whose job is over and whose log does not yet say how every run ended."""
+def without_outcome(state: LabState) -> tuple[SubmissionState, ...]:
+    """The submissions whose job is over but some of whose runs have no outcome yet: their logs are still being read."""
     return tuple(
         item
         for item in state.submissions.values()
@@ -41,38 +41,38 @@ def unread(state: LabState) -> tuple[SubmissionState, ...]:
 
 
 def vanished(state: LabState) -> tuple[str, ...]:
-    """The job ids to ask accounting about: those that a good answer of the queue did not hold."""
+    """The job IDs to ask accounting about: those missing from a good answer of the queue."""
     return tuple(job.job_id for _, job in live(state) if job.evidence == "gone")
 
 
 def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
-    """What a tick tells about our living jobs, by token: those whose view changed. `at` is our clock, UNIX seconds."""
+    """The live jobs that a poll changed, by token. `at` is UNIX seconds by this computer's clock."""
     views = {}
     rows = {row.job_id: row for row in tick.jobs or ()}
     accounts = {row.job_id: row for row in tick.accounting or ()}
     for submission, old in live(state):
         if tick.jobs is None:
-            view = unanswered(old, at)
+            view = view_if_unanswered(old, at)
         elif old.job_id in rows:
-            view = _by_our_clock(_seen(old, replace(rows[old.job_id], seen_at=at)), tick, at)
+            view = _with_local_estimate(_merge(old, replace(rows[old.job_id], seen_at=at)), tick, at)
         else:
-            view = _missing(old, accounts.get(old.job_id), tick, at)
+            view = _view_if_missing(old, accounts.get(old.job_id), tick, at)
         if differs(old, view):
             views[submission.token] = view
     return views
 
 
 def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:
-    """Whether a job may have ended because another one of its submission had begun before it."""
+    """Whether a job may have ended because another job of its submission had started before it."""
     job = submission.job
     if job is None or job.phase is not JobPhase.FINISHED or job.slurm_state != "FAILED":
         return False
     if job.exit_code:
-        return job.exit_code == f"{TWIN_STATUS}:0"
+        return job.exit_code == f"{DUPLICATE_STATUS}:0"
     return not any(state.runs[run_id].started for run_id in submission.run_ids)
 
 
-def _seen(old: JobView, new: JobView) -> JobView:
+def _merge(old: JobView, new: JobView) -> JobView:
     ran = old.phase is JobPhase.RUNNING or (old.phase is not JobPhase.QUEUED and old.start_time is not None)
     started_over = ran and new.phase is JobPhase.QUEUED
     return replace(
@@ -85,15 +85,15 @@ def _seen(old: JobView, new: JobView) -> JobView:
     )
 
 
-def _by_our_clock(view: JobView, tick: Tick, at: float) -> JobView:
-    """The start that Slurm expects as far ahead as it is on the cluster's clock, which need not go with ours."""
+def _with_local_estimate(view: JobView, tick: Tick, at: float) -> JobView:
+    """The view with Slurm's start estimate converted from the cluster's clock to this computer's."""
     if view.start_estimate is None or tick.server_time is None:
         return view
     return replace(view, start_estimate=view.start_estimate - tick.server_time + at)
 
 
-def _missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> JobView:
-    """A job that a good answer of the queue did not hold."""
+def _view_if_missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> JobView:
+    """The view of a job that is missing from a good answer of the queue."""
     if account is not None and account.phase is JobPhase.FINISHED:
         return replace(account, seen_at=at, restarts=old.restarts, node=account.node or old.node)
     since = old.unknown_since if old.evidence == "gone" and old.unknown_since is not None else at
@@ -108,8 +108,8 @@ def _missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> Jo
     )
 
 
-def unanswered(old: JobView, at: float) -> JobView:
-    """The same job after a question that got no answer: what was known stays, with "unknown since" beside it."""
+def view_if_unanswered(old: JobView, at: float) -> JobView:
+    """The view of a job after a poll without answer: what was known stays, with "unknown since" beside it."""
     since = old.unknown_since if old.unknown_since is not None else at
     phase = old.phase
     if phase in (JobPhase.QUEUED, JobPhase.RUNNING) and at - since >= UNKNOWN_AFTER_S:
@@ -118,18 +118,18 @@ def unanswered(old: JobView, at: float) -> JobView:
 
 
 def differs(old: JobView, new: JobView) -> bool:
-    """Whether a new view says anything that the old one does not (the moment of seeing and slow counters aside)."""
+    """Whether two views differ in more than the time seen, the elapsed time or a similar estimate."""
     quiet = replace(
         new,
         seen_at=old.seen_at,
         elapsed_s=old.elapsed_s,
-        start_estimate=_settled(old.start_estimate, new.start_estimate),
+        start_estimate=_steady_estimate(old.start_estimate, new.start_estimate),
     )
     return quiet != old
 
 
-def _settled(old: float | None, new: float | None) -> float | None:
-    """The old estimate while the new one says nearly the same."""
+def _steady_estimate(old: float | None, new: float | None) -> float | None:
+    """The old estimate if the new one differs by less than `SLACK_S`, else the new one."""
     if old is not None and new is not None and abs(new - old) < SLACK_S:
         return old
     return new
@@ -137,7 +137,7 @@ def _settled(old: float | None, new: float | None) -> float | None:
 
 # --------------------------------------------------------------------------- all of the student's jobs
 def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
-    """The living jobs in the queue that this folder's submissions did not become, in the queue's order."""
+    """The waiting and running jobs that are not this folder's, in the queue's order."""
     ours = {item.job.job_id for item in state.submissions.values() if item.job is not None}
     return tuple(
         row
@@ -149,11 +149,11 @@ def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
 
 
 class MyJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the list of all the student's jobs; `token` and `run_ids` are empty for one of another program.
+    """A row in the list of all the student's jobs; `token` and `run_ids` are empty for jobs of other programs.
 
     `since` is when it started, or was submitted, by the cluster's clock (UNIX seconds). `lasted_s` is how long it had
-    run, or waited, when the queue was read; None when that is not known. `holds_slot` says that its queue takes no
-    further job of the student while it lives.
+    run, or waited, when the queue was read; None if unknown. `holds_slot`: its queue takes no other job of the student
+    until it ends.
     """
 
     job_id: str
@@ -173,7 +173,7 @@ class MyJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def my_jobs(state: LabState, profile: Profile) -> tuple[MyJob, ...]:
-    """Every living job of the student: this folder's first, then the others."""
+    """All of the student's live jobs: this folder's first, then the others."""
     pairs = (*live(state), *((None, job) for job in state.other_jobs))
     return tuple(_my_job(job, item, profile, state.cluster_time) for item, job in pairs)
 

@@ -1,7 +1,4 @@
-"""Job scripts from templates: the placeholders, what fills them, and the header that names each run.
-
-Pure text; `labtui.session.own_jobs` reads the header back.
-"""
+"""Renders job scripts from templates: the placeholders, their values, and the header lines that describe each run."""
 
 import re
 import shlex
@@ -16,27 +13,27 @@ from labtui.slurm.remote_command import shell_file
 from labtui.slurm.values import duration_text
 
 _DIRECTIVE_VALUE = re.compile(r"[A-Za-z0-9._+:=/@,%-]+")
-PLACE = re.compile(r"@\{([a-z][a-z0-9_]*)\}")
-"""A placeholder: ``@{name}``; one called ``..._lines`` stands alone in its line, for whole lines or none."""
+PLACEHOLDER = re.compile(r"@\{([a-z][a-z0-9_]*)\}")
+"""A placeholder ``@{name}``; one named ``..._lines`` is alone in its line and stands for any number of lines."""
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    """The template with its values put in, each as one word of shell code, or as it is in a directive or comment.
+    """Fill a template; each value becomes one quoted shell word, but is unquoted in directives and comments.
 
     Raises:
-        TemplateError: for a value that may not stand where its placeholder stands.
+        TemplateError: for a value that is not allowed at its placeholder.
     """
     rendered = []
     for line in template.split("\n"):
-        block = PLACE.fullmatch(line.strip())
+        block = PLACEHOLDER.fullmatch(line.strip())
         if block is None or not block[1].endswith("_lines"):
-            rendered.append(_line(line, values))
+            rendered.append(_render_line(line, values))
         elif values[block[1]].strip():
             rendered.append(values[block[1]].rstrip("\n"))
     return "\n".join(rendered)
 
 
-def _line(line: str, values: Mapping[str, str]) -> str:
+def _render_line(line: str, values: Mapping[str, str]) -> str:
     def word(place: re.Match[str]) -> str:
         value = _one_line(values[place[1]])
         if line.startswith("#SBATCH") and not _DIRECTIVE_VALUE.fullmatch(value):
@@ -46,24 +43,24 @@ def _line(line: str, values: Mapping[str, str]) -> str:
             )
         return value if line.startswith("#") else shlex.quote(value)
 
-    return PLACE.sub(word, line)
+    return PLACEHOLDER.sub(word, line)
 
 
 DATA_VARIABLE = "CIFAR10_DATA"
 """The environment variable in which `cifar-utils/cifar.py` looks for the data folder."""
 
 STARTED_GUARD = shell_file("started-guard").partition("\n")[2]
-"""Shell lines that let one job in a directory go on; for ``sh`` and ``bash``, before anything else a job does."""
+"""Shell lines (``sh`` or ``bash``) that begin every job and end all but the first one in a directory."""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job script tells about itself besides its draft.
+    """What a job script needs besides its draft.
 
-    `token` identifies the submission, `edition` is the lab's id, `practice` whether the cluster is a rehearsal; `user`
-    fills ``{user}`` in a profile's texts.
+    `token` identifies the submission, `edition` is the lab's id, `practice` says whether the cluster is the practice
+    cluster; `user` fills ``{user}`` in a profile's texts.
     """
 
     token: str
@@ -76,11 +73,11 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
     """The rendered job script, to be submitted in a directory of its own.
 
     Raises:
-        TemplateError: when the template and its values do not fit, or a value may not stand in a job script.
+        TemplateError: when a value is not allowed in a job script.
     """
     _check(draft)
     mpi, programs = draft.form == "mpi", [run.program for run in draft.runs if run.program is not None]
-    # Slurm counts the cores for each task.
+    # For Slurm these are the cores of each task.
     cpus = max(1, draft.cpus // draft.gpus) if draft.form == "task-per-gpu" else draft.cpus
     build = dict.fromkeys(_one_line(line) for program in programs for line in program.build)
     values = {
@@ -112,7 +109,7 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
 
 
 def _cpus_per_task(draft: SubmissionDraft) -> int:
-    """CPU cores of each process, where the largest run fills the nodes evenly."""
+    """CPU cores of each process if the largest run fills the nodes evenly."""
     each = -(-max(run.processes for run in draft.runs) // draft.nodes)
     return max(1, draft.cpus // each)
 
@@ -120,13 +117,13 @@ def _cpus_per_task(draft: SubmissionDraft) -> int:
 def _program_command(run: RunSpec, draft: SubmissionDraft) -> tuple[str, ...]:
     if run.launcher == "mpirun":
         return ("mpirun", "-np", str(run.processes), *run.arguments, *run.extra_args)
-    # srun takes neither the nodes nor the cores of a smaller step by itself.
+    # srun does not derive the nodes and cores of a smaller step itself.
     step = (f"--nodes={run.nodes}", f"--ntasks={run.processes}", f"--cpus-per-task={_cpus_per_task(draft)}")
     return ("srun", *step, *run.arguments, *run.extra_args)
 
 
 def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
-    """The line of the job that trains one run; where processes meet is the template's, in shell variables."""
+    """The line of the job that trains one run; the template sets ``step``, ``rank`` and ``meeting``."""
     if run.program is not None:
         return "run " + shlex.join(_program_command(run, draft))
     words = training_command(run, draft, profile, context)
@@ -143,7 +140,7 @@ def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: J
 def training_command(
     run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext
 ) -> tuple[str, ...]:
-    """The words of the command that trains one run, as the job echoes and runs it (torchrun's without its meeting)."""
+    """The words of the command that trains one run, for torchrun without its rendezvous options."""
     image = container_of(draft, profile, context)
     words: list[str] = []
     if image:
@@ -158,7 +155,7 @@ def training_command(
         words += ["--model", run.model, "--expect_workers", str(run.nodes)]
     words += ["--epochs", str(run.epochs), "--batch_size", str(run.option_batch)]
     if run.launcher != "srun-python" and not run.script.endswith("_seq.py"):
-        # The sequential scripts take no --n_gpus; the others need to hear that a CPU is meant.
+        # The sequential scripts have no --n_gpus; the others must be told to use a CPU.
         words += ["--device", "cpu"] if run.device == "cpu" else ["--n_gpus", str(run.n_gpus)]
     return (*words, *_last_options(run))
 
@@ -171,26 +168,26 @@ def _last_options(run: RunSpec) -> tuple[str, ...]:
 def _torch_options(
     run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext
 ) -> tuple[str, ...]:
-    """A training script of the course's PyTorch chapters, and its options."""
+    """The words for a training script of the course's PyTorch chapters and its options."""
     if run.arguments:
         return (run.script, *run.arguments, *run.extra_args)
     data = run.data_set
     if run.reads_folder and (
-        folder := _filled(draft.data_dir or profile.datasets_dir, draft, profile, context)
+        folder := _fill(draft.data_dir or profile.datasets_dir, draft, profile, context)
     ):
         data = f"{folder.rstrip('/')}/{data}"
-    name = run.model.lower() if run.model.startswith("ResNet") else run.model  # as the script calls them
+    name = run.model.lower() if run.model.startswith("ResNet") else run.model  # the script's own names
     words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
     words += ["--num_epochs", str(run.epochs), "--batch_size", str(run.option_batch)]
     return (*words, *_last_options(run))
 
 
 def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
-    """The image the trainings run in; empty for plain Python. Raises TemplateError for a path from home."""
+    """The image the trainings run in; "" for plain Python. Raises TemplateError for a path that begins with ~."""
     usual = profile.launch.container or profile.container
     if any(run.launcher in PROCESS_PER_GPU for run in draft.runs):
         usual = profile.containers.get("pytorch", "")
-    image = _filled(draft.container or usual, draft, profile, context)
+    image = _fill(draft.container or usual, draft, profile, context)
     if image.startswith("~"):
         raise TemplateError(
             f"The container {image!r} is a path from your home (~), which Singularity does not expand.",
@@ -227,7 +224,7 @@ def _title(draft: SubmissionDraft) -> str:
 
 
 def _account_lines(draft: SubmissionDraft, profile: Profile) -> str:
-    """The directives that name account, queue and reservation; those that are empty are left out."""
+    """The directives for account, queue and reservation, without empty ones."""
     queue = profile.queue(draft.qos)
     options = {
         "account": draft.account,
@@ -240,7 +237,7 @@ def _account_lines(draft: SubmissionDraft, profile: Profile) -> str:
 
 
 def run_facts(number: int, run: RunSpec) -> str:
-    """The line that tells of a run in the head of a job's log, and to whoever reads the script."""
+    """The line that describes a run in the header of the job's log, and in the script."""
     facts = {
         "model": run.model,
         "device": run.device,
@@ -278,26 +275,26 @@ def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) 
     lines += launch.setup
     if program is not None:
         return [_one_line(line) for line in lines]
-    folders = any(run.reads_folder for run in draft.runs)  # named in the command instead
-    data = "" if folders else _filled(draft.data_dir or profile.data_dir, draft, profile, context)
+    folders = any(run.reads_folder for run in draft.runs)  # the command names the folder instead
+    data = "" if folders else _fill(draft.data_dir or profile.data_dir, draft, profile, context)
     for name, value in launch.env.items():
         if not _VARIABLE.fullmatch(name):
             raise TemplateError(f"{name!r} cannot be the name of an environment variable.")
-        lines.append(f"export {name}={shlex.quote(_filled(value, draft, profile, context))}")
+        lines.append(f"export {name}={shlex.quote(_fill(value, draft, profile, context))}")
     if data:
-        lines.append(f"export {DATA_VARIABLE}={_from_home(data)}")
+        lines.append(f"export {DATA_VARIABLE}={_quote_path(data)}")
     return [_one_line(line) for line in lines]
 
 
-def _from_home(path: str) -> str:
-    """The shell word of a path; a relative one starts at home, as the job's directory is new for each job."""
+def _quote_path(path: str) -> str:
+    """A path as a shell word; a relative one starts at home, because each job's directory is new."""
     if path.startswith("/"):
         return shlex.quote(path)
     return f'"$HOME"/{shlex.quote(path.removeprefix("~/"))}'
 
 
-def _filled(text: str, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
-    """A profile's text with ``{account}`` and ``{user}`` replaced."""
+def _fill(text: str, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
+    """A profile's text with ``{account}`` and ``{user}`` filled in."""
     user = context.user or profile.user
     for name, value in (("account", draft.account), ("user", user)):
         if f"{{{name}}}" in text and not value:

@@ -1,6 +1,6 @@
-"""What this user may do on a cluster, read from Slurm itself: versions, partitions, QoS, accounts, paths.
+"""What this user may do on a cluster: Slurm's version, QoS and accounts, and the paths of the lab.
 
-The questions and the readers of their answers. Asks nothing by itself.
+Questions for the cluster and the readers of their answers; nothing here sends them.
 """
 
 import re
@@ -29,7 +29,7 @@ class Association(NamedTuple):
 
 
 class QosLimits(NamedTuple):
-    """A QoS with its limits; None means no limit that Slurm tells. `max_wall_s` is in seconds."""
+    """A QoS with its limits; None means that Slurm reports no limit. `max_wall_s` is in seconds."""
 
     name: str
     max_wall_s: float | None = None
@@ -38,25 +38,25 @@ class QosLimits(NamedTuple):
 
 
 def parse_associations(text: str) -> tuple[Association, ...]:
-    """One for each readable line."""
+    """One for each valid line of ``sacctmgr show assoc`` with `ASSOCIATION_FIELDS`."""
     rows = _rows(text, len(ASSOCIATION_FIELDS))
     return tuple(Association(a, p, tuple(filter(None, qos.split(","))), first) for a, p, qos, first in rows)
 
 
 def parse_qos(text: str) -> tuple[QosLimits, ...]:
-    """One for each readable line."""
+    """One for each valid line of ``sacctmgr show qos`` with `QOS_FIELDS`."""
     rows = _rows(text, len(QOS_FIELDS))
     return tuple(QosLimits(name, duration_seconds(w), number(j), number(s)) for name, w, j, s in rows)
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """(22, 5) of ``slurm 22.05.8`` or ``slurm-wlm 24.11.5``; None when there is no version in it."""
+    """(22, 5) for ``slurm 22.05.8``, (24, 11) for ``slurm-wlm 24.11.5``; None if the text has no version."""
     version = re.search(r"\b([0-9]{2})\.([0-9]{1,2})\b", text)
     return (int(version[1]), int(version[2])) if version else None
 
 
 def _rows(text: str, width: int) -> Iterable[list[str]]:
-    """The lines of so many fields whose first one says something."""
+    """The lines with `width` fields, the first of which is not empty."""
     for line in text.splitlines():
         values = [value.strip() for value in line.split("|")]
         if len(values) == width and values[0]:
@@ -65,13 +65,13 @@ def _rows(text: str, width: int) -> Iterable[list[str]]:
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sha256sum", "timeout")
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
-"""The files of the pickled CIFAR-10."""
+"""The files of CIFAR-10's Python version."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class SlurmProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """Who we are there and what Slurm offers us. None: it could not be asked."""
+    """The user's name on the cluster and what Slurm offers this user. None: that question failed."""
 
     user: str
     server_time: float | None
@@ -86,7 +86,7 @@ class SlurmProbe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def slurm_probe() -> Call[SlurmProbe]:
-    """Ask for the clock, the programs, their version, accounts and QoS."""
+    """Ask for the clock, missing programs, the version, accounts and QoS."""
     fields = (",".join(QOS_FIELDS), ",".join(ASSOCIATION_FIELDS))
     return Call(
         name="probe-slurm",
@@ -119,13 +119,13 @@ def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
 
 
 class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One path on the cluster: what it is and whether we may read it."""
+    """One path on the cluster: its kind (dir, file, missing) and whether this user may read it."""
 
     path: str
     kind: str = "missing"
     readable: bool = False
     sizes: Mapping[str, int] = {}
-    """The CIFAR-10 files in it, in bytes."""
+    """The sizes of the CIFAR-10 files in it, in bytes."""
 
     @property
     def batches_missing(self) -> tuple[str, ...]:
@@ -134,9 +134,9 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def batches_short(self) -> tuple[str, ...]:
-        """The CIFAR-10 files that are smaller than the largest although all hold as many images.
+        """The CIFAR-10 files that are too small beside the largest, since all hold the same number of images.
 
-        The published ones have the same size within 0.003 %; made ones of a few images differ by their pixels.
+        The published files agree in size within 0.003 %; small test files differ more, by their pixels.
         """
         most = max(self.sizes.values(), default=0)
         share = 0.999 if most > 30_000_000 else 0.9
@@ -144,15 +144,15 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathsProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """The paths asked about, room at the root, and the site's own words on quota.
+    """The paths asked about, the free space at the root, and the output of the site's quota command.
 
-    `complete` is false where the answer broke off.
+    `complete` is false if the answer was cut off.
     """
 
     complete: bool = True
     paths: dict[str, PathFacts] = {}
     python: tuple[int, str] | None = None
-    """How a look at the training's Python ended: its status and what it printed."""
+    """The exit status and output of the test of the training's Python."""
     root_parent: str = ""
     root_writable: bool = False
     free_kib: int | None = None
@@ -163,10 +163,10 @@ class PathsProbe(msgspec.Struct, frozen=True, kw_only=True):
 def paths_probe(
     root: str, paths: Sequence[str], commands: Mapping[str, str] | None = None, *, more_s: float = 0.0
 ) -> Call[PathsProbe]:
-    """Ask about `paths`, room and permission under `root`, and run the site's `commands`; nothing is changed.
+    """Ask about `paths`, free space and permission under `root`, and run the site's `commands`; changes nothing.
 
-    `commands` are shell code by section: ``quota``, ``python`` (which starts the training's Python, and may
-    take `more_s`).
+    `commands` are shell code by section: ``quota``, ``python`` (which starts the training's Python). `more_s` is the
+    additional time these may take.
     """
     pairs = [word for pair in (commands or {}).items() for word in pair]
     return Call(
@@ -189,8 +189,8 @@ def _read_paths(result: CommandResult, *, paths: Sequence[str]) -> PathsProbe:
         python=(status, out["python"].strip())
         if "python" in out and (status := section_status(out, "python-status")) is not None
         else None,
-        free_kib=_fourth(out.get("room", "")),
-        free_inodes=_fourth(out.get("inodes", "")),
+        free_kib=_fourth_field(out.get("room", "")),
+        free_inodes=_fourth_field(out.get("inodes", "")),
         quota=out.get("quota", ""),
     )
 
@@ -211,26 +211,26 @@ def _path_facts(path: str, text: str) -> PathFacts:
     )
 
 
-def _fourth(line: str) -> int | None:
+def _fourth_field(line: str) -> int | None:
     words = line.split()
     return number(words[3]) if len(words) > 3 else None
 
 
-def present(paths: Sequence[str]) -> Call[dict[str, bool]]:
-    """Which of these paths are there; a link that leads nowhere is not. Reading raises RemoteFailure without answer."""
+def paths_exist(paths: Sequence[str]) -> Call[dict[str, bool]]:
+    """Whether each of these paths exists; a broken link does not. Reading raises RemoteFailure without an answer."""
     look = 'for path; do [ -e "$path" ] && echo there || echo missing; done'
     return Call(
         name="look",
         script=f"limit 20 bash -c '{look}' look \"$@\"",
         arguments=tuple(paths),
         limit_s=30,
-        read=partial(_read_present, paths=paths),
+        read=partial(_read_existence, paths=paths),
     )
 
 
-def _read_present(result: CommandResult, *, paths: Sequence[str]) -> dict[str, bool]:
+def _read_existence(result: CommandResult, *, paths: Sequence[str]) -> dict[str, bool]:
     words = result.out.split()
-    if len(words) != len(paths) or not set(words) <= {"there", "missing"}:  # silence is not "missing"
+    if len(words) != len(paths) or not set(words) <= {"there", "missing"}:  # no answer is not "missing"
         raise RemoteFailure(
             "The check for the data and the container got no answer.",
             "Its file system may be slow now; `labtui doctor` checks again.",
@@ -239,14 +239,14 @@ def _read_present(result: CommandResult, *, paths: Sequence[str]) -> dict[str, b
 
 
 class FileDigest(NamedTuple):
-    """Bytes and SHA-256 (lower-case hex) of a file; None and "" where the cluster could not tell."""
+    """A file's size in bytes and SHA-256 (lower-case hex); None and "" if they could not be found out."""
 
     size: int | None
     sha256: str
 
 
 def file_digest(path: str) -> Call[FileDigest]:
-    """The size is taken after the SHA-256: where it is as expected, a file that only grows was read whole."""
+    """Ask for a file's digest, then its size: if that is as expected, a file that only grows was read completely."""
     return Call(
         name="digest",
         script='limit 60 sha256sum -- "$1"; echo; wc -c <"$1"',
@@ -262,13 +262,13 @@ def _read_digest(result: CommandResult) -> FileDigest:
 
 
 _MAX_LINE = 400
-"""No row of these tables is longer, and their patterns look back from every place."""
+"""Longer lines are cut: no row of quota tables is longer, and the pattern backtracks."""
 _AMOUNT = r"([0-9]+(?:\.[0-9]+)?(?: {0,3}(?:KB|MB|GB|TB|PB|K|M|G|T|P))?)"
 _QUOTA = re.compile(rf"^\s*(\S+)\s+(?:GRP|USR|FILESET)\s+{_AMOUNT}\s+{_AMOUNT}\s+{_AMOUNT}", re.IGNORECASE)
 
 
 def parse_quota(text: str) -> dict[str, float]:
-    """Used part of the limit (1 is full) by file system, as `bsc_quota` tells (usage, soft quota, hard limit)."""
+    """The used share of the limit (1 is full) by file system, from ``bsc_quota`` (usage, soft quota, hard limit)."""
     found = {}
     for line in _ANSI.sub("", text).splitlines():
         row = _QUOTA.match(line[:_MAX_LINE])

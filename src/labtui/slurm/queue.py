@@ -1,8 +1,8 @@
-"""`squeue` and `sacct`: the one remote command of a poll, the readers of its answers, and when the next poll is due.
+"""Polls: the remote command with `squeue` and `sacct`, the readers of its answers, and when the next poll is due.
 
-Accounting is asked for those jobs alone that left the queue, for fields every release from 20.11 to 26.05 has: one
-unknown name fails the whole query. A failed, cut or unreadable answer of the queue gives `jobs` None: "could not ask",
-which is never "finished".
+Accounting is asked only about jobs that left the queue, and only for fields that every release from 20.11 to 26.05
+has: one unknown field fails the whole query. A failed, cut off or unreadable answer of the queue gives `jobs` None,
+"could not ask", which never means "finished".
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,14 +27,14 @@ ACCOUNTING_FIELDS = tuple(field for _, field in _ACCOUNTING)
 
 
 class Rows(NamedTuple):
-    """The rows of an answer, one for each job, and the texts that are no row."""
+    """The rows of an answer, one for each job, and the texts that could not be read as a row."""
 
     rows: tuple[JobView, ...]
     unread: tuple[str, ...] = ()
 
 
 def parse_accounting(text: str, nonce: str) -> Rows:
-    """Rows in sacct's order; of several records of one job (it was requeued) the last one counts."""
+    """Rows in sacct's order; of several records of a requeued job the last one counts."""
     values = text.split(separators(nonce)[1])[:-1]
     width = len(ACCOUNTING_FIELDS)
     rows, unread = {}, []
@@ -61,16 +61,16 @@ FIELDS = (
     ("limit", "%l"), ("used", "%M"), ("partition", "%P"), ("qos", "%q"), ("node", "%N"), ("work_dir", "%Z"),
     ("comment", "%k"), ("name", "%j"),
 )  # fmt: skip
-"""The fields asked for, in order, with squeue's codes (20.02 to 26.05)."""
+"""The fields requested, in order, with squeue's format codes (20.02 to 26.05)."""
 
 
 def separators(nonce: str) -> tuple[str, str]:
-    """(before each row, between fields): control characters with the number of this call."""
+    """The marks before each row and between fields: control characters followed by the call's nonce."""
     return f"\x1e{nonce}", f"\x1f{nonce}"
 
 
 QUEUE_CODES = " ".join(code for _, code in FIELDS)
-"""The words that `ask_queue` of `sh/queue.sh` takes."""
+"""An argument of `ask_queue` in `sh/queue.sh`."""
 
 
 def parse_queue(text: str, nonce: str) -> Rows:
@@ -94,13 +94,13 @@ def parse_queue(text: str, nonce: str) -> Rows:
 
 _TEXTS = ("partition", "qos", "node", "work_dir", "comment")
 _EMPTY = {"N/A", "(null)", "n/a", "None assigned"}
-"""What Slurm writes where one of these texts has no value; a reason that is none is "None"."""
+"""What Slurm prints for an empty one of these texts; an empty reason is "None"."""
 
 
 def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any) -> JobView:
-    """A job by the texts that queue and accounting (`evidence`) have in common, and `more` of those that differ.
+    """A job from the fields that squeue and sacct (`evidence`) share; `more` are fields of `JobView` that differ.
 
-    In the queue its start is an estimate while the job waits, the true start afterwards.
+    squeue's start time is an estimate while the job waits, the actual start afterwards.
     """
     state, start = plain_state(fields["state"]), epoch_seconds(fields.get("start", ""))
     phase, reason = phase_of(state), fields.get("reason", "").strip()
@@ -124,12 +124,11 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any)
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at the cluster.
+    """The answer to one poll.
 
-    `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked and
-    could not answer (`accounting_problem`); an empty tuple when there was nothing to ask or it knows nothing
-    yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown. Rows that
-    cannot be read are left out.
+    `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked but did not
+    answer (`accounting_problem`); empty if there was nothing to ask or it knows nothing yet. `server_time` is the
+    cluster's clock in UNIX seconds, None if unknown. Rows that cannot be read are left out.
     """
 
     jobs: tuple[JobView, ...] | None
@@ -140,9 +139,9 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tick(vanished: Sequence[str] = ()) -> Call[Tick]:
-    """The queue, and accounting for the ids in `vanished` (decimal job ids; others are left out).
+    """Ask the queue, and accounting about the job IDs in `vanished`; texts that are not job IDs are ignored.
 
-    Slurm's own silence is no error but `Tick.problem`.
+    A failure of Slurm does not raise; it is in `Tick.problem`.
     """
     gone = ",".join(text for text in vanished if job_id(text) == text)
     return Call(
@@ -168,7 +167,7 @@ def _read_tick(result: CommandResult, *, asked_accounting: bool) -> Tick:
 
 
 def answer_problem(program: str, result: CommandResult) -> str:
-    """Why the section of `program` is no answer, as a sentence; empty when it is one."""
+    """Why the section of `program` is not a valid answer, as a sentence; "" if it is one."""
     out = result.sections
     status = section_status(out, f"{program}-status")
     remark = remote_command.trouble(result.remarks.get(program, "")).rstrip(". ")
@@ -199,27 +198,27 @@ def poll_delay(
     phases: Collection[JobPhase] = (), *, since_change_s: float = 0.0, failures: int = 0, last_took_s: float = 0.0,
     others: bool = False,
 ) -> float | None:  # fmt: skip
-    """Seconds from one poll to the next; None when there is nothing to watch.
+    """Seconds from one poll to the next; None if there is nothing to watch.
 
-    By the phases of living jobs, how long ago anything changed, and failed asks in a row. `others`: jobs live that this
-    folder did not send.
+    Depends on the phases of live jobs, the time since the last change, and failed polls in a row. `others`: there are
+    live jobs that this folder did not send.
     """
     if not phases:
         return _OTHERS_PERIOD_S if others else None
     if failures:
         return min(60.0, 10.0 * 2.0 ** min(failures - 1, 4))
     period = 20.0 if JobPhase.RUNNING in phases else 30.0
-    if not set(phases) <= {JobPhase.QUEUED, JobPhase.RUNNING}:  # one settles, or its state is unknown
+    if not set(phases) <= {JobPhase.QUEUED, JobPhase.RUNNING}:  # some job is settling or unknown
         period = 10.0 if since_change_s < _CHANGED_LATELY_S else 30.0
     if since_change_s < _JUST_CHANGED_S:
         period = 5.0
-    return max(period, 1.0, 3.0 * last_took_s)  # a slow controller is not to be hurried
+    return max(period, 1.0, 3.0 * last_took_s)  # spare a slow controller
 
 
 def next_poll_at(polls: Sequence[float], delay: float, *, pressed: bool = False) -> float:
-    """When the next poll may be, given the times of the last ones; a key press (`pressed`) shortens the wait to 2 s.
+    """When the next poll is due, given the times of the last ones; a key press (`pressed`) shortens the wait to 2 s.
 
-    Never more than `POLLS_PER_MINUTE` polls within any 60 s.
+    Never more than `POLLS_PER_MINUTE` polls in any 60 s.
     """
     if not polls:
         return float("-inf")

@@ -1,7 +1,8 @@
-"""Questions for the cluster as data, the frame that keeps shell noise out of their answers, and shared shell text.
+"""Questions for the cluster as data, the frame that keeps shell noise out of their answers, and shared shell code.
 
-The frame runs a script in a login shell between random markers: what start-up files print before, and what background
-programs print after, can never be taken for output. Values from outside are positional arguments. Nothing here sends.
+The frame runs a script in a login shell between random markers, so that output of start-up files before it and of
+background programs after it is never taken for the answer. Values from outside are positional arguments. Nothing here
+sends.
 """
 
 import base64
@@ -22,9 +23,9 @@ T = TypeVar("T")
 
 
 class CommandRecord(msgspec.Struct, frozen=True):
-    """One remote command, for the panel that shows what labtui asked the cluster.
+    """One remote command, for the panel that shows what labtui ran on the cluster.
 
-    `at` is UNIX seconds of our clock; `status` is None when no answer came.
+    `at` is UNIX seconds by this computer's clock; `status` is None if no answer came.
     """
 
     at: float
@@ -35,11 +36,10 @@ class CommandRecord(msgspec.Struct, frozen=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """What a command printed between our markers. `status` None = unknown: neither success nor failure.
+    """What a command printed between the markers. `status` None: unknown, neither success nor failure.
 
-    `began` tells whether the script was started at all, `noise` what the shell printed before it,
-    `truncated` that the byte cap was reached, `timed_out` that the deadline passed, `nonce` the number that marks the
-    sections of this answer.
+    `began`: the script was started; `noise`: what the shell printed before it; `truncated`: the limit on bytes was
+    reached; `timed_out`: the deadline passed; `nonce`: the number that marks the sections of this answer.
     """
 
     stdout: bytes
@@ -72,7 +72,7 @@ class CommandResult(msgspec.Struct, frozen=True):
         return cut_sections(self.err, self.nonce)
 
     def refused(self, *names: str) -> dict[str, str]:
-        """Those sections whose program failed (their mark ``NAME-status`` is not 0), each with its last remark."""
+        """The sections whose program failed (``NAME-status`` is not 0), each with its last line of standard error."""
         out, err = self.sections, self.remarks
         failed = [name for name in names if section_status(out, f"{name}-status") != 0]
         lines = {
@@ -87,10 +87,9 @@ class CommandResult(msgspec.Struct, frozen=True):
 def frame(script: str, marker: str) -> str:
     """The exec request that runs `script` in a login shell between markers.
 
-    `marker` is random lower-case hex. The script travels as base64, so that whatever shell the account has
-    (csh and fish quote differently) and whatever the script contains, nothing is interpreted on the way. It has no
-    standard input: an end of input of our own could reach the server after its channel has ended, and OpenSSH then
-    ends the whole connection.
+    `marker` is random lower-case hex. The script is sent as base64, so that nothing in it is interpreted on the way,
+    whatever shell the account has (csh and fish quote differently). It has no standard input: an end of input sent by
+    labtui could reach the server after its channel was closed, and OpenSSH then closes the whole connection.
     """
     body = (
         f"printf '\\n%s\\n' '{marker}<'; printf '\\n%s\\n' '{marker}<' >&2; set +eu\n"
@@ -103,7 +102,7 @@ def frame(script: str, marker: str) -> str:
 
 
 def cut_frame(data: bytes, marker: str) -> CommandResult:
-    """One stream (all bytes so far) cut at its markers, as `stdout`; `status` None while the end marker is missing."""
+    """Cut one stream (all bytes so far) at its markers, into `stdout`; `status` is None without the end marker."""
     before, began, rest = data.partition(b"\n" + marker.encode() + b"<\n")
     if not began:
         return CommandResult(b"", b"", None, began=False, noise=data)
@@ -115,13 +114,13 @@ def cut_frame(data: bytes, marker: str) -> CommandResult:
 
 
 UNSET = 'unset "${!SQUEUE_@}" "${!SACCT_@}" "${!SBATCH_@}" "${!SALLOC_@}" SLURM_CLUSTERS SCANCEL_VERBOSE'
-"""Takes away what a student's start-up files may have set to change Slurm's answers."""
+"""Unsets what a student's start-up files may have set that changes Slurm's output."""
 
 PINNED = f"{UNSET}\nexport LC_ALL=C TZ=UTC SLURM_TIME_FORMAT=%s"
-"""For commands that only ask. Not for `sbatch`: a job inherits the environment it was submitted from."""
+"""A fixed environment for queries. Not for `sbatch`: a job inherits the environment it was submitted from."""
 
 PROGRAM_LIMIT_S = 25
-"""How long squeue and sacct may take each on the cluster (Slurm's own message timeout is 10 s)."""
+"""How long squeue and sacct may each take on the cluster (Slurm's own message timeout is 10 s)."""
 
 TIMED_OUT = 124
 NOT_FOUND = 127
@@ -129,17 +128,17 @@ NOT_FOUND = 127
 
 @cache
 def shell_file(*names: str) -> str:
-    """The text of files of the folder `sh`, one after the other."""
+    """The joined text of files in the folder `sh`."""
     folder = resources.files("labtui.slurm") / "sh"
     return "\n".join((folder / f"{name}.sh").read_text(encoding="utf-8") for name in names)
 
 
 class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A question to the cluster: a script for bash with its positional arguments, and the reader of the answer.
+    """A question to the cluster: a bash script with its positional arguments, and the reader of the answer.
 
-    The script may use ``limit SECONDS PROGRAM...`` (a program that hangs is ended on the cluster too), ``mark NAME``
-    (begins a section on both streams) and ``$nonce``. `silence` is the sentence and the hint where no answer came;
-    without one the reader judges that itself. `read` may raise a `LabError`.
+    The script may use ``limit SECONDS PROGRAM...`` (ends a program that hangs, on the cluster too), ``mark NAME``
+    (begins a section on both streams) and ``$nonce``. `silence` is the sentence and hint if no answer came; without
+    it `read` handles that case. `read` may raise a `LabError`.
     """
 
     name: str
@@ -156,14 +155,14 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return "\n".join((self.begin, f"nonce={nonce}", shell_file("begin"), words, self.script))
 
     def answer(self, result: CommandResult, nonce: str) -> T:
-        """What the question's answer says. Raises ConnectionLost where none came, and what `read` raises."""
+        """Read the answer. Raises ConnectionLost if none came, and what `read` raises."""
         if result.status is None and self.silence is not None:
             raise ConnectionLost(*self.silence)
         return self.read(replace(result, nonce=nonce))
 
 
 def cut_sections(text: str, nonce: str) -> dict[str, str]:
-    """Sections by name, as `mark` began them. A mark with words (``squeue-status 0``) gives name -> words."""
+    """Sections by name, as begun by `mark`. A mark with further words (``squeue-status 0``) maps its name to these."""
     found: dict[str, str] = {}
     for piece in text.split(f"\x1d{nonce} ")[1:]:
         head, _, content = piece.partition("\n")
@@ -173,7 +172,7 @@ def cut_sections(text: str, nonce: str) -> dict[str, str]:
 
 
 def section_status(sections: dict[str, str], name: str) -> int | None:
-    """The exit status noted in section `name`; None when it is not there."""
+    """The exit status in section `name`; None if it is missing."""
     return number(sections.get(name, ""))
 
 
@@ -183,11 +182,10 @@ _TROUBLE = re.compile(
 
 
 def trouble(stderr: str) -> str:
-    """The first line of an answer's standard error that tells of trouble, or an empty text.
+    """The first line of an answer's standard error that reports a failure, or "".
 
-    Slurm can exit 0 with the failure only on standard error. A harmless remark (a locale warning of the
-    shell) must not freeze the display for ever, so lines that neither name a failure nor come from Slurm are
-    let pass.
+    Slurm can exit with 0 and report a failure only on standard error. Lines that neither name a failure nor come from
+    Slurm are ignored: a harmless remark (a shell's locale warning) must not stop the updates.
     """
     for line in stderr.splitlines():
         words = line.strip()

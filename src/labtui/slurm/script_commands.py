@@ -1,8 +1,8 @@
-"""The commands of a job script with the variables and loops that its own text decides filled in.
+"""Expands the variables and loops in the commands of a job script, as far as its text determines them.
 
-No shell: what only the running job knows (``$SLURM_JOB_ID``, the output of a program) stays as it is written. A loop
-over given words becomes one command for each word. Rank variables that the batch shell would fill in are marked, for
-they are those of the batch step and not of the task. Never raises, and never grows beyond `MAX_COMMANDS`.
+This is not a shell: what only the running job knows (``$SLURM_JOB_ID``, the output of a program) stays as written. A
+loop over given words becomes one command for each word. Rank variables that the batch shell would expand are marked,
+because there they have the values of the batch step, not of the task. Never raises, and makes at most `MAX_COMMANDS`.
 """
 
 import re
@@ -14,7 +14,7 @@ MAX_COMMANDS = 400
 MAX_LENGTH = 8_000
 _MAX_WORDS = 64
 RANK_MARK = "\ue000"
-"""Stands before a rank variable that the batch shell fills in, and behind the line number: ``\\ue000NAME:7\\ue001``."""
+"""Marks a rank variable that the batch shell expands, with the number of its line: ``\\ue000NAME:7\\ue001``."""
 _RANK_END = "\ue001"
 RANK = re.compile(f"{RANK_MARK}(\\w+):([0-9]+){_RANK_END}")
 _RANKS = frozenset({"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"})
@@ -37,11 +37,11 @@ _OUTSIDE = re.compile(
 _QUOTING = re.compile(r"[\\'\"]")
 _SEPARATES = re.compile(r"[;&|]")
 _SPANNING = re.compile(r"[\\'\"(]")
-"""What may make more than one blank-separated piece one word of shell code."""
+"""Characters that may join several blank-separated pieces into one shell word."""
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A piece of shell code from physical line `line` to `end`."""
+    """A command in the physical lines `line` to `end`."""
 
     line: int
     end: int
@@ -54,20 +54,20 @@ class _Shell(msgspec.Struct):
 
 
 def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> tuple[Command, ...]:
-    """What the statements run, in order; each loop over known words unrolled. `known` are variables that Slurm sets."""
+    """The commands that the statements run, with loops over known words unrolled. `known`: variables set by Slurm."""
     shell = _Shell(variables=dict(known))
-    _run(shell, statements)
+    _run_all(shell, statements)
     return tuple(shell.made)
 
 
-def _run(shell: _Shell, statements: Sequence[Command]) -> None:
+def _run_all(shell: _Shell, statements: Sequence[Command]) -> None:
     at = 0
     while at < len(statements) and len(shell.made) < MAX_COMMANDS:
         statement = statements[at]
         loop = _FOR.match(statement.text)
         at += 1
         if loop is None:
-            _single(shell, statement)
+            _run_statement(shell, statement)
             continue
         end = _end_of_loop(statements, at)
         for word in _loop_words(shell, loop[2], statement.line):
@@ -75,7 +75,7 @@ def _run(shell: _Shell, statements: Sequence[Command]) -> None:
                 shell.variables.pop(loop[1], None)
             else:
                 shell.variables[loop[1]] = word
-            _run(shell, statements[at:end])
+            _run_all(shell, statements[at:end])
         at = end + 1
 
 
@@ -91,7 +91,7 @@ def _end_of_loop(statements: Sequence[Command], start: int) -> int:
 
 
 def _loop_words(shell: _Shell, text: str, line: int) -> list[str | None]:
-    """The words of a ``for``; one unknown round where the text does not tell them."""
+    """The words of a ``for`` loop; None for a word, or for all of them, if not known."""
     words: list[str | None] = []
     for word in split_words(text):
         match = _OUTSIDE.fullmatch(word.strip("\"'"))
@@ -101,28 +101,28 @@ def _loop_words(shell: _Shell, text: str, line: int) -> list[str | None]:
         elif isinstance(value, str) and not word.startswith('"'):
             words.extend(value.split())
         else:
-            filled = _filled(shell, word, line)
+            filled = _expand(shell, word, line)
             words.append(None if "$" in filled or "`" in filled else filled)
     return words[:_MAX_WORDS] or [None]
 
 
-def _single(shell: _Shell, statement: Command) -> None:
+def _run_statement(shell: _Shell, statement: Command) -> None:
     line, text = statement.line, _KEYWORD.sub("", statement.text)
     assigned = _ASSIGN.match(text)
     value = assigned[2].strip() if assigned else ""
     if assigned and value.startswith("(") and value.endswith(")"):
         words = split_words(value[1:-1])[:_MAX_WORDS]
-        shell.variables[assigned[1]] = tuple(_filled(shell, word, line) for word in words)
+        shell.variables[assigned[1]] = tuple(_expand(shell, word, line) for word in words)
     elif assigned and (value.startswith("(") or len(split_words(value)) <= 1):
-        shell.variables[assigned[1]] = _filled(shell, value, line)
-    elif filled := _filled(shell, text, line).strip():
+        shell.variables[assigned[1]] = _expand(shell, value, line)
+    elif filled := _expand(shell, text, line).strip():
         shell.made.append(Command(line, statement.end, filled))
 
 
 def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """Each character of shell code, whether it stands outside straight quotes, and whether it is a sign to the shell.
+    """Each character of shell code, whether it is outside quotes, and whether the shell interprets it.
 
-    No sign is what quotes, what is quoted, and what is escaped.
+    Quotes, quoted and escaped characters do not count as interpreted.
     """
     quote, escaped = "", False
     for char in text:
@@ -138,12 +138,12 @@ def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def open_quote(text: str) -> bool:
-    """Whether a quote that is opened in this shell code is still open at its end."""
+    """Whether a quote is still open at the end of this shell code."""
     return _QUOTING.search(text) is not None and not [outside for _, outside, _ in quoting(f"{text} ")][-1]
 
 
 def split_words(text: str) -> list[str]:
-    """The words of shell code, quotes kept; what stands in ``$(...)`` is no word of its own."""
+    """The words of shell code with their quotes; ``$(...)`` does not end a word."""
     if not _SPANNING.search(text):
         return text.split()
     words, depth = [""], 0
@@ -157,24 +157,24 @@ def split_words(text: str) -> list[str]:
     return [word for word in words if word]
 
 
-def _filled(shell: _Shell, text: str, line: int, pieces: re.Pattern[str] = _OUTSIDE) -> str:
-    """The text with quotes taken off and the variables that are known filled in, as the shell does it once."""
+def _expand(shell: _Shell, text: str, line: int, pieces: re.Pattern[str] = _OUTSIDE) -> str:
+    """The text after one round of shell expansion: without quotes, with the known variables filled in."""
     made, size = [], 0
     for match in pieces.finditer(text):
-        made.append(_piece(shell, match, line))
+        made.append(_expand_piece(shell, match, line))
         size += len(made[-1])
         if size > MAX_LENGTH:
             break
     return "".join(made)[:MAX_LENGTH]
 
 
-def _piece(shell: _Shell, match: re.Match[str], line: int) -> str:
+def _expand_piece(shell: _Shell, match: re.Match[str], line: int) -> str:
     found = {name: words for name, words in match.groupdict().items() if words is not None}
     if "quoted" in found:
-        return _filled(shell, found["quoted"], line, _INSIDE)
+        return _expand(shell, found["quoted"], line, _INSIDE)
     if "sum" in found:
         named = re.sub(r"(?<![\w$])([A-Za-z_]\w*)", r"$\1", found["sum"])
-        return _sum(_filled(shell, named, line), match[0])
+        return _add_up(_expand(shell, named, line), match[0])
     name = found.get("braced") or found.get("plain")
     if name is None:
         return found.get("escaped", found.get("literal", match[0]))
@@ -185,7 +185,7 @@ def _piece(shell: _Shell, match: re.Match[str], line: int) -> str:
     return value if isinstance(value, str) else " ".join(value)
 
 
-def _sum(text: str, otherwise: str) -> str:
+def _add_up(text: str, otherwise: str) -> str:
     match = _SUM.match(text)
     if match is None:
         return otherwise
@@ -196,7 +196,7 @@ def _sum(text: str, otherwise: str) -> str:
 
 
 def statements_of(command: Command) -> Iterator[Command]:
-    """A logical line cut at ``;``, ``&&``, ``||``, ``|`` and a lone ``&`` outside quotes and substitutions."""
+    """A logical line split at ``;``, ``&&``, ``||``, ``|`` and a single ``&`` outside quotes and substitutions."""
     text, start, depth = command.text, 0, 0
     for at, (char, _, sign) in enumerate(quoting(text) if _SEPARATES.search(text) else ()):
         if not sign or at < start:

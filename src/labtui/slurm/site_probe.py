@@ -1,7 +1,7 @@
-"""What a Slurm cluster tells any user about itself: partitions, nodes, configuration, programs, modules, data.
+"""What any user can learn about a Slurm cluster: partitions, nodes, configuration, programs, modules, data.
 
-One command that only reads. Sites refuse parts of it (`sinfo`, `scontrol show node`, `sacctmgr`), so every part may be
-missing, and `refused` says which and why.
+One command that only reads. Some sites refuse parts of it (`sinfo`, `scontrol`, `sacctmgr`), so any part may be
+missing; `refused` says which and why.
 """
 
 import re
@@ -20,10 +20,10 @@ _MODULE_WORDS = "singularity|apptainer|tensorflow|python|anaconda|miniconda|mini
 
 
 class SitePartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of the cluster. None means that the site does not tell, or sets no limit.
+    """A partition of the cluster. None: unknown, or no limit.
 
-    `cpus` and `gpus` are those of one node (the smallest, where nodes differ). `accounts` and `qos` are
-    those allowed in, None for all of them.
+    `cpus` and `gpus` are those of one node (the smallest if nodes differ). `accounts` and `qos` are those allowed,
+    None for all. `nodes_from` names the source of `cpus` and `gpus`.
     """
 
     name: str
@@ -39,7 +39,7 @@ class SitePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned. `refused` has the last line of standard error by command; `config` is scontrol's."""
+    """What was learned. `refused` maps a command to its last line of standard error; `config` is from scontrol."""
 
     partitions: tuple[SitePartition, ...] = ()
     config: Mapping[str, str] = {}
@@ -55,12 +55,12 @@ class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cluster(self) -> str:
-        """The name Slurm gives the cluster."""
+        """The cluster's name in Slurm."""
         return self.config.get("ClusterName", "")
 
 
 def site_probe() -> Call[SiteProbe]:
-    """Ask for all of it. Nothing is changed, and each program is ended after some seconds."""
+    """Ask for all of it. Changes nothing; each program is ended after some seconds."""
     return Call(
         name="probe-site",
         script=shell_file("site-probe"),
@@ -96,7 +96,7 @@ def _read_site(result: CommandResult) -> SiteProbe:
 
 
 def _module_names(text: str) -> tuple[str, ...]:
-    """Module names as ``module -t avail`` lists them; headings end with a colon, defaults with a mark."""
+    """The module names in the output of ``module -t avail``, without headings and ``(default)`` marks."""
     names = (line.strip().removesuffix("(default)").strip() for line in text.splitlines())
     return tuple(dict.fromkeys(name for name in names if re.fullmatch(r"[\w.+-]+(/[\w.+-]+)*", name)))
 
@@ -105,7 +105,7 @@ def _module_names(text: str) -> tuple[str, ...]:
 
 
 def _partitions(text: str) -> tuple[SitePartition, ...]:
-    """One for each line of ``scontrol --oneliner show partition``; of the nodes it has sums, divided here."""
+    """The partitions in ``scontrol --oneliner show partition``, whose totals are divided by the number of nodes."""
     found = []
     for line in text.splitlines():
         words = dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line))
@@ -120,8 +120,8 @@ def _partitions(text: str) -> tuple[SitePartition, ...]:
                 default=words.get("Default") == "YES",
                 max_seconds=duration_seconds(words.get("MaxTime", "")),
                 max_nodes=_count(words.get("MaxNodes", "")),
-                cpus=_share(_count(words.get("TotalCPUs", "")), nodes),
-                gpus=_share(_count(resources.get("gres/gpu", "")), nodes),
+                cpus=_per_node(_count(words.get("TotalCPUs", "")), nodes),
+                gpus=_per_node(_count(resources.get("gres/gpu", "")), nodes),
                 accounts=_names(words.get("AllowAccounts", "ALL")),
                 qos=_names(words.get("AllowQos", "ALL")),
                 nodes_from="scontrol show partition (the sums, divided by its nodes)",
@@ -131,7 +131,7 @@ def _partitions(text: str) -> tuple[SitePartition, ...]:
 
 
 def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SitePartition, ...]:
-    """The partitions with what ``sinfo`` says of their nodes; those that only `sinfo` names are added."""
+    """The partitions with what ``sinfo`` says about their nodes; those that only ``sinfo`` names are added."""
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split("|")]
@@ -139,7 +139,7 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
             rows.setdefault(words[0], []).append(words)
     known = {partition.name: partition for partition in partitions}
     for name, lines in rows.items():
-        # A job that shall fit any node of the partition fits the smallest; nodes without a GPU do not count there.
+        # A job that fits any node must fit the smallest; in a partition with GPUs only nodes with GPUs count.
         with_gpus = [words for words in lines if gpus_of(words[2])] or lines
         known[name] = replace(
             known.get(name, SitePartition(name=name)),
@@ -151,7 +151,7 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
 
 
 def gpus_of(gres: str) -> int:
-    """The number of GPUs in a node's GRES: 4 of ``gpu:h100:4(S:0-1),shard:8``."""
+    """The number of GPUs in a node's GRES: 4 for ``gpu:h100:4(S:0-1),shard:8``."""
     parts = re.sub(r"\([^()]*\)", "", gres).split(",")
     found = (re.fullmatch(r"gpu(?::[\w.-]*?)??(?::([0-9]{1,12}))?", part.strip()) for part in parts)
     return sum(1 if match[1] is None else int(match[1]) for match in found if match)
@@ -166,5 +166,5 @@ def _count(text: str) -> int | None:
     return number(text.removesuffix("+"))
 
 
-def _share(total: int | None, nodes: int | None) -> int | None:
+def _per_node(total: int | None, nodes: int | None) -> int | None:
     return total // nodes if total and nodes else None

@@ -1,7 +1,7 @@
-"""From what a cluster told to a profile: each value with where it came from, and the questions that stay open.
+"""Makes a profile from a cluster's answers: each value with its source, and the questions that remain for the student.
 
-Pure. What Slurm knows is written down in its own order and never asked; what it cannot know is asked, and what it did
-not tell is listed in `unknown`: nobody shall take a guess for a fact. The student edits the rest.
+What Slurm tells is written as it is and never asked; what it cannot know is asked; what it did not tell is listed in
+`unknown`, so that no guess passes for a fact. The student edits the rest.
 """
 
 import json
@@ -22,10 +22,10 @@ QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the student chose, in answers or options; "" means: nothing.
+    """What the student chose, in answers or options; "" for what was not chosen.
 
-    `queue` names a partition for GPU jobs, `qos` a QoS. `training` is how Python with TensorFlow is started: a
-    container image (``.sif``), a module, or the path of a python.
+    `queue` names a partition for GPU jobs, `qos` a QoS. `training` is how to start Python with TensorFlow: a container
+    image (``.sif``), a module, or the path of a Python interpreter.
     """
 
     account: str = ""
@@ -44,7 +44,7 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
 
     def choose(self, answer: str) -> str:
-        """What an answer means: the default for an empty one, an option by its number or its first word."""
+        """The value of an answer: the default if it is empty, an option by its number, else the answer itself."""
         words = answer.strip()
         chosen = number(words)
         if chosen is not None and 0 < chosen <= len(self.options):
@@ -53,9 +53,9 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteQueue(NamedTuple):
-    """A queue that this account may use: a partition, the QoS that has to be named with it ("" for none), its limits.
+    """A queue that this account may use: a partition, and the QoS that jobs in it must name ("" for none).
 
-    `limits` are those of a profile's queue, by their names there.
+    `limits` uses the field names of a profile's queue.
     """
 
     partition: SitePartition
@@ -68,7 +68,7 @@ class SiteQueue(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The queue in a line, for a person who chooses."""
+        """The queue in one line, for a list to choose from."""
         minutes = self.limits.get("max_minutes")
         limit = f"at most {minutes} min" if minutes else "no time limit known"
         gpus = f", {self.partition.gpus} GPUs a node" if self.partition.gpus else ""
@@ -76,7 +76,7 @@ class SiteQueue(NamedTuple):
 
 
 class SiteProfile(NamedTuple):
-    """A profile to write, as TOML, each value with where it came from; and what the site did not tell, as sentences."""
+    """A profile as TOML, each value with its source; and what the site did not tell, as sentences."""
 
     text: str
     unknown: tuple[str, ...]
@@ -86,14 +86,14 @@ class SiteProfile(NamedTuple):
 
 
 def accounts(slurm: SlurmProbe, site: SiteProbe) -> tuple[str, ...]:
-    """The accounts of this user that reach a GPU queue; all of them where none does."""
+    """This user's accounts that may use a GPU queue; all accounts if none may."""
     names = tuple(dict.fromkeys(item.account for item in slurm.associations or ()))
     return tuple(name for name in names if queues(slurm, site, name, gpus=True)) or names
 
 
 def queues(slurm: SlurmProbe, site: SiteProbe, account: str, *, gpus: bool) -> tuple[SiteQueue, ...]:
-    """The queues open to the account whose nodes have GPUs, or have none; in Slurm's order."""
-    granted = set(_granted(slurm, account))
+    """The queues open to the account, with GPUs or (`gpus` False) without, in Slurm's order."""
+    granted = set(_granted_qos(slurm, account))
     found = []
     for partition in site.partitions:
         closed = partition.accounts is not None and account and account not in partition.accounts
@@ -119,8 +119,8 @@ def _limits(slurm: SlurmProbe, partition: SitePartition, qos: str) -> dict[str, 
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _granted(slurm: SlurmProbe, account: str) -> tuple[str, ...]:
-    """The QoS that the account has ("": any account of the user)."""
+def _granted_qos(slurm: SlurmProbe, account: str) -> tuple[str, ...]:
+    """The QoS granted to the account ("": to any account of the user)."""
     mine = (item.qos for item in slurm.associations or () if account in ("", item.account))
     return tuple(dict.fromkeys(name for names in mine for name in names))
 
@@ -134,13 +134,13 @@ def _default_qos(slurm: SlurmProbe, account: str) -> str:
 
 
 def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[SiteQuestion]:
-    """What neither Slurm nor an option answers, in the order to ask. Each answer may change what follows."""
+    """The open questions, in the order to ask. Each answer, put into `choices`, may change those that follow."""
     names = accounts(slurm, site)
     if not choices.account and len(names) != 1:
         default = site.default_account if site.default_account in names else next(iter(names), "")
         yield _question("account", default, names, "account" if names else "no-account")
     found = queues(slurm, site, account_of(slurm, site, choices), gpus=True)
-    if not choices.queue and len(found) != 1 and _chosen(found, choices) is None:
+    if not choices.queue and len(found) != 1 and _pick(found, choices) is None:
         default = found[0].name if found else ""
         options = tuple(queue.words for queue in found)
         yield _question("queue", default, options, "queue" if found else "no-queue")
@@ -156,21 +156,21 @@ def _question(key: QuestionKey, default: str, options: tuple[str, ...], text: st
 
 
 def qos_question(slurm: SlurmProbe, account: str) -> SiteQuestion | None:
-    """Which QoS jobs name, where Slurm refused one without: a rule of the site that no setting shows."""
-    names = _granted(slurm, account)
+    """The question which QoS to name, for a site that refuses jobs without one, which no setting shows."""
+    names = _granted_qos(slurm, account)
     return _question("qos", names[0], names) if names else None
 
 
 def account_of(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> str:
-    """The account as chosen, or the only one that is of use, or the default one."""
+    """The chosen account, else the only usable one, else the default one if usable, else ""."""
     names = accounts(slurm, site)
     if choices.account or len(names) == 1:
         return choices.account or names[0]
     return site.default_account if site.default_account in names else ""
 
 
-def _chosen(found: Iterable[SiteQueue], choices: Choices) -> SiteQueue | None:
-    """The queue that the student named, by partition or by a QoS that belongs to one."""
+def _pick(found: Iterable[SiteQueue], choices: Choices) -> SiteQueue | None:
+    """The queue that the student named, by its partition or its QoS."""
     wanted = {choices.queue, choices.qos} - {""}
     return next((queue for queue in found if queue.name in wanted or queue.partition.name in wanted), None)
 
@@ -186,101 +186,101 @@ def _training_options(site: SiteProbe) -> tuple[str, ...]:
 def site_profile(
     host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices, day: str = ""
 ) -> SiteProfile:
-    """The profile of this cluster for this user. `host` is the login host as the student names it, `day` today."""
+    """The profile of this cluster for this user. `host` is the login host as the student wrote it, `day` the date."""
     account = account_of(slurm, site, choices)
     gpu_queues, cpu_queues = (queues(slurm, site, account, gpus=gpus) for gpus in (True, False))
-    chosen = _chosen(gpu_queues, choices) or (gpu_queues[0] if gpu_queues and not choices.queue else None)
+    chosen = _pick(gpu_queues, choices) or (gpu_queues[0] if gpu_queues and not choices.queue else None)
     by_qos = bool(chosen and chosen.qos)
     gpu_name = chosen.name if chosen else choices.queue
     cpu = next((queue for queue in cpu_queues if queue.partition.default), next(iter(cpu_queues), None))
     cpu_name = cpu.name if cpu else gpu_name
-    if cpu and by_qos and not cpu.qos:  # where GPU jobs name a QoS, CPU jobs name the account's own one
+    if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
         cpu_name = _default_qos(slurm, account)
     tables = {queue.name: queue for queue in gpu_queues}
     if cpu:
         tables.setdefault(cpu_name, cpu)
-    unknown = tuple(_unknown(slurm, site, chosen))
+    unknown = tuple(_gaps(slurm, site, chosen))
     lines = [
         *(f"# Not known: {sentence}" for sentence in unknown),
         "",
-        _pair("id", re.sub(r"[^a-z0-9-]+", "-", (site.cluster or host).lower()).strip("-") or "cluster"),
-        _pair("title", site.cluster or host, "scontrol show config" if site.cluster else "the login host"),
-        _pair("login_hosts", [host], "as given"),
-        _pair("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
-        _pair(
+        _toml("id", re.sub(r"[^a-z0-9-]+", "-", (site.cluster or host).lower()).strip("-") or "cluster"),
+        _toml("title", site.cluster or host, "scontrol show config" if site.cluster else "the login host"),
+        _toml("login_hosts", [host], "as given"),
+        _toml("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
+        _toml(
             "queue_option", "qos" if by_qos else "partition", "what a job names (AllowQos of the partition)"
         ),
-        _pair("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
-        _pair("cpu_queue", cpu_name, "the default partition, or the first without GPUs"),
-        *(_node(chosen.partition, cpu.partition if cpu else chosen.partition) if chosen else ()),
-        _pair("root", "labtui", "below your home directory; a path from / names another place"),
-        _pair("data_dir", choices.data_dir or _data(site), "`labtui doctor` looks whether it is complete"),
-        _pair("notes", list(_notes(slurm, site, by_qos=by_qos)), "more facts about the site"),
+        _toml("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
+        _toml("cpu_queue", cpu_name, "the default partition, or the first without GPUs"),
+        *(_node_lines(chosen.partition, cpu.partition if cpu else chosen.partition) if chosen else ()),
+        _toml("root", "labtui", "below your home directory; a path from / names another place"),
+        _toml("data_dir", choices.data_dir or _data(site), "`labtui doctor` looks whether it is complete"),
+        _toml("notes", list(_notes(slurm, site, by_qos=by_qos)), "more facts about the site"),
         "",
         "[launch]",
-        _pair("purge", False),
-        *_launch(site, choices),
+        _toml("purge", False),
+        *_launch_lines(site, choices),
     ]
     for name, queue in tables.items():
-        lines += ["", "[[queues]]  # scontrol show partition, sacctmgr show qos", _pair("name", name)]
-        lines += [_pair("devices", "gpu" if queue.partition.gpus else "cpu")]
-        lines += [_pair("partition", queue.partition.name if by_qos else "")]
-        lines += [_pair(limit, value) for limit, value in queue.limits.items()]
+        lines += ["", "[[queues]]  # scontrol show partition, sacctmgr show qos", _toml("name", name)]
+        lines += [_toml("devices", "gpu" if queue.partition.gpus else "cpu")]
+        lines += [_toml("partition", queue.partition.name if by_qos else "")]
+        lines += [_toml(limit, value) for limit, value in queue.limits.items()]
     head = f"# Read from {host} by labtui on {day}. Correct what is wrong."
     kept = (inert(line) for line in (head, *lines) if not line.endswith(("= []", '= ""')))
     return SiteProfile("\n".join((*kept, "")), unknown)
 
 
-def _pair(key: str, value: Any, source: str = "") -> str:
-    """A line of TOML; a value that is not known stands without its source."""
+def _toml(key: str, value: Any, source: str = "") -> str:
+    """A line of TOML, with the source of the value as a comment unless the value is empty."""
     text = f"{key} = {json.dumps(value, ensure_ascii=False)}"
     return f"{text}  # {source}" if source and value not in ("", []) else text
 
 
-def _node(gpu: SitePartition, cpu: SitePartition) -> Iterator[str]:
+def _node_lines(gpu: SitePartition, cpu: SitePartition) -> Iterator[str]:
     if not gpu.cpus:
         return
     source, gpus = f"{gpu.nodes_from}, partition {gpu.name}", gpu.gpus or 1
-    yield _pair("gres", "gpu", source)
-    yield _pair("gpus_per_node", gpus, source)
-    yield _pair("cpus_per_node", min(gpu.cpus, cpu.cpus or gpu.cpus), "the smaller nodes of both queues")
-    yield _pair("cpus_per_gpu", max(1, gpu.cpus // gpus), f"{gpu.cpus} CPUs shared by {gpus} GPUs")
+    yield _toml("gres", "gpu", source)
+    yield _toml("gpus_per_node", gpus, source)
+    yield _toml("cpus_per_node", min(gpu.cpus, cpu.cpus or gpu.cpus), "the smaller nodes of both queues")
+    yield _toml("cpus_per_gpu", max(1, gpu.cpus // gpus), f"{gpu.cpus} CPUs shared by {gpus} GPUs")
 
 
 def _data(site: SiteProbe) -> str:
-    """Where the data are, or may be put."""
+    """The path where the data set is, or may be put."""
     return site.data[0] if site.data else f"{site.home or '$HOME'}/cifar-utils/{DATA_FOLDER}"
 
 
-def _launch(site: SiteProbe, choices: Choices) -> Iterator[str]:
+def _launch_lines(site: SiteProbe, choices: Choices) -> Iterator[str]:
     training = choices.training or ("" if site.tensorflow else (_training_options(site) or ("",))[0])
     source = "as given" if choices.training else "found there"
     if training.endswith((".sif", ".simg")):
         families = {name.partition("/")[0] for name in site.modules}
         loaders = [name for name in CONTAINER_PROGRAMS if name in families and not site.programs]
-        yield _pair("modules", loaders[:1], "module avail")
-        yield _pair("container", training, source)
-        yield _pair("runtime", site.programs[0] if site.programs else "singularity", "command -v")
-        yield _pair("python", "python", "inside the container")
+        yield _toml("modules", loaders[:1], "module avail")
+        yield _toml("container", training, source)
+        yield _toml("runtime", site.programs[0] if site.programs else "singularity", "command -v")
+        yield _toml("python", "python", "inside the container")
     elif "/" in training and re.search(r"python[0-9.]*$", training):
-        yield _pair("python", training, source)
+        yield _toml("python", training, source)
     else:
         modules = training.split() if training != PLAIN_PYTHON else []
-        yield _pair("modules", modules, source)
+        yield _toml("modules", modules, source)
         found = f"{site.python or 'python3'} of the login node{', with TensorFlow' * site.tensorflow}"
-        yield _pair("python", PLAIN_PYTHON, "" if modules else found)
+        yield _toml("python", PLAIN_PYTHON, "" if modules else found)
 
 
 def _notes(slurm: SlurmProbe, site: SiteProbe, *, by_qos: bool) -> Iterator[str]:
-    """What else the site told and a student may want to know."""
+    """Further facts about the site that a student may need."""
     if site.modules:
         yield f"Modules that may help: {', '.join(site.modules[:8])}."
-    granted = _granted(slurm, "")
+    granted = _granted_qos(slurm, "")
     if not by_qos and len(granted) > 1:
         yield f"QoS open to you (qos in lab.toml chooses one): {', '.join(granted)}."
 
 
-def _unknown(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None) -> Iterator[str]:
+def _gaps(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None) -> Iterator[str]:
     """What the site did not tell, as sentences."""
     for program, reason in site.refused.items():
         yield f"`{program}` was refused: {reason}"

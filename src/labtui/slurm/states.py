@@ -1,6 +1,6 @@
-"""Slurm's job states and pending reasons: the phase each state means, and a plain sentence.
+"""Slurm's job states and pending reasons: the phase of each state, and plain sentences for them.
 
-An unknown state counts as alive: a job is finished only on Slurm's own, known word for it.
+An unknown state counts as running: only a known final state of Slurm means "finished".
 """
 
 import re
@@ -13,14 +13,14 @@ from labtui.domain.model import JobPhase, Outcome, SubmissionStatus
 from labtui.domain.state import SubmissionState
 
 MAX_MINUTES = 7 * 24 * 60
-"""More than any queue of the lab allows."""
+"""The most that a student may enter; no queue of the lab allows more."""
 
 
 def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, str] | None:
-    """Why this limit makes no sense for this submission, and what to do instead; None when it does.
+    """Why this limit is not possible for this submission, and what to do instead; None if it is.
 
-    Minutes count from the start of the job. A job that runs can only be given a shorter limit; one that does not
-    run yet can have any up to the planned one.
+    Minutes count from the start of the job. The limit of a running job can only be shortened; that of a job that does
+    not run yet can be anything up to the planned one.
     """
     job = submission.job
     if submission.over:
@@ -45,20 +45,20 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, s
 
 @cache
 def sentences() -> dict[str, Any]:
-    """Slurm's own words and what labtui says to them, from `sentences.toml`."""
+    """Slurm's own words and labtui's sentences for them, from `sentences.toml`."""
     return tomllib.loads(resources.files("labtui.slurm").joinpath("sentences.toml").read_text("utf-8"))
 
 
 _STATES = sentences()["states"]
 FINISHED: dict[str, str] = _STATES["finished"]
-"""States after which a job never runs again, in plain words."""
+"""The states after which a job never runs again, with plain words for each."""
 OUTCOMES: dict[str, Outcome] = _STATES["outcomes"]
-"""How a run ended whose job came to this state, where its log does not say."""
+"""The outcome of a run by its job's final state, if its log does not tell it."""
 SHORT: dict[str, str] = _STATES["short"]
 
 
 def plain_state(text: str) -> str:
-    """Slurm's long state word: ``CANCELLED by 1234`` -> ``CANCELLED``, ``COMPLETED+`` -> ``COMPLETED``."""
+    """Slurm's long name of a state: ``CANCELLED by 1234`` -> ``CANCELLED``, ``COMPLETED+`` -> ``COMPLETED``."""
     words = text.split()
     if not words:
         return ""
@@ -67,7 +67,7 @@ def plain_state(text: str) -> str:
 
 
 def phase_of(state: str) -> JobPhase:
-    """The phase a state word means; a word we do not know counts as running, that is: alive."""
+    """The phase of a state; an unknown state counts as running."""
     word = plain_state(state)
     if not word:
         return JobPhase.UNKNOWN
@@ -77,12 +77,12 @@ def phase_of(state: str) -> JobPhase:
 
 
 def reason_words(phase: JobPhase | None, reason: str) -> str:
-    """Slurm's word for why a job waits, and what to do; of a job that does not wait the word alone."""
+    """Slurm's reason with an explanation if the job waits, else the reason alone."""
     return f"{reason}: {explain_reason(reason)}" if reason and phase is JobPhase.QUEUED else reason
 
 
 def explain_reason(reason: str) -> str:
-    """A pending reason as a sentence with what to do; empty for no reason."""
+    """A sentence that explains a pending reason and says what to do; "" for no reason."""
     words = reason.strip().strip("()").strip()
     if not words:
         return ""

@@ -1,13 +1,13 @@
-"""`sbatch` exactly once, and the look-up of a submission whose answer was lost: commands and their readers.
+"""Runs `sbatch` exactly once, and looks up a submission whose answer was lost: commands and their readers.
 
-Each submission has a directory of its own. In it, every try to submit first makes the directory
-``.labtui/attempt-N``; making a directory is atomic, so one N runs sbatch at most once. N is the number of tries that
-the sender knows the end of, so whoever does not know of a try cannot send beside it; and a look-up takes the next N
-away from a try that is still on its way. Behind the same directory a job that is there already is adopted. sbatch's
-answer goes into the directory before it goes over the connection: a receipt that survives a cut.
+Each submission has a directory of its own. Every attempt to submit first creates ``.labtui/attempt-N`` in it. That is
+atomic, so each N runs sbatch at most once. N is the number of attempts whose end the sender knows, so a sender that
+does not know about an attempt cannot run a second one beside it. A look-up creates the next directory itself, which
+blocks an attempt that is still on its way. An attempt that finds a job of its submission adopts it instead of running
+sbatch. sbatch's answer is written into the directory before it is sent back: a receipt that survives a lost connection.
 
-"There is no job" is certain at once when every try was taken away or refused. After a try that ended otherwise its
-request may still lie with the controller: then complete answers in a row have to hold no job (`NoJobPeriod`).
+"There is no job" is certain at once if every attempt was blocked or refused. After any other end the request may still
+be with the controller: then several complete answers in a row must show no job (`NoJobPeriod`).
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from labtui.slurm.values import job_id, number
 
 CONTROL_DIR = ".labtui"
 SBATCH_LIMIT_S = 240
-"""sbatch retries by itself for about two minutes when the controller is busy."""
+"""sbatch itself retries for about two minutes if the controller is busy."""
 
-TWIN_STATUS = 76
-"""How a job ends that finds another one of its submission begun before it (`sh/started-guard.sh`)."""
+DUPLICATE_STATUS = 76
+"""The exit status of a job that finds another job of its submission already started (`sh/started-guard.sh`)."""
 
 NO_DIRECTORY = 74
 NOT_ASKED = 75
-"""The controller did not answer the question before `sbatch`, which was not run then."""
-TAKEN_AWAY = 76
+"""The controller did not answer `squeue`, so `sbatch` was not run."""
+BLOCKED = 76
 
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{3,79}")
 _LAST_SIGNAL = 128 + 64
 _JOB_ID = re.compile(r"(?:Submitted batch job )?([0-9]+)(?:;\S*| on cluster \S+)?")
-"""sbatch's answers: with ``--parsable``, and the sentence that a wrapper of the site may print all the same."""
+"""sbatch's output with ``--parsable``, and the sentence that a site's wrapper may print nevertheless."""
 
 
 COMMENT_PREFIX = "labtui:"
 
 
 def comment_of(token: str) -> str:
-    """The text that marks a job as ours in ``--comment``. Raises ValueError for a token that is none."""
+    """The ``--comment`` that marks a job as labtui's. Raises ValueError for an invalid token."""
     if not _TOKEN.fullmatch(token):
         raise ValueError("a token is 4 to 80 letters, digits, dots, dashes")
     return f"{COMMENT_PREFIX}{token}"
@@ -58,13 +58,12 @@ def comment_of(token: str) -> str:
 def submit(
     remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str] = (), *, attempt: int
 ) -> Call[str]:
-    """Submit `script_name` in `remote_dir`: the job id. A job of this token that is there already is adopted.
+    """Submit `script_name` in `remote_dir`; the answer is the job ID. An existing job with this token is adopted.
 
-    `attempt` is how many earlier tries are known to have made no job (`Lookup.attempts`, or one more after each
-    refusal); with another number than there were tries nothing is sent. Whatever happens, this runs sbatch at most
-    once. Reading raises SubmitRefused (Slurm said no, there is no job; `wait` tells whether later may help),
-    RemoteFailure (Slurm said yes, and no number that can be read), or ConnectionLost (it is not known whether there is
-    a job: use `lookup`).
+    `attempt` is the number of earlier attempts known to have made no job (`Lookup.attempts`, or one more after each
+    refusal); if that is not the number of attempts made, nothing is sent. This runs sbatch at most once. Reading
+    raises SubmitRefused (there is no job; `wait`: trying later may help), RemoteFailure (Slurm accepted the job without
+    a readable job ID), or ConnectionLost (it is not known whether there is a job: use `lookup`).
     """
     words = [
         "sbatch",
@@ -93,7 +92,7 @@ def _read_submitted(result: CommandResult) -> str:
         if found is None:
             raise RemoteFailure(accepted_unread(result.out), "labtui looks the job up by its token.")
         return found
-    if result.status == TAKEN_AWAY or broken_off(result.status):
+    if result.status == BLOCKED or was_cut_off(result.status):
         raise ConnectionLost(
             "Slurm's answer to the submission did not arrive.",
             "labtui looks the job up by its token; nothing is sent twice.",
@@ -109,12 +108,12 @@ def _read_submitted(result: CommandResult) -> str:
         )
     if refusal.unclear:
         raise ConnectionLost(refusal.sentence, refusal.hint)
-    hint = f"{refusal.hint} {_open_to_user(refusal.key, result.out)}".strip()
+    hint = f"{refusal.hint} {_hint_alternatives(refusal.key, result.out)}".strip()
     raise SubmitRefused(refusal.sentence, hint, wait=refusal.wait)
 
 
-def _open_to_user(key: str, out: str) -> str:
-    """After a refused account or QoS: those that Slurm has for this user; "" where it does not say."""
+def _hint_alternatives(key: str, out: str) -> str:
+    """After a refused account or QoS: a sentence with those open to this user; "" if not known."""
     found = parse_associations(out)
     names = {
         "account": [item.account for item in found],
@@ -125,7 +124,7 @@ def _open_to_user(key: str, out: str) -> str:
 
 
 def parse_submit(stdout: str) -> str | None:
-    """The job id in the last line that has one: sites print banners around it."""
+    """The job ID in the last line that has one; sites print banners around it."""
     for line in reversed(stdout.splitlines()):
         match = _JOB_ID.fullmatch(line.strip())
         if match and (found := job_id(match[1])):
@@ -134,33 +133,32 @@ def parse_submit(stdout: str) -> str | None:
 
 
 def accepted_unread(words: str) -> str:
-    """The sentence for an sbatch that succeeded and printed no job number that can be read."""
+    """The sentence for an sbatch that succeeded without printing a readable job ID."""
     said = " ".join(words.split())[:200]
     return f"Slurm accepted the job but named no job number: {said or 'it printed nothing'}"
 
 
-def broken_off(status: int | None) -> bool:
-    """Whether a program did not end by itself: no status, a time limit, a signal. Slurm's own ends are 1 and 255."""
+def was_cut_off(status: int | None) -> bool:
+    """Whether a program was cut off: no exit status, a time limit or a signal. Slurm's own failures are 1 and 255."""
     return status is None or status in (TIMED_OUT, TIMED_OUT + 1) or 128 <= status <= _LAST_SIGNAL
 
 
 SETTLE_S = SBATCH_LIMIT_S + PROGRAM_LIMIT_S + 35
-"""After this many seconds (cluster's clock) an sbatch that left no receipt has ended."""
+"""After this many seconds (by the cluster's clock) an sbatch that left no receipt has ended."""
 
 NO_JOB_ANSWERS = 3
 NO_JOB_S = 310.0
-"""For so long no complete answer may hold a job: a request lives no longer than its munge credential, 300 s."""
+"""How long complete answers must show no job: a request is valid as long as its munge credential, 300 s."""
 
 _COMMENT_TOKEN = re.compile(r"lt[0-9a-f]{20}")
-"""A submission's remote directory is called by its token."""
+"""A token, which is also the name of the submission's remote directory."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One try to submit, as its directory tells. Times are UNIX seconds of the cluster.
+    """One attempt to submit, read from its directory. Times are UNIX seconds by the cluster's clock.
 
-    `ended_at` is the latest it can be where sbatch has not ended, or its shell was killed with it. `unread` has Slurm's
-    words where it accepted the job and labtui cannot read the number in them; `refusal` is None when sbatch did not end
-    by itself.
+    `closed`: a look-up blocked it. `ended_at` is the latest possible time if there is no receipt. `unread` is Slurm's
+    output if it accepted the job without a readable job ID. `refusal` is None if sbatch succeeded or was cut off.
     """
 
     ended_at: float
@@ -171,18 +169,18 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def clear(self) -> bool:
-        """True when this try certainly made no job: taken away before it began, or plainly refused."""
+        """Whether this attempt certainly made no job: it was blocked, or clearly refused."""
         return self.closed or (self.refusal is not None and not self.refusal.unclear)
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """What one look found.
+    """The result of one look-up.
 
-    `job_id` when there is a job; `started_id` when one of the submission has begun, by its own word. Otherwise
-    `certain`: there is none and none can come; or `problem`: no complete answer; or `no_job_at`: when (UNIX seconds of
-    the cluster) a complete answer held none after every try had ended, to be judged by `NoJobPeriod`. `attempts` counts
-    the tries so far, `refusal` is the answer to the last. `accepted`: sbatch succeeded without a number that can be
-    read: there was a job, whatever the queue shows, and nothing may be sent again.
+    `job_id`: there is a job; `started_id`: the one that started first, from the link it left. Otherwise `certain`:
+    there is no job and none can come; or `problem`: no complete answer; or `no_job_at`: when (UNIX seconds by the
+    cluster's clock) a complete answer showed no job after every attempt had ended, for `NoJobPeriod`. `attempts` is
+    their number so far, `refusal` the answer to the last one. `accepted`: sbatch succeeded without a readable job ID,
+    so there was a job, whatever the queue shows, and nothing may be sent again.
     """
 
     job_id: str | None = None
@@ -196,7 +194,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 class NoJobPeriod(msgspec.Struct, frozen=True):
-    """Complete answers in a row that held no job of a submission, by the cluster's clock; a failed one begins anew."""
+    """Complete answers in a row that showed no job of a submission, by the cluster's clock; a failed one resets it."""
 
     answers: int = 0
     first_at: float = 0.0
@@ -211,14 +209,14 @@ class NoJobPeriod(msgspec.Struct, frozen=True):
 
     @property
     def certain(self) -> bool:
-        """Whether no request can be under way any more."""
+        """Whether no request can still be on its way."""
         return self.answers >= NO_JOB_ANSWERS and self.last_at - self.first_at >= NO_JOB_S
 
 
 def lookup(remote_dir: str, token: str, job_name: str) -> Call[Lookup]:
-    """Close the next attempt, then say what the job itself, the receipts, the queue and accounting know.
+    """Block the next attempt, then collect what the job itself, the receipts, the queue and accounting know.
 
-    A submit command that is still on its way can no longer act afterwards. Raises ValueError for a token that is none.
+    A submit command that is still on its way has no effect afterwards. Raises ValueError for an invalid token.
     """
     control = f"{remote_dir.rstrip('/')}/{CONTROL_DIR}"
     comment_of(token)
@@ -238,14 +236,14 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
     attempts = _attempts(out)
     queue_problem = answer_problem("squeue", result)
     accounting_problem = answer_problem("sacct", result)
-    by_name = token[-4:] in job_name  # as the names that labtui gives do
+    by_name = token[-4:] in job_name  # true for names that labtui gives
     queued = Rows(()) if queue_problem else queue.parse_queue(out["squeue"], result.nonce)
     accounting = Rows(()) if accounting_problem else queue.parse_accounting(out["sacct"], result.nonce)
     if any(token in text for text in (*queued.unread, *accounting.unread)):
         queue_problem = queue_problem or "Slurm's row of this job cannot be read."
     rows = (*queued.rows, *accounting.rows)
-    # Accounting may learn a job's comment only at its end: what the queue says of the same job counts for both.
-    others = {row.job_id for row in rows if _another_submissions(row, token)}
+    # Accounting may learn a job's comment only at its end, so the queue's row of the same job decides for both.
+    others = {row.job_id for row in rows if _is_of_another(row, token)}
     found = [
         int(row.job_id)
         for row in rows
@@ -254,7 +252,7 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
     started = parse_submit(out.get("started", ""))
     receipt = next((attempt.job_id for attempt in attempts if attempt.job_id), None)
     accepted_as = next((attempt.unread for attempt in attempts if attempt.unread is not None), None)
-    # Slurm keeps a record of some refused submissions; the latest one is the one that counts.
+    # Slurm keeps records of some refused submissions, too; the latest record counts.
     job_id = started or receipt or (str(max(found)) if found else None)
     if job_id is not None:
         return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
@@ -286,10 +284,10 @@ def _no_job_at(out: dict[str, str], unclear: list[Attempt]) -> float | None:
     return float(asked_at)
 
 
-def _another_submissions(row: JobView, token: str) -> bool:
-    """Whether a job of the same name bears another submission's whole token: a name has only the end of one.
+def _is_of_another(row: JobView, token: str) -> bool:
+    """Whether a job's comment or directory has another submission's token; a name has only the end of a token.
 
-    The name alone counts where a site keeps no comments, or writes its own.
+    On sites that drop or replace comments, only the directory and the name can tell.
     """
     tokens = {row.comment.removeprefix(COMMENT_PREFIX)} if row.comment.startswith(COMMENT_PREFIX) else set()
     directory = row.work_dir.removesuffix("/.").rstrip("/").rpartition("/")[2]
@@ -312,7 +310,7 @@ def _attempts(out: dict[str, str]) -> list[Attempt]:
                 closed=closed,
                 job_id=made,
                 unread=f"{answer} {stderr}" if code == 0 and made is None else None,
-                refusal=None if closed or code == 0 or broken_off(code) else classify(stderr),
+                refusal=None if closed or code == 0 or was_cut_off(code) else classify(stderr),
             )
         )
     return found

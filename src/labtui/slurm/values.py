@@ -1,6 +1,6 @@
-"""The values in Slurm's answers: whole numbers, job ids, times, durations and sizes. An unreadable one is None.
+"""The values in Slurm's output: whole numbers, job IDs, times, durations and sizes. An unreadable one is None.
 
-Text from a cluster is data: only ASCII digits make a number, and only so many of them.
+Text from a cluster is data: a number is made of a limited number of ASCII digits.
 """
 
 import re
@@ -16,19 +16,19 @@ _KIB = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 
 
 def number(text: str) -> int | None:
-    """A whole number of at most `MAX_DIGITS` ASCII digits, white space around it aside."""
+    """A whole number of at most `MAX_DIGITS` ASCII digits, with optional white space around it."""
     words = text.strip()
     return int(words) if 0 < len(words) <= MAX_DIGITS and words.isascii() and words.isdecimal() else None
 
 
 def job_id(text: str) -> str | None:
-    """A job id as Slurm writes it: a number without leading zeros."""
+    """A job ID as Slurm writes it: a number without leading zeros."""
     words = text.strip()
     return words if _JOB_ID.fullmatch(words) else None
 
 
 def epoch_seconds(text: str) -> float | None:
-    """UNIX seconds of ``1764000000`` or ``2026-11-21T10:00:00`` (read as UTC); None for N/A, Unknown and 0."""
+    """UNIX seconds for ``1764000000`` or ``2026-11-21T10:00:00`` (taken as UTC); None for N/A, Unknown and 0."""
     seconds = number(text)
     if seconds is not None:
         return float(seconds) or None
@@ -41,10 +41,9 @@ def epoch_seconds(text: str) -> float | None:
 
 
 def duration_seconds(text: str) -> float | None:
-    """Seconds of ``1-02:03:04``, ``02:03:04``, ``05:00`` or ``2-12``; None for UNLIMITED, NOT_SET, INVALID.
+    """Seconds for ``1-02:03:04``, ``02:03:04``, ``05:00`` or ``2-12``; None for UNLIMITED, NOT_SET, INVALID.
 
-    Without days, two fields are minutes and seconds and one is minutes; with days they are hours, minutes,
-    seconds.
+    Without days, two fields are minutes and seconds, and one is minutes; after days come hours, minutes, seconds.
     """
     words = text.strip()
     match = _DURATION.fullmatch(words)
@@ -62,7 +61,7 @@ def duration_seconds(text: str) -> float | None:
 
 
 def duration_text(seconds: float, *, hours: bool = True) -> str:
-    """``00:00:06`` or ``2-00:00:00``, which nobody misreads; without `hours` squeue's ``0:06``."""
+    """``00:00:06`` or ``2-00:00:00``, which cannot be misread; without `hours` as squeue prints it, ``0:06``."""
     days, rest = divmod(int(seconds), 86400)
     clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     if days:
@@ -71,6 +70,6 @@ def duration_text(seconds: float, *, hours: bool = True) -> str:
 
 
 def size_kib(text: str, unit: str = "K") -> float | None:
-    """KiB of ``512000M``, ``1.5T`` or ``24 GB``; a number without a letter is in `unit`. None for anything else."""
+    """KiB for ``512000M``, ``1.5T`` or ``24 GB``; a number without a letter is in `unit`. None for other text."""
     match = _SIZE.fullmatch(text.replace(" ", ""))
     return float(match[1]) * _KIB[(match[2] or unit).upper()] if match else None

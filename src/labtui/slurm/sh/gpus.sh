@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# One sample of the GPUs of a running job, by a step beside the job's own on each of its nodes. Arguments: JOB
+# One sample of a running job's GPUs, by an overlapping step on each of its nodes. Argument: JOB
 nodes=$(limit 20 squeue --noheader --jobs="$1" --states=running --format=%D) || exit
 [ -n "$nodes" ] || { echo "labtui: not running" >&2; exit 75; }
-# shellcheck disable=SC2016  # each node fills in its own name
+# shellcheck disable=SC2016  # expanded on each node
 limit 60 srun --overlap --jobid="$1" --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --cpus-per-task=1 bash -c '
     command -v nvidia-smi > /dev/null || { echo "labtui: no nvidia-smi" >&2; exit 76; }
     columns=timestamp,index,name,utilization.gpu,memory.used,memory.total,power.draw

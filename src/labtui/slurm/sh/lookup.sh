@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Takes the next attempt away from a request that is still on its way; then says what the job itself and the receipts
-# know, then queue and accounting. Arguments: DIRECTORY (the submission's control directory) SECONDS FIELD_CODES
+# Blocks the next attempt, which may still be on its way; then prints what the started job and the receipts left, then
+# queue and accounting. Arguments: DIRECTORY (the submission's control directory) SECONDS FIELD_CODES
 # ACCOUNTING_FIELDS
 mark close
-# shellcheck disable=SC2174  # the directory above it is there, made by the push
+# shellcheck disable=SC2174  # the push made its parent
 mkdir -p -m 700 -- "$1" || exit 74
 cd -- "$1" >/dev/null || exit 74
 next=0

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What is at some paths, room and permission at the root, and what the site's own commands say; changes nothing.
+# Examines some paths, free space and permission at the root, and runs the site's own commands; changes nothing.
 # Arguments: ROOT DATA_FILES NUMBER_OF_PATHS PATH... (SECTION SHELL_CODE)...
 root=$1 files=$2 count=$3
 shift 3

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Puts files in place out of a store of contents; says for each of them: same, placed, need (to be sent) or failed.
+# Copies files from a store of contents into place; prints for each: same, placed, need (to be sent) or failed.
 # Arguments: DIRECTORY STORE (PATH SHA256 MODE)...
 mkdir -p -- "$1" "$2" || exit 74
 store=$(cd -- "$2" >/dev/null && pwd) || exit 74

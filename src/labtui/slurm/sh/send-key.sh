@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Adds a public key to those that may log in, unless it is there; existing lines stay. Argument: PUBLIC_KEY.
+# Adds a public key to authorized_keys unless it is there; existing lines stay. Argument: PUBLIC_KEY
 umask 077
 file=~/.ssh/authorized_keys
 mkdir -p ~/.ssh || exit 1

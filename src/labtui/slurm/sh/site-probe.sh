@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Asks a cluster what it tells any user about itself; changes nothing, and ends each program after some seconds.
+# Prints what any user can learn about a cluster; changes nothing, and ends each program after some seconds.
 # Arguments: NODE_FORMAT MODULE_WORDS DATA_FOLDER CONTAINER_PROGRAM...
 nodes=$1 words=$2 data=$3
 shift 3
@@ -32,7 +32,7 @@ for place in "$HOME" "$SCRATCH" "$WORK" "$PROJECT" "$HOME/cifar-utils" "$HOME/da
     esac
 done
 mark containers
-# shellcheck disable=SC2012  # names alone, to be shown
+# shellcheck disable=SC2012  # only names to show
 ls -d -- "$HOME"/*.sif "${SCRATCH:-/nowhere}"/*.sif 2>/dev/null | head -n 20
 mark home
 echo "$HOME"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Asks who we are here and what Slurm offers us; changes nothing.
+# Prints the user's name and what Slurm offers this user; changes nothing.
 # Arguments: QOS_FIELDS ASSOCIATION_FIELDS PROGRAM...
 qos=$1 associations=$2
 shift 2

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Runs sbatch once: behind a directory that can be made only once, with its answer kept in it. After a refused account
-# or QoS it prints those that are open to the user.
+# Runs sbatch at most once: only after creating a directory, where its answer is kept. After a refused account or QoS
+# it prints those that are open to the user.
 # Arguments: DIRECTORY ATTEMPT COMMENT SQUEUE_SECONDS SBATCH_SECONDS ASSOCIATION_FIELDS SBATCH_WORD...
-# Exit status: sbatch's; 74 no directory, 75 the controller was not asked, 76 the attempt was taken away.
+# Exit status: sbatch's; 74 no directory, 75 squeue failed and sbatch was not run, 76 the attempt was blocked.
 cd -- "$1" >/dev/null || exit 74
 lock=.labtui/attempt-$2 comment=$3 squeue_s=$4 sbatch_s=$5 associations=$6
 shift 6

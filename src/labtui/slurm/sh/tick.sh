@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The queue, and accounting for jobs that left it. Arguments: SECONDS FIELD_CODES ACCOUNTING_FIELDS [IDS_THAT_LEFT]
+# Queue, and accounting of jobs that left it. Arguments: SECONDS FIELD_CODES ACCOUNTING_FIELDS [IDS_THAT_LEFT]
 mark now
 date +%s
 mark squeue
