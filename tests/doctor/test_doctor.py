@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.target import Overrides
 from labtui.commands.cli import main
-from labtui.doctor.examine import _advising, _places, _trials, resolve_hosts
+from labtui.doctor.examine import _check_places, _check_trials, _profile_for_advice, resolve_hosts
 from labtui.doctor.findings import (
     Check,
     Requirements,
@@ -155,9 +155,9 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     line = SimpleNamespace(ask=lambda call: call.read(CommandResult(b"", b"", None)), endpoint=me)
     seen: dict[str, bool] = {}
     wanted = Requirements(data_dir="/d", container="/c", root="/r")
-    found = list(_places(line, PROFILE, wanted, probe(), seen.update))  # type: ignore[arg-type]
+    found = list(_check_places(line, PROFILE, wanted, probe(), seen.update))  # type: ignore[arg-type]
     assert statuses(found) == {"places": "skipped"} and seen == {}
-    trials = list(_trials(line, PROFILE, wanted, probe(missing=("sbatch",))))  # type: ignore[arg-type]
+    trials = list(_check_trials(line, PROFILE, wanted, probe(missing=("sbatch",))))  # type: ignore[arg-type]
     assert statuses(trials) == {"gpu-job": "skipped"}
 
 
@@ -182,8 +182,8 @@ def test_another_host_gets_no_advice_of_the_site():
 
     site = load_profile("mn5")
     own = resolve_hosts(site, Overrides())
-    assert _advising(own, site) is site
-    other = _advising(resolve_hosts(site, Overrides(hosts=("login.example.org",))), site)
+    assert _profile_for_advice(own, site) is site
+    other = _profile_for_advice(resolve_hosts(site, Overrides(hosts=("login.example.org",))), site)
     assert not (other.password_host or other.support or other.host_keys or other.data_hosts)
     for reason in ("name", "no-network"):
         error = CannotConnect("No name server answers.", "Go online.", reason=reason)

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from labtui.cluster import connection as connecting
 from labtui.cluster.connection import Connection
-from labtui.cluster.dial import lost, reaching
+from labtui.cluster.dial import lost_error, reaching
 from labtui.cluster.target import Endpoint, LoginQuestion, Secret
 from labtui.commands.terminal import TerminalPrompter
 from labtui.doctor import examine
@@ -153,7 +153,7 @@ def test_the_doctor_on_keys_and_certificates(key, trouble, status, words):
     endpoint = Endpoint(
         alias="mn5", host="mn5", port=22, user="me", identity_files=(key,), identity_named=True
     )
-    check = examine._key(endpoint)
+    check = examine._check_key(endpoint)
     assert check.status == status, check
     assert words in f"{check.sentence} {check.fix}"
     assert bool(check.fix) == (status != "ok")
@@ -269,9 +269,9 @@ def test_a_lost_line_is_told_and_a_sentence_stays_a_sentence():
     error = LoginRefused("no")
     with pytest.raises(LoginRefused, match="no"), reaching(WHERE):
         raise error
-    assert lost(error, "h") is error
-    assert "does not answer" in lost(TimeoutError(), "h").sentence
-    assert isinstance(lost(EOFError(), "h"), ConnectionLost)
+    assert lost_error(error, "h") is error
+    assert "does not answer" in lost_error(TimeoutError(), "h").sentence
+    assert isinstance(lost_error(EOFError(), "h"), ConnectionLost)
 
 
 def question(kind: str, **values: object) -> LoginQuestion:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.cluster.files import place, plan_push, store_of
+from labtui.cluster.files import plan_push, put_files, store_of
 from labtui.domain.errors import ConnectionLost, RemoteFailure, UsageError
 from labtui.slurm.remote_command import Call, cut_frame, frame
 from tests.slurm.recorded import read
@@ -89,7 +89,7 @@ def test_noise_before_and_after_is_no_output(tmp_path):
 
 def place_all(remote_dir: Path, files: dict[str, bytes]) -> list[str]:
     plan = plan_push(files)
-    call = place(str(remote_dir), plan)
+    call = put_files(str(remote_dir), plan)
     done = subprocess.run(["bash", "-c", call.text("abc")], capture_output=True, check=True)
     needed = read(call, done.stdout.decode())
     for file in needed:
@@ -149,7 +149,7 @@ def test_paths_that_leave_the_folder(path):
 
 @pytest.mark.parametrize("text", ["", "same", "same same same", "same maybe", "same failed"])
 def test_an_incomplete_answer_is_a_failure(text):
-    call = place("/r", plan_push({"a": b"", "b": b""}))
+    call = put_files("/r", plan_push({"a": b"", "b": b""}))
     with pytest.raises(RemoteFailure):
         read(call, text)
     with pytest.raises(ConnectionLost):

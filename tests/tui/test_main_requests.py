@@ -13,7 +13,7 @@ from textual.events import Key
 from textual.widgets import TextArea
 
 from labtui.cluster.target import LoginQuestion
-from labtui.doctor.findings import Check, found
+from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis
 from labtui.slurm.remote_command import CommandRecord
@@ -291,8 +291,8 @@ async def test_a_refused_login_names_the_key_that_asks_again(session):
 
 async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeypatch):
     def examine(*_: object) -> Iterator[Check]:
-        yield found("login", "fine", user="me", host="h", methods="publickey")
-        yield found("data", "missing", path="[bold]cifar[/]", account="")
+        yield judge("login", "fine", user="me", host="h", methods="publickey")
+        yield judge("data", "missing", path="[bold]cifar[/]", account="")
         raise RuntimeError("broken off")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)

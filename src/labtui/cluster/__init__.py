@@ -1,5 +1,5 @@
-"""The one way to a cluster: SSH.
+"""SSH, the only way to a cluster; the practice cluster is reached through it as well.
 
-Everything here blocks. One thread (the worker) connects and moves files; commands may also run beside it, two at a
-time. The session decides when to ask. The practice cluster is reached through here as well.
+Everything here blocks. One thread (the worker) connects and transfers files; other threads may run commands, two at a
+time. The session decides when.
 """

@@ -1,12 +1,12 @@
 """One SSH connection: connect, ask, run a command, push, ping, files, close.
 
-Everything blocks, has a deadline of its own and raises `LabError`s. One thread (the worker) connects and moves files;
-`ask` and `run` may also be called beside it, and `close` from any thread, to unblock the others. It keeps one SFTP
-channel and opens at most two exec channels at a time (sshd refuses the tenth channel).
+Everything blocks, has a deadline and raises `LabError`s. One thread (the worker) connects and transfers files; `ask`
+and `run` may also be called from others, and `close` from any, to unblock them. There is one SFTP channel and at most
+two exec channels at a time (sshd refuses the tenth channel).
 
-Both streams of a command are read in one loop (a full window on the one that is not read would block the other), with
-a deadline and a cap on bytes. The end is the marker of our frame, not the end of the streams: a background program that
-a start-up file left behind can hold those open for ever.
+Both streams of a command are read in one loop, because a full window on an unread stream would block the other one,
+with a deadline and a limit on bytes. The answer ends at the frame's marker, not at the end of the streams: a background
+program started by a start-up file can keep those open indefinitely.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from labtui.cluster.dial import SshChain, dial, lost
-from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, place, plan_push, store_of
+from labtui.cluster.dial import SshChain, dial, lost_error
+from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, plan_push, put_files, store_of
 from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refused_by_server
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, failure
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 OUTPUT_CAP = 8 << 20
 COMMAND_LIMIT_S = 60.0
 TURN_LIMIT_S = 10.0
-"""How long a command waits for its turn while two others have no answer."""
+"""How long a command waits while two others are running."""
 FILE_LIMIT_S = 30.0
 PUSH_BATCH = 200
-"""Files asked about in one command."""
+"""The most files in one command of a push."""
 
 
 class Connection:
-    """A connection to the first of `hosts` that can be reached; `endpoint` is the one it is on, or was on last.
+    """A connection to the first of `hosts` that can be reached; `endpoint` is the current or last one.
 
-    `on_command` is told of each remote command after it ran, for the remote-command panel; scripts hold no
-    secrets. `offline_hint` is what to do where it cannot be reached, if that is always the same.
+    `on_command` gets each remote command after it ran, for the remote-command panel; scripts contain no secrets.
+    `offline_hint` replaces the hint of errors in connecting.
     """
 
     def __init__(
@@ -71,26 +71,26 @@ class Connection:
 
     @property
     def connected(self) -> bool:
-        """True while the transport stands. A frozen connection looks connected: `ping` tells."""
+        """Whether the transport is open. A frozen connection looks connected; use `ping` to test it."""
         chain = self._chain
         return chain is not None and chain.transport.is_active() and chain.transport.is_authenticated()
 
     @property
     def host(self) -> str:
-        """The host we are on, or were on last; before that, the first one wanted."""
+        """The current or last host; before the first connection, the first of `hosts`."""
         return self.endpoint.host
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How the login went: ``publickey`` and the like."""
+        """The accepted login methods, such as ``publickey``."""
         return self._chain.methods if self._chain else ()
 
     def connect(self) -> None:
-        """Connect and log in; the hosts are tried in turn, the last good one first.
+        """Connect and log in; the hosts are tried in turn, the last successful one first.
 
         Raises:
             CannotConnect: none of the hosts can be reached.
-            LoginRefused, HostKeyProblem: stop here; another try needs the student.
+            LoginRefused, HostKeyProblem: do not retry without the student.
         """
         if self.connected:
             return
@@ -104,11 +104,11 @@ class Connection:
                 continue
             self.endpoint = endpoint
             return
-        error = _none_answers(problems)
+        error = _all_failed(problems)
         raise CannotConnect(error.sentence, self._offline_hint) if self._offline_hint else error
 
     def close(self) -> None:
-        """Close at once, whatever the connection is doing; safe from any thread and when not connected."""
+        """Close at once, even during a call; safe from any thread and if not connected."""
         with self._closing:
             chain, self._chain, self._sftp = self._chain, None, None
         if chain is not None:
@@ -126,19 +126,19 @@ class Connection:
         """Ask one question and read its answer.
 
         Raises:
-            ConnectionLost, RemoteFailure: as `run`, and what the reader of the answer raises.
+            ConnectionLost, RemoteFailure: as `run`; and what the reader of the answer raises.
         """
         nonce = secrets.token_hex(8)
         return call.answer(self.run(call.text(nonce), name=call.name, timeout_s=call.limit_s), nonce)
 
     def push(self, files: Mapping[str, bytes], remote_dir: str) -> int:
-        """Make `remote_dir` hold `files` (paths relative to it); each is renamed into place when whole.
+        """Put `files` (relative paths) into `remote_dir`; each is renamed into place when complete.
 
-        Gives the bytes that went over the line: what the cluster has of any submission is not sent again.
+        Returns the bytes sent: contents that the cluster has from any submission are not sent again.
 
         Raises:
-            RemoteFailure: no room, no permission.
-            ConnectionLost: the line broke; pushing again costs only what is missing.
+            RemoteFailure: no space, no permission.
+            ConnectionLost: the connection broke; pushing again sends only what is missing.
         """
         plan = plan_push(files)
 
@@ -146,7 +146,7 @@ class Connection:
             parts = (
                 wanted[start : start + PUSH_BATCH] for start in range(0, max(1, len(wanted)), PUSH_BATCH)
             )
-            return [file for part in parts for file in self.ask(place(remote_dir, part))]
+            return [file for part in parts for file in self.ask(put_files(remote_dir, part))]
 
         needed = missing(plan)
         contents = {file.digest: file for file in needed}
@@ -157,16 +157,16 @@ class Connection:
         return sum(len(file.data) for file in contents.values())
 
     def run(self, script: str, *, name: str = "shell", timeout_s: float = COMMAND_LIMIT_S) -> CommandResult:
-        """Run a shell script in a login shell. `status` None = unknown how it ended (see `CommandResult`).
+        """Run a shell script in a login shell. `status` is None if it is unknown how it ended (see `CommandResult`).
 
         Raises:
-            ConnectionLost: the connection broke or is silent; the command may or may not have run.
-            RemoteFailure: the login shell did not start the command at all, or two others were still on their way.
+            ConnectionLost: the connection broke or does not answer; the command may or may not have run.
+            RemoteFailure: the login shell did not start the command, or two others were still running.
         """
         at, began = time.time(), time.monotonic()
         status: int | None = None
         try:
-            # Not for ever: logs are read between two commands.
+            # With a limit, because logs are read between two commands.
             if not self._execs.acquire(timeout=TURN_LIMIT_S):
                 raise failure("no-turn", host=self.host, wait=True)
             try:
@@ -179,11 +179,11 @@ class Connection:
                 seconds = time.monotonic() - began
                 self._on_command(CommandRecord(at, name, script, seconds, status))
         if not result.began:
-            raise self._not_begun(result)
+            raise self._start_error(result)
         return result
 
     def _execute(self, script: str, timeout_s: float) -> CommandResult:
-        """Run `script`; the result's status is None when it is not known how it ended."""
+        """Run `script`; the result's status is None if it is unknown how it ended."""
         import paramiko
 
         transport, deadline, marker = self._transport(), time.monotonic() + timeout_s, secrets.token_hex(16)
@@ -196,11 +196,11 @@ class Connection:
 
         try:
             with contextlib.closing(within(begin_s, begin)) as channel:
-                out, err, timed_out = _drain(channel, marker, deadline)
+                out, err, timed_out = _read_both(channel, marker, deadline)
         except paramiko.ChannelException as problem:
             raise failure("no-channel", host=self.host, text=problem.text, wait=True) from None
         except (paramiko.SSHException, EOFError, OSError) as problem:
-            raise lost(problem, self.host) from None
+            raise lost_error(problem, self.host) from None
         truncated = len(out) + len(err) > OUTPUT_CAP
         result, remarks = cut_frame(bytes(out), marker), cut_frame(bytes(err), marker)
         if result.status is None and not truncated and not transport.is_active():
@@ -214,7 +214,7 @@ class Connection:
             timed_out=timed_out,
         )
 
-    def _not_begun(self, result: CommandResult) -> LabError:
+    def _start_error(self, result: CommandResult) -> LabError:
         if result.timed_out:
             return failure("shell-late", host=self.host)
         noise = result.noise.decode("utf-8", "replace").strip()
@@ -226,10 +226,10 @@ class Connection:
     # ----------------------------------------------------------------- files and liveness
 
     def ping(self, deadline_s: float = 5.0) -> float:
-        """Ask for a cheap sign of life; returns the seconds it took.
+        """Test the connection with a cheap request; return the seconds it took.
 
         Raises:
-            ConnectionLost: none within the deadline. The connection may still heal; close it after a second miss.
+            ConnectionLost: no answer within the deadline. The connection may recover; close it after a second failure.
         """
         began = time.monotonic()
         with self._sftp_channel(deadline_s) as sftp:
@@ -238,7 +238,7 @@ class Connection:
 
     @contextlib.contextmanager
     def _sftp_channel(self, limit_s: float = FILE_LIMIT_S) -> Iterator[paramiko.SFTPClient]:
-        """The SFTP channel, each answer within `limit_s`; a refusal of the server (OSError) passes through."""
+        """The SFTP channel with a time limit for each answer. The server's refusals (OSError) are passed on."""
         import paramiko
 
         new = self._sftp is None
@@ -248,14 +248,14 @@ class Connection:
             yield sftp
         except paramiko.SFTPError as problem:
             self._drop_sftp()
-            raise self._no_sftp(problem) from None
+            raise self._sftp_error(problem) from None
         except (TimeoutError, EOFError, paramiko.SSHException) as problem:
             self._drop_sftp()
-            raise lost(problem, self.host) from None
+            raise lost_error(problem, self.host) from None
         except OSError as problem:
             if problem.errno is None and "closed" in str(problem).lower():
                 self._drop_sftp()
-                raise (self._refused_command() if new else None) or lost(problem, self.host) from None
+                raise (self._find_refusal() if new else None) or lost_error(problem, self.host) from None
             raise
 
     def _open_sftp(self, limit_s: float) -> paramiko.SFTPClient:
@@ -269,19 +269,19 @@ class Connection:
         except (paramiko.SSHException, EOFError) as problem:
             if not transport.is_active():
                 raise
-            raise self._no_sftp(problem) from None
+            raise self._sftp_error(problem) from None
         if self._sftp is None:
             raise EOFError
         return self._sftp
 
-    def _no_sftp(self, problem: Exception) -> LabError:
-        """Why there is no file transfer."""
-        if (refusal := self._refused_command()) is not None:
+    def _sftp_error(self, problem: Exception) -> LabError:
+        """The error for a failed SFTP channel."""
+        if (refusal := self._find_refusal()) is not None:
             return refusal
         return failure("no-sftp", host=self.host, wait=True)
 
-    def _refused_command(self) -> LabError | None:
-        """A server that lets nobody in says so to a command, not to SFTP: it only closes that channel."""
+    def _find_refusal(self) -> LabError | None:
+        """The server's refusal of all logins, if any: it is printed to commands, while SFTP channels just close."""
         with contextlib.suppress(LabError):
             result = self._execute("true", FILE_LIMIT_S)
             if not result.began:
@@ -295,7 +295,7 @@ class Connection:
             close_quietly(channel)
 
 
-def _none_answers(problems: list[CannotConnect]) -> CannotConnect:
+def _all_failed(problems: list[CannotConnect]) -> CannotConnect:
     last = problems[-1]
     if len(problems) == 1:
         return last
@@ -307,19 +307,19 @@ def _none_answers(problems: list[CannotConnect]) -> CannotConnect:
 CHUNK = 65536
 BEGIN_LIMIT_S = 15.0
 WAIT_S = 0.05
-"""How long one look at standard output waits before standard error is looked at."""
+"""How long to wait for standard output before checking standard error."""
 
 
 def close_quietly(channel: paramiko.Channel) -> None:
-    """Close a channel, also of a dead connection: saying goodbye over it raises then, which tells nobody anything."""
+    """Close a channel; ignore errors, because on a dead connection the closing message cannot be sent."""
     import paramiko
 
     with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
         channel.close()
 
 
-def _drain(channel: paramiko.Channel, marker: str, deadline: float) -> tuple[bytearray, bytearray, bool]:
-    """Both streams up to their end markers or the cap, and whether the deadline passed first."""
+def _read_both(channel: paramiko.Channel, marker: str, deadline: float) -> tuple[bytearray, bytearray, bool]:
+    """Read both streams up to their end markers or the byte limit; also return whether the deadline passed first."""
     streams, seen = (bytearray(), bytearray()), [False, False]
     end = re.compile(rb"\n" + marker.encode() + rb"> [0-9]{1,3}\n")
 
@@ -337,7 +337,7 @@ def _drain(channel: paramiko.Channel, marker: str, deadline: float) -> tuple[byt
             data = channel.recv(CHUNK)
             over = not data
             take(0, data)
-        # At the end of standard output, standard error may have more; without its end marker the status is unknown.
+        # Standard error may go on after the end of standard output.
         with contextlib.suppress(TimeoutError):
             while not seen[1] and (over or channel.recv_stderr_ready()):
                 data = channel.recv_stderr(CHUNK)

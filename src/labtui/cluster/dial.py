@@ -1,8 +1,7 @@
-"""From an endpoint to an authenticated transport, and every way this can fail as one of labtui's errors.
+"""Connects to an endpoint and logs in; every failure becomes one of labtui's errors.
 
-What the files of known hosts say of a server's key: ``ssh-keygen -F`` finds the lines that speak of a host; hashed
-names, patterns and markers are its business. A changed key is refused without a question. An unknown one is shown by
-its SHA-256 fingerprint and asked about once.
+``ssh-keygen -F`` finds the lines for a host in the known_hosts files, including hashed names and patterns. A changed
+host key is refused without a question. For an unknown one the student is asked once, with its SHA-256 fingerprint.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ _CUT = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ESHUTDOWN}
 
 @contextlib.contextmanager
 def reaching(endpoint: Endpoint) -> Iterator[None]:
-    """What goes wrong before a login is told as an error for the student. A `LabError` stays as it is."""
+    """Turn exceptions before the login into errors for the student. A `LabError` is passed on."""
     try:
         yield
     except LabError:
         raise
     except Exception as problem:
         where, text = f"{endpoint.host}:{endpoint.port}", str(problem) or type(problem).__name__
-        raise failure(_reason(problem), host=endpoint.host, where=where, text=text) from None
+        raise failure(_reason_key(problem), host=endpoint.host, where=where, text=text) from None
 
 
-def _reason(problem: BaseException) -> str:
+def _reason_key(problem: BaseException) -> str:
     import paramiko
 
     text, code = str(problem).lower(), problem.errno if isinstance(problem, OSError) else None
@@ -58,7 +57,7 @@ def _reason(problem: BaseException) -> str:
         return "timeout" if isinstance(problem, TimeoutError) else "refused"
     if code in _NO_ROUTE:
         return "no-route"
-    # Since SHA-1 was dropped, a server that offers nothing else shows as a KeyError of a type's name.
+    # paramiko no longer has SHA-1: a server that offers nothing else causes a KeyError with the key type's name.
     no_common_type = isinstance(problem, KeyError) and "ssh-" in text
     if isinstance(problem, paramiko.ssh_exception.IncompatiblePeer) or no_common_type:
         return "too-old"
@@ -68,8 +67,8 @@ def _reason(problem: BaseException) -> str:
     return "cut" if code in _CUT or hung_up else "unclear"
 
 
-def lost(problem: BaseException, host: str) -> LabError:
-    """What went wrong on a connection that was up. A `LabError` stays as it is."""
+def lost_error(problem: BaseException, host: str) -> LabError:
+    """The error for an exception on an open connection. A `LabError` is returned as it is."""
     if isinstance(problem, LabError):
         return problem
     return failure("silent" if isinstance(problem, TimeoutError) else "lost", host=host)
@@ -79,13 +78,12 @@ BANNER_LIMIT_S = 15.0
 CHANNEL_LIMIT_S = 15.0
 KEEPALIVE_S = 30
 
-# paramiko reports the end of connections on its logger; without a handler Python would print that on the
-# terminal.
+# paramiko logs the end of connections; without a handler Python would print that on the terminal.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 class SshChain(msgspec.Struct):
-    """An open way: the last transport is the login host's, the ones before it are its hops."""
+    """An open connection through hops: the last transport is the login host's, those before it are the hops'."""
 
     transports: list[paramiko.Transport] = []
     methods: tuple[str, ...] = ()
@@ -96,7 +94,7 @@ class SshChain(msgspec.Struct):
         return self.transports[-1]
 
     def close(self) -> None:
-        """Close everything; never raises, never waits for the cluster."""
+        """Close all transports; never raises and never waits for the cluster."""
         for transport in reversed(self.transports):
             try:
                 transport.close()
@@ -109,17 +107,17 @@ def dial(endpoint: Endpoint, prompter: Prompter, memory: Memory) -> SshChain:
 
     Raises:
         CannotConnect: the network or a server failed before the login.
-        HostKeyProblem, LoginRefused: see there; not to be tried again without the student.
+        HostKeyProblem, LoginRefused: do not retry without the student.
     """
     chain = SshChain()
     hops = [*endpoint.jumps, endpoint]
     try:
         way: Any = _first_socket(hops[0])
         for number, hop in enumerate(hops):
-            chain.transports.append(_start(hop, way))
-            chain.methods = _enter(chain.transport, hop, prompter, memory)
+            chain.transports.append(_make_transport(hop, way))
+            chain.methods = _log_in(chain.transport, hop, prompter, memory)
             if number + 1 < len(hops):
-                way = _through(chain.transport, hop, hops[number + 1])
+                way = _open_hop(chain.transport, hop, hops[number + 1])
     except BaseException:
         chain.close()
         raise
@@ -140,10 +138,10 @@ def _first_socket(endpoint: Endpoint) -> Any:
 
 
 def connect_tcp(host: str, port: int, timeout_s: float) -> socket.socket:
-    """A connected socket without delay. Each address of the name has `timeout_s`, looking it up and all twice that.
+    """A connected socket with TCP_NODELAY. Each address gets `timeout_s`; name look-up and all addresses twice that.
 
     Raises:
-        OSError: the last address's reason (`socket.gaierror` when the name is unknown).
+        OSError: the error of the last address (`socket.gaierror` if the name is unknown).
     """
     plug = within(2 * timeout_s, lambda: socket.create_connection((host, port), timeout_s))
     plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -151,7 +149,7 @@ def connect_tcp(host: str, port: int, timeout_s: float) -> socket.socket:
     return plug
 
 
-def _through(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -> Any:
+def _open_hop(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -> Any:
     """A channel through `hop` to `next_hop`."""
     import paramiko
 
@@ -164,8 +162,8 @@ def _through(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -
             raise failure("jump", hop=hop.host, where=where, text=problem.text or "refused") from None
 
 
-def _start(endpoint: Endpoint, way: Any) -> paramiko.Transport:
-    """A transport on `way` that has not spoken yet."""
+def _make_transport(endpoint: Endpoint, way: Any) -> paramiko.Transport:
+    """A transport on the socket `way`, before the key exchange."""
     import paramiko
 
     with reaching(endpoint):
@@ -177,14 +175,14 @@ def _start(endpoint: Endpoint, way: Any) -> paramiko.Transport:
     return transport
 
 
-def _enter(
+def _log_in(
     transport: paramiko.Transport, endpoint: Endpoint, prompter: Prompter, memory: Memory
 ) -> tuple[str, ...]:
-    """Exchange keys, check the host key, log in."""
+    """Exchange keys, check the host key, log in; return the accepted login methods."""
     known = known_keys(endpoint)
     options = transport.get_security_options()
     options.key_types = preferred_types(known, tuple(options.key_types))
-    # AES-GCM before the others: it encrypts and authenticates in one call, twice as fast as two from Python.
+    # AES-GCM first: it encrypts and authenticates in one call, twice as fast as two calls from Python.
     options.ciphers = tuple(sorted(options.ciphers, key=lambda name: "-gcm@" not in name))
     with reaching(endpoint):
         transport.start_client(timeout=BANNER_LIMIT_S * 2)
@@ -197,13 +195,13 @@ def _enter(
     return methods
 
 
-# --------------------------------------------------------------------------- the server's key
+# --------------------------------------------------------------------------- host keys
 
 _KEYGEN_LIMIT_S = 20.0
 
 
 class KnownKey(msgspec.Struct, frozen=True):
-    """A key that a file holds for a host; `source` names file and line."""
+    """A host's key in a known_hosts file; `source` names file and line."""
 
     key_type: str
     key: bytes
@@ -221,18 +219,18 @@ def host_name(host: str, port: int) -> str:
 
 
 def known_name(endpoint: Endpoint) -> str:
-    """What known_hosts calls a server: its alias, or host and port."""
+    """The name of a server in known_hosts: its HostKeyAlias, or host and port."""
     return endpoint.host_key_alias or host_name(endpoint.host, endpoint.port)
 
 
 def known_keys(endpoint: Endpoint) -> tuple[KnownKey, ...]:
-    """The keys of a host in the user's files and ours."""
+    """The keys of a host in the user's files and labtui's own."""
     files = (path for path in (*endpoint.known_hosts, endpoint.own_known_hosts) if path.is_file())
-    return tuple(key for path in files for key in _keys(_found(path, known_name(endpoint)), path))
+    return tuple(key for path in files for key in _parse_keys(_find_lines(path, known_name(endpoint)), path))
 
 
-def _found(path: Path, name: str) -> str:
-    """The lines that speak of `name`, each below a remark with its number."""
+def _find_lines(path: Path, name: str) -> str:
+    """The lines of a file for `name`, each below a comment with its number, as ``ssh-keygen -F`` prints them."""
     program = shutil.which("ssh-keygen")
     try:
         if program is not None:
@@ -244,12 +242,12 @@ def _found(path: Path, name: str) -> str:
         text = path.read_text(encoding="utf-8", errors="replace")
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise failure("unreadable", path=path, text=problem) from None
-    # Without OpenSSH's programs: plain names, as labtui writes them.
+    # Without OpenSSH's programs only plain names are found, such as those that labtui writes.
     lines = enumerate(text.splitlines(), 1)
     return "\n".join(f"# line {n}\n{line}" for n, line in lines if name in line.partition(" ")[0].split(","))
 
 
-def _keys(text: str, path: Path) -> Iterator[KnownKey]:
+def _parse_keys(text: str, path: Path) -> Iterator[KnownKey]:
     number = ""
     for line in text.splitlines():
         words = line.split()
@@ -258,7 +256,7 @@ def _keys(text: str, path: Path) -> Iterator[KnownKey]:
             number = match[1] if match else ""
             continue
         marker = words.pop(0) if words and words[0].startswith("@") else ""
-        if len(words) < 3 or marker not in ("", "@revoked"):  # an authority's line is no key of the host
+        if len(words) < 3 or marker not in ("", "@revoked"):  # a certificate authority is not a host key
             continue
         try:
             key = base64.b64decode(words[2], validate=True)
@@ -268,9 +266,9 @@ def _keys(text: str, path: Path) -> Iterator[KnownKey]:
 
 
 def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
-    """Add a key to labtui's own file: the file is replaced as a whole, for its owner's eyes alone.
+    """Add a key to labtui's own known_hosts, which is replaced atomically and readable by its owner only.
 
-    `name` is the host as known_hosts writes it (see `host_name`).
+    `name` is the host's name in known_hosts (see `host_name`).
 
     Raises:
         OSError: the file cannot be written.
@@ -290,7 +288,7 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 def preferred_types(known: Sequence[KnownKey], offered: tuple[str, ...]) -> tuple[str, ...]:
-    """`offered` host key algorithms with those first of which we know a key, so that it can be compared."""
+    """The `offered` host key algorithms, those with a known key first, so that it can be compared."""
     wanted: list[str] = []
     for each in known:
         if not each.revoked:
@@ -302,10 +300,10 @@ def preferred_types(known: Sequence[KnownKey], offered: tuple[str, ...]) -> tupl
 def check_host_key(
     endpoint: Endpoint, key_type: str, key: bytes, known: Sequence[KnownKey], prompter: Prompter
 ) -> None:
-    """Return when the key may be trusted.
+    """Check a server's host key; ask the student about an unknown one.
 
-    A host that is known with another key, of whatever type, has *changed*: the server was asked for the type that is
-    known, so another type means another server or a new installation.
+    A host that is known with another key, of any type, has *changed*: the server was asked for the known type, so
+    another type means another server or a new installation.
 
     Raises:
         HostKeyProblem: it has changed, is revoked, is not the pinned one, or was not accepted.
@@ -324,7 +322,7 @@ def check_host_key(
         return
     if good:
         raise failure("changed", host=host, shown=shown, source=good[0].source, name=name)
-    _ask(endpoint, key_type, shown, prompter)
+    _ask_student(endpoint, key_type, shown, prompter)
     try:
         add_host(endpoint.own_known_hosts, name, key_type, key)
     except OSError as problem:
@@ -332,13 +330,13 @@ def check_host_key(
 
 
 def same_fingerprint(expected: str, shown: str) -> bool:
-    """Compare ``SHA256:...`` texts; padding and a missing prefix do not matter."""
+    """Compare ``SHA256:...`` fingerprints; padding and a missing prefix do not matter."""
     return expected.strip().removeprefix("SHA256:").rstrip("=") == shown.removeprefix("SHA256:")
 
 
-def _ask(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
+def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
     name = host_name(endpoint.host, endpoint.port)
-    published = _published(endpoint, shown)
+    published = _compare_published(endpoint, shown)
     text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
     answer = prompter.ask(
         LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
@@ -347,11 +345,11 @@ def _ask(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> N
         raise failure("not-accepted", host=endpoint.host, shown=shown)
 
 
-def _published(endpoint: Endpoint, shown: str) -> str:
-    """What the site publishes about this host's keys, compared with the one shown.
+def _compare_published(endpoint: Endpoint, shown: str) -> str:
+    """A sentence on how the key shown compares with the site's published ones; "" if nothing is known.
 
     Raises:
-        HostKeyProblem: the site publishes others.
+        HostKeyProblem: the site publishes other keys.
     """
     if any(same_fingerprint(known, shown) for known in endpoint.published):
         return f"The site publishes the same fingerprint ({endpoint.published_at}). "

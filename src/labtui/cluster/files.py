@@ -1,14 +1,14 @@
-"""Files on the cluster over the one SFTP channel: small, named operations, each with a deadline; and files pushed.
+"""Files on the cluster: small operations over the one SFTP channel, each with a deadline; and pushing files.
 
-SFTP does not expand ``~``; relative paths start at the home directory. Paths are the cluster's (POSIX), never ours.
+Paths are the cluster's (POSIX). SFTP does not expand ``~``; relative paths start at the home directory.
 
-A long piece is read with many requests on their way, few at first and more with each answer: what is on its way has to
-be taken, and everything else waits behind it. paramiko's own `readv` sends from a second thread, may send a request
-twice when answers are quick, and knows nothing of how fast the connection is.
+Long reads are pipelined: few requests are in flight at first, more with each answer, because everything else waits
+behind the data in flight. paramiko's own `readv` sends from a second thread, may send a request twice if answers are
+quick, and does not adapt to the speed of the connection.
 
-Beside the directories of submissions lies a store of file contents by SHA-256. One question compares, copies what the
-store already has, and names what it needs; what is needed goes up once and the same question is asked again. So a file
-that did not change costs nothing, even in a new directory, and every file appears whole or not at all.
+Beside the directories of submissions there is a store of file contents by SHA-256. One command compares the files,
+copies those that the store has, and names those to send; these are uploaded once and the command is run again. So an
+unchanged file costs nothing, even in a new directory, and every file appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 MIN_READ_AHEAD, MAX_READ_AHEAD = 64 * 1024, 8 * 1024 * 1024
-"""Bytes on their way. The least goes through a bad connection in seconds; the most fills 200 Mbit/s over 300 ms."""
+"""Bytes in flight. The minimum takes seconds on a bad connection; the maximum fills 200 Mbit/s at 300 ms."""
 
 SMALL_REQUEST = 32 * 1024
-"""What every server gives in one answer."""
+"""The bytes that every server returns in one answer."""
 
 
 class _Answers:
-    """Where paramiko puts what the server said, by the request's number."""
+    """Collects the server's answers by request number; paramiko calls `_async_response`."""
 
     def __init__(self) -> None:
         self.got: dict[int, tuple[int, Any]] = {}
@@ -57,18 +57,18 @@ class _Answers:
 
 
 LARGE_REQUEST = 255 * 1024
-"""What OpenSSH's server reads at once since 8.5: as many bytes for an eighth of the requests, twice as fast."""
+"""What OpenSSH's server returns in one answer since 8.5: an eighth of the requests, twice as fast."""
 MAX_PACKET = 256 * 1024
 WINDOW = 32 << 20
-"""The SFTP channel's packets and window, wide enough for large requests where answers come late."""
+"""The SFTP channel's packet and window sizes, large enough for large requests on slow connections."""
 
 
 SftpSession = Callable[[], AbstractContextManager["paramiko.SFTPClient"]]
-"""Gives the SFTP channel, with a deadline; the server's refusals (OSError) pass through."""
+"""Returns the SFTP channel, with a deadline; the server's refusals (OSError) are passed on."""
 
 
 class FileStat(msgspec.Struct, frozen=True):
-    """Size in bytes and modification time in UNIX seconds of the cluster."""
+    """Size in bytes and modification time in UNIX seconds by the cluster's clock."""
 
     size: int
     mtime: float
@@ -78,8 +78,8 @@ PEEK_BYTES = SMALL_REQUEST
 PEEK_S = 2.0
 
 
-class _Peeking(msgspec.Struct, frozen=True):
-    """A file that stays open for a while, on one SFTP channel; `until` in seconds of a clock that never jumps."""
+class _OpenFile(msgspec.Struct, frozen=True):
+    """A file that stays open until the monotonic time `until`, on one SFTP channel."""
 
     path: str
     sftp: paramiko.SFTPClient
@@ -88,15 +88,15 @@ class _Peeking(msgspec.Struct, frozen=True):
 
 
 class RemoteFiles:
-    """Operations on files. `session` gives the SFTP channel with a deadline."""
+    """Operations on remote files. `session` returns the SFTP channel with a deadline."""
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session
-        self._peeking: _Peeking | None = None
+        self._open_file: _OpenFile | None = None
         self._home = ""
 
     def stat(self, path: str) -> FileStat | None:
-        """What is at `path`, links followed; None when nothing is there."""
+        """Size and time of `path`, following links; None if it does not exist."""
         with self._channel(path) as sftp:
             try:
                 answer = sftp.stat(path)
@@ -105,17 +105,17 @@ class RemoteFiles:
         return FileStat(answer.st_size or 0, float(answer.st_mtime or 0))
 
     def home(self) -> str:
-        """The absolute path of the home directory; asked once."""
+        """The absolute path of the home directory, which is asked for once."""
         if not self._home:
             with self._channel(".") as sftp:
                 self._home = sftp.normalize(".")
         return self._home
 
     def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
-        """Up to `limit` bytes from `offset`; empty at or behind the end. One open file, pipelined when large.
+        """Up to `limit` bytes from `offset`; empty at or after the end. Large reads are pipelined.
 
         Raises:
-            RemoteFailure: the file is not there or cannot be read.
+            RemoteFailure: the file does not exist or cannot be read.
         """
         came = bytearray()
         self.read_into(path, offset, limit, came.extend)
@@ -130,21 +130,21 @@ class RemoteFiles:
         *,
         within_s: float | None = None,
     ) -> None:
-        """The same in pieces, in order, each given to `take` as it comes.
+        """Read as `read`, but pass each piece to `take` in order, as it arrives.
 
-        With `within_s` nothing more is asked for after so many seconds; what is on its way by then is taken.
+        With `within_s` no more is requested after that many seconds; what was requested before is still taken.
 
         Raises:
-            RemoteFailure, ConnectionLost: as `read`; what was taken before is good.
+            RemoteFailure, ConnectionLost: as `read`; the pieces taken before are valid.
         """
         with self._channel(path) as sftp:
-            # Two round trips: one to open, one for the data. How long the file is shows in what comes.
+            # Two round trips, to open and to read: the file's size is not asked for.
             began = time.monotonic()
             file: Any = sftp.open(path, "rb")
             round_trip_s = time.monotonic() - began
             until = math.inf if within_s is None else time.monotonic() + within_s + 6 * round_trip_s
             try:
-                for data in _pieces(sftp, file.handle, offset, offset + max(0, limit), until):
+                for data in _read_pieces(sftp, file.handle, offset, offset + max(0, limit), until):
                     take(data)
             finally:
                 _close_without_waiting(file)
@@ -152,7 +152,7 @@ class RemoteFiles:
     def peek(self, path: str, offset: int) -> bytes:
         """Up to `PEEK_BYTES` from `offset` in one round trip, from a file that stays open; empty at its end.
 
-        The path is opened anew every `PEEK_S`: a file that took its place is seen then.
+        The path is opened anew every `PEEK_S`, to notice when the file was replaced.
 
         Raises:
             RemoteFailure, ConnectionLost: as `read`.
@@ -163,33 +163,33 @@ class RemoteFiles:
             try:
                 request: Any = sftp
                 _, answer = request._request(
-                    CMD_READ, self._peeked(sftp, path).handle, int64(offset), PEEK_BYTES
+                    CMD_READ, self._file_to_peek(sftp, path).handle, int64(offset), PEEK_BYTES
                 )
             except EOFError:
                 return b""
             except BaseException:
-                self._peeking = None
+                self._open_file = None
                 raise
         data: bytes = answer.get_string()
         return data
 
-    def _peeked(self, sftp: paramiko.SFTPClient, path: str) -> Any:
+    def _file_to_peek(self, sftp: paramiko.SFTPClient, path: str) -> Any:
         """The open file at `path`, opened less than `PEEK_S` ago."""
-        now, held = time.monotonic(), self._peeking
+        now, held = time.monotonic(), self._open_file
         if held is not None and held.sftp is sftp and held.path == path and now < held.until:
             return held.file
-        self._peeking = None
+        self._open_file = None
         if held is not None and held.sftp is sftp:
             _close_without_waiting(held.file)
         file = sftp.open(path, "rb")
-        self._peeking = _Peeking(path, sftp, file, now + PEEK_S)
+        self._open_file = _OpenFile(path, sftp, file, now + PEEK_S)
         return file
 
     def write_atomic(self, path: str, data: bytes, mode: int = 0o644) -> None:
-        """Put `data` at `path`: it appears whole, with its mode, or not at all.
+        """Write `data` to `path`; the file appears complete, with its mode, or not at all.
 
         Raises:
-            RemoteFailure: no room, no permission, no such directory.
+            RemoteFailure: no space, no permission, no such directory.
         """
         temporary = (
             f"{posixpath.dirname(path) or '.'}/.{posixpath.basename(path)}.{secrets.token_hex(4)}.part"
@@ -206,7 +206,7 @@ class RemoteFiles:
 
     @contextlib.contextmanager
     def _channel(self, path: str) -> Iterator[paramiko.SFTPClient]:
-        """The channel for something done with `path`: what the server refuses is told in words."""
+        """The channel for an operation on `path`; the server's refusals become errors for the student."""
         try:
             with self._session() as sftp:
                 yield sftp
@@ -217,14 +217,14 @@ class RemoteFiles:
 
 
 def file_failure(path: str, problem: OSError) -> LabError:
-    """A file operation's refusal in words. SFTP tells a full disk or quota only as "Failure"."""
+    """The error for a refused file operation. SFTP reports a full disk or quota only as "Failure"."""
     known = {errno.ENOENT: "no-file", errno.EACCES: "closed-file"}
     reason = known.get(problem.errno or 0, "bad-file")
     return failure(reason, path=path, text=problem, wait=reason == "bad-file")
 
 
 def request_size(sftp: paramiko.SFTPClient) -> int:
-    """The most bytes one read request may ask this server for."""
+    """The most bytes to request from this server at once."""
     channel = sftp.get_channel()
     version = channel.get_transport().remote_version if channel is not None else ""
     answer = re.search(r"OpenSSH_([0-9]+)\.([0-9]+)", version)
@@ -232,19 +232,19 @@ def request_size(sftp: paramiko.SFTPClient) -> int:
 
 
 def _close_without_waiting(file: Any) -> None:
-    """The server's word on closing a file that was only read tells nothing, and costs a round trip."""
+    """Close a file that was only read, without waiting a round trip for the server's answer."""
     file._close(async_=True)
 
 
-def _pieces(sftp: Any, handle: bytes, offset: int, end: int, until: float) -> Iterator[bytes]:
-    """The bytes from `offset` to `end`: each answer lets as much more be on its way."""
+def _read_pieces(sftp: Any, handle: bytes, offset: int, end: int, until: float) -> Iterator[bytes]:
+    """The bytes from `offset` to `end`; each answer raises the limit on bytes in flight by its own size."""
     import paramiko
     from paramiko.sftp import CMD_DATA, CMD_READ, CMD_STATUS, int64
 
     answers, asked = _Answers(), deque[tuple[int, int]]()
     on_the_way, request, ahead = 0, request_size(sftp), MIN_READ_AHEAD
     while True:
-        room = ahead if 2 * on_the_way <= ahead else 0  # in bursts: fewer turns between threads
+        room = ahead if 2 * on_the_way <= ahead else 0  # in bursts: fewer switches between threads
         while offset < end and on_the_way < room and time.monotonic() < until:
             size = min(request, end - offset)
             asked.append((sftp._async_request(answers, CMD_READ, handle, int64(offset), size), size))
@@ -266,7 +266,7 @@ def _pieces(sftp: Any, handle: bytes, offset: int, end: int, until: float) -> It
         ahead = min(MAX_READ_AHEAD, ahead + size)
         yield data
         on_the_way -= size
-        if len(data) < size:  # what was asked for behind it leaves a gap: from here on, once more
+        if len(data) < size:  # the answers requested after it would leave a gap: request them again
             offset -= on_the_way + size - len(data)
             answers, on_the_way = _Answers(), 0
             asked.clear()
@@ -278,7 +278,7 @@ _RUNNABLE_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
 
 
 class PushFile(msgspec.Struct, frozen=True):
-    """One file as it will lie on the cluster: relative path, content, mode, SHA-256 in hex."""
+    """One file as it will be on the cluster: relative path, content, mode, SHA-256 in hex."""
 
     path: str
     data: bytes
@@ -287,15 +287,15 @@ class PushFile(msgspec.Struct, frozen=True):
 
 
 def plan_push(files: Mapping[str, bytes]) -> tuple[PushFile, ...]:
-    """The files as they will lie there: scripts with Unix line breaks, runnable ones with their mode.
+    """The files as they will be on the cluster: text with Unix line endings, scripts executable.
 
     Raises:
-        UsageError: a path leaves the directory or cannot be a file name.
+        UsageError: a path points out of the directory or cannot be a file name.
     """
-    return tuple(_plan(path, data) for path, data in sorted(files.items()))
+    return tuple(_plan_file(path, data) for path, data in sorted(files.items()))
 
 
-def _plan(path: str, data: bytes) -> PushFile:
+def _plan_file(path: str, data: bytes) -> PushFile:
     clean = posixpath.normpath(path.replace("\\", "/"))
     bad = (
         clean.startswith(("/", "../"))
@@ -312,12 +312,12 @@ def _plan(path: str, data: bytes) -> PushFile:
 
 
 def store_of(remote_dir: str) -> str:
-    """The store that `remote_dir` shares with its neighbours."""
+    """The path of the store that `remote_dir` shares with the other submissions."""
     return posixpath.join(posixpath.dirname(remote_dir.rstrip("/")) or ".", STORE)
 
 
-def place(remote_dir: str, files: Sequence[PushFile]) -> Call[list[PushFile]]:
-    """Put in place what can be: the files that have to be sent. Reading may raise RemoteFailure."""
+def put_files(remote_dir: str, files: Sequence[PushFile]) -> Call[list[PushFile]]:
+    """Put files into place from the store; the answer is those that must be sent. Reading may raise RemoteFailure."""
     triples = [word for file in files for word in (file.path, file.digest, f"{file.mode:o}")]
     return Call(
         name="push",

@@ -1,7 +1,7 @@
-"""The one key a login offers: found in the agent or read from a file, with its certificate.
+"""Chooses the key that a login offers, from the agent or a file, with its certificate.
 
-Never a pile of keys: servers count each as a failed try, and some sites then block the address. Passphrases
-are asked for, used and forgotten; the opened key is kept for reconnects.
+One key only: a server counts each key offered as a failed login, and some sites then block the address. Passphrases
+are asked for, used and forgotten; the unlocked key is kept for reconnects.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
 AGENT_LIMIT_S = 5.0
 _LATEST_S = 253_402_300_799
-"""The end of year 9999; a certificate for ever ends later."""
+"""The end of the year 9999; a certificate without expiry has a later end."""
 PASSPHRASE_TRIES = 3
-"""A passphrase is tried on this computer alone, so a typing mistake may be corrected."""
+"""More than one, because wrong passphrases do not reach the server."""
 
 T = TypeVar("T")
 
 
 class OfferedKey(msgspec.Struct, frozen=True):
-    """A key ready to sign. `origin` says where it is from, in words."""
+    """A key ready to sign. `origin` says in words where it comes from."""
 
     key: paramiko.PKey
     origin: str
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """The result of `work`, done in a thread of its own because it cannot be given a time limit.
+    """The result of `work`, run in a thread of its own because it has no time limit itself.
 
     Raises:
-        TimeoutError: it did not come back in time (the thread is left behind).
+        TimeoutError: it did not return in time (its thread is left behind).
     """
     outcome: Future[T] = Future()
 
@@ -60,12 +60,12 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
 
 def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
-    """The key to offer to `endpoint`; None when there is none.
+    """The key to offer to `endpoint`, or None.
 
-    The order: an identity that the agent holds, an identity file that exists, the agent's only key.
+    In this order: an identity that the agent holds, an existing identity file, the agent's only key.
 
     Raises:
-        LoginRefused: a named key is missing, broken or out of date, or its passphrase was not given.
+        LoginRefused: a named key is missing, damaged or expired, or its passphrase was not given.
     """
     agent_keys = _agent_keys(endpoint.agent)
     candidates = [path for path in endpoint.identity_files if _exists(path)]
@@ -79,7 +79,7 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
             return _with_certificate(held, path, endpoint, f"{path} (held by the agent)")
     private = [path for path in candidates if path.suffix != ".pub" and path.is_file()]
     if private:
-        return _with_certificate(_open(private[0], endpoint, prompter), private[0], endpoint, str(private[0]))
+        return _with_certificate(_load(private[0], endpoint, prompter), private[0], endpoint, str(private[0]))
     if candidates:
         raise failure("key-public", path=candidates[0])
     if len(agent_keys) == 1:
@@ -105,13 +105,13 @@ def _public_blob(path: Path) -> bytes | None:
 
 
 def _agent_keys(where: str) -> tuple[Any, ...]:
-    """The agent's keys; none when there is no agent or it does not answer."""
+    """The agent's keys; none if there is no agent or it does not answer."""
     if where == "none":
         return ()
     try:
         return within(AGENT_LIMIT_S, lambda: _ask_agent(where))
     except Exception:
-        # No agent, a dead socket, a strange answer: there is simply no key to be had from it.
+        # No agent, a dead socket or an invalid answer: all mean that there is no key.
         return ()
 
 
@@ -132,21 +132,21 @@ def _ask_agent(where: str) -> tuple[Any, ...]:
 # --------------------------------------------------------------------------- files
 
 
-def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
+def _load(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
     """The private key in `path`, unlocked with a passphrase if it needs one."""
     import paramiko
 
     answer: Secret | None = None
     for attempt in range(PASSPHRASE_TRIES + 1):
         try:
-            # paramiko's hint says text; what it calls wants bytes.
+            # Annotated as str by paramiko, but passed on to code that needs bytes.
             key = paramiko.PKey.from_path(path, answer.text.encode() if answer else None)  # type: ignore[arg-type]
         except Exception as problem:
-            # Locked is a TypeError without a passphrase, a ValueError with a wrong one.
+            # A locked key raises TypeError without a passphrase and ValueError with a wrong one.
             if not isinstance(problem, ValueError if answer else TypeError):
-                raise failure("key-unreadable", path=path, text=_reason(problem, path)) from None
+                raise failure("key-unreadable", path=path, text=_why_unreadable(problem, path)) from None
         else:
-            key.public_blob = None  # a certificate beside it may be another key's
+            key.public_blob = None  # paramiko loads a certificate beside it, which may be another key's
             return key
         if attempt == PASSPHRASE_TRIES:
             break
@@ -160,7 +160,7 @@ def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
     raise failure("passphrase", path=path)
 
 
-def _reason(problem: Exception, path: Path) -> str:
+def _why_unreadable(problem: Exception, path: Path) -> str:
     if isinstance(problem, PermissionError):
         return "You have no permission to read it: chmod 600."
     with contextlib.suppress(OSError):
@@ -178,10 +178,10 @@ def _reason(problem: Exception, path: Path) -> str:
 
 
 def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> OfferedKey:
-    """Put the key's certificate on it, if there is one.
+    """The key with its certificate, if there is one.
 
     Raises:
-        LoginRefused: the certificate is out of date.
+        LoginRefused: the certificate has expired.
     """
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -192,7 +192,7 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
             continue
         line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         if base64.b64decode(line.split()[1]) != key.asbytes():
-            continue  # it belongs to another key; OpenSSH passes over it as well
+            continue  # it belongs to another key; OpenSSH skips it as well
         ends = certificate_end(file)
         if ends is not None and ends <= datetime.now(UTC):
             raise failure("certificate-over", path=file, time=f"{ends:%Y-%m-%d at %H:%M}")
@@ -202,7 +202,7 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
 
 
 def certificate_end(path: Path) -> datetime | None:
-    """When the OpenSSH certificate in a file runs out; None for never, and where there is none."""
+    """When the OpenSSH certificate in a file expires; None for never, and if there is none."""
     certificate = _certificate(path)
     if certificate is None or certificate.valid_before > _LATEST_S:
         return None
@@ -210,7 +210,7 @@ def certificate_end(path: Path) -> datetime | None:
 
 
 def _certificate(path: Path) -> SSHCertificate | None:
-    """The OpenSSH certificate in a file; None when it cannot be read as one."""
+    """The OpenSSH certificate in a file; None if it cannot be read as one."""
     from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity
 
     try:

@@ -1,10 +1,10 @@
-"""Files of this computer: replaced as a whole, and below a folder that may come from anybody opened through no link.
+"""Files on this computer: replaced atomically, and opened without following links in folders of unknown origin.
 
-Readers of a replaced file see the old or the new one, never a part. Why a file could not be written is a sentence.
+Readers of a replaced file see the old or the new one, never a part of it.
 
-Where the system opens relative to a folder's descriptor, each step of a path is opened that way with ``O_NOFOLLOW``;
-elsewhere (Windows) each step is looked at first. Only regular files are opened: a pipe would wait for ever. What is
-refused is an `OSError` whose `strerror` fits a sentence.
+If the system can open relative to a folder's descriptor, each part of a path is opened that way with ``O_NOFOLLOW``;
+otherwise (Windows) each part is checked first. Only regular files are opened, because a pipe could block forever. A
+refusal is an `OSError` whose `strerror` fits into a sentence.
 """
 
 import contextlib
@@ -24,18 +24,18 @@ _BY_DESCRIPTOR = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rename, os.
 
 
 class LinkRefused(OSError):
-    """A link, a path that leaves the folder, something else than a file, or too much of one."""
+    """A link, a path out of the folder, something that is not a regular file, or a file that is too large."""
 
 
 def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """A descriptor of the regular file at `path`, absolute or relative to `root`. Raises OSError."""
-    with _parent(root, path) as (folder, name):
+    """Open the regular file at `path` (absolute, or relative to `root`); return its descriptor. Raises OSError."""
+    with _open_parent(root, path) as (folder, name):
         if folder is None:
             _refuse_link(name, folder)
         try:
             handle = os.open(name, flags & ~os.O_TRUNC | _ALWAYS, mode, dir_fd=folder)
         except OSError as error:
-            raise _explained(error, name, folder) from error
+            raise _link_error(error, name, folder) from error
     status, refused = os.fstat(handle), ""
     if not stat.S_ISREG(status.st_mode):
         refused = "it is not a regular file"
@@ -50,7 +50,7 @@ def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: in
 
 
 def reader_inside(root: Path, path: Path | str) -> FileIO:
-    """The file opened for reading, unbuffered. Raises OSError."""
+    """Open the file for reading, unbuffered. Raises OSError."""
     return os.fdopen(open_inside(root, path), "rb", buffering=0)
 
 
@@ -61,7 +61,7 @@ def read_inside(root: Path, path: Path | str) -> bytes:
 
 
 def named_path(text: str | Path) -> Path:
-    """The path that a setting or an argument names, its ``~`` expanded; of a user who is not known it stays."""
+    """The path in a setting or an argument, with ``~`` expanded unless its user is unknown."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -69,7 +69,7 @@ def named_path(text: str | Path) -> Path:
 
 
 def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """The UTF-8 text of a file that a person named, through links, too. Raises OSError and UnicodeDecodeError."""
+    """The UTF-8 text of a file that a person named; links are followed. Raises OSError and UnicodeDecodeError."""
     with os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS & ~_NOFOLLOW), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -80,9 +80,9 @@ def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
 
 
 def stat_inside(root: Path, path: Path | str) -> os.stat_result | None:
-    """The status of the regular file there; None without one, also where a link stands in its place."""
+    """The status of a regular file; None if it is missing, a link or something else."""
     try:
-        with _parent(root, path) as (folder, name):
+        with _open_parent(root, path) as (folder, name):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
@@ -90,12 +90,12 @@ def stat_inside(root: Path, path: Path | str) -> os.stat_result | None:
 
 
 def write_inside(root: Path, path: Path | str, data: bytes, mode: int = 0o600) -> None:
-    """Replace the file as a whole: written under a temporary name, flushed to disk, renamed. Missing folders are made.
+    """Write a file under a temporary name, flush it to disk and rename it. Missing folders are made.
 
     Raises:
-        OSError: it cannot be written; an older file of that name is untouched, and nothing else is left behind.
+        OSError: it cannot be written; an existing file is unchanged, and nothing else is left behind.
     """
-    with _parent(root, path, make=True) as (folder, name):
+    with _open_parent(root, path, make=True) as (folder, name):
         _refuse_link(name, folder)
         temporary = f"{Path(name).parent / f'.{Path(name).name}'}.{os.urandom(4).hex()}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _ALWAYS
@@ -115,22 +115,22 @@ def write_inside(root: Path, path: Path | str, data: bytes, mode: int = 0o600) -
 
 
 def make_folder_inside(root: Path, path: Path | str) -> None:
-    """Make a folder and those above it that are missing, for the owner only. Raises OSError."""
-    with _parent(root, Path(path) / "_", make=True):
+    """Make a folder below `root` and its missing parents, for the owner only. Raises OSError."""
+    with _open_parent(root, Path(path) / "_", make=True):
         pass
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for the owner only, whatever the umask. Raises OSError."""
+    """Make a folder and its missing parents, for the owner only, whatever the umask. Raises OSError."""
     if not folder.is_dir():
         make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def files_inside(root: Path, path: Path | str) -> Iterator[Path]:
-    """The regular files below a folder, sorted, none through a link; nothing where there is no such folder."""
+    """The regular files below a folder, sorted; links are not followed. Empty if there is no such folder."""
     try:
-        with _parent(root, Path(path) / "_"):
+        with _open_parent(root, Path(path) / "_"):
             pass
     except OSError:
         return
@@ -138,7 +138,7 @@ def files_inside(root: Path, path: Path | str) -> Iterator[Path]:
     yield from (each for each in sorted(found) if stat_inside(root, each) is not None)
 
 
-# --------------------------------------------------------------------------- steps of a path
+# --------------------------------------------------------------------------- walking a path
 
 
 def _steps(root: Path, path: Path | str) -> tuple[str, ...]:
@@ -152,11 +152,11 @@ def _steps(root: Path, path: Path | str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _parent(root: Path, path: Path | str, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
-    """The folder a path lies in, as a descriptor, and its name there; without descriptors None and the whole path."""
+def _open_parent(root: Path, path: Path | str, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
+    """The descriptor of a path's folder and its name there; without descriptors None and the whole path."""
     *folders, name = _steps(root, path)
     if not _BY_DESCRIPTOR:
-        yield None, str(_looked_at(root, folders, make) / name)
+        yield None, str(_descend_by_path(root, folders, make) / name)
         return
     here = _descend(root, folders, make)
     try:
@@ -176,7 +176,7 @@ def _descend(root: Path, folders: Sequence[str], make: bool) -> int:
             try:
                 inner = os.open(name, flags | _NOFOLLOW, dir_fd=here)
             except OSError as error:
-                raise _explained(error, name, here) from error
+                raise _link_error(error, name, here) from error
             os.close(here)
             here = inner
     except BaseException:
@@ -185,7 +185,7 @@ def _descend(root: Path, folders: Sequence[str], make: bool) -> int:
     return here
 
 
-def _looked_at(root: Path, folders: Sequence[str], make: bool) -> Path:
+def _descend_by_path(root: Path, folders: Sequence[str], make: bool) -> Path:
     here = root
     for name in folders:
         here /= name
@@ -205,12 +205,12 @@ def _refuse_link(name: str, folder: int | None) -> None:
 
 
 def _is_link(status: os.stat_result) -> bool:
-    """A link, or what Windows has besides (a junction)."""
+    """Whether it is a link, or on Windows a junction."""
     tags = {getattr(stat, "IO_REPARSE_TAG_SYMLINK", None), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)}
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", None) in (tags - {None})
 
 
-def _explained(error: OSError, name: str, folder: int | None) -> OSError:
+def _link_error(error: OSError, name: str, folder: int | None) -> OSError:
     if error.errno in (errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", None)):
         try:
             _refuse_link(name, folder)
@@ -226,14 +226,14 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write a file with these permissions under a temporary name in its folder, flush it to disk, and rename it.
 
     Raises:
-        OSError: it cannot be written; an older file of that name is untouched, and nothing else is left behind.
+        OSError: it cannot be written; an existing file is unchanged, and nothing else is left behind.
     """
-    path = path.resolve()  # a link here is its owner's own
+    path = path.resolve()  # outside lab folders a link is the user's own: follow it
     write_inside(path.parent, path.name, data, mode)
 
 
 def write_private(root: Path, path: Path, data: bytes) -> None:
-    """Replace a file below `root` as a whole, readable by the owner only; folders that are missing are made.
+    """Replace a file below `root` atomically, readable by the owner only; missing folders are made.
 
     Raises:
         FolderError: when it cannot be written; the old file stays.
@@ -248,15 +248,15 @@ def write_private(root: Path, path: Path, data: bytes) -> None:
 
 
 def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
-    """Write a file so that readers see the old or the new one, never a part; with `root` without following a link.
+    """Replace a file atomically; with `root` links are not followed.
 
     Raises:
-        ExportError: says why it cannot be written; an older file of that name is untouched.
+        ExportError: it cannot be written; an existing file is unchanged.
     """
     try:
         if root is None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path = path.resolve()  # a link here is its owner's own
+            path = path.resolve()  # outside lab folders a link is the user's own: follow it
         write_inside(root or path.parent, path, data, _mode_of(path))
     except OSError as error:
         kept = " The file that was there is unchanged." if path.is_file() else ""
@@ -267,7 +267,7 @@ def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
 
 
 def _mode_of(path: Path) -> int:
-    """The permissions of the file that is replaced; a new one is for the owner, as all of the lab folder."""
+    """The permissions of an existing file; a new one is for the owner only, like all files of a lab folder."""
     try:
         return path.stat().st_mode & 0o777
     except OSError:

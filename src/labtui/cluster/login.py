@@ -1,7 +1,7 @@
-"""Who you are: key, certificate, keyboard-interactive, password, in the order the server allows.
+"""Authentication by key or certificate, keyboard-interactive and password, as far as the server allows them.
 
-Each method is tried at most once and nothing is ever tried again by itself: repeated failures get an address
-blocked. paramiko's own client is not used, because it asks on the terminal when a second factor is wanted.
+Each method is tried at most once and nothing is retried automatically: sites block an address after repeated
+failures. paramiko's own client is not used, because it asks for a second factor on the terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 AUTH_LIMIT_S = 30.0
 ANSWER_LIMIT_S = 600.0
-"""How long a person may take to find a code; the server's own limit is usually shorter."""
+"""How long a person may take to enter a code; the server's own limit is usually shorter."""
 
 _ORDER = ("publickey", "keyboard-interactive", "password")
 _PASSWORD = re.compile(r"passw", re.IGNORECASE)
@@ -41,7 +41,7 @@ _MAINTENANCE = re.compile(
 
 
 def refused_by_server(text: str, endpoint: Endpoint) -> LabError | None:
-    """The error in a server's own words about a login: maintenance, a closed account, an old password; else None."""
+    """The error for a server's message on a login: maintenance, a closed account, an expired password; else None."""
     words = " ".join("".join(char if char.isprintable() else " " for char in text).split())[-300:]
     meanings = (
         ("password-expired", _PASSWORD_EXPIRED),
@@ -53,7 +53,7 @@ def refused_by_server(text: str, endpoint: Endpoint) -> LabError | None:
 
 
 class Memory(msgspec.Struct):
-    """What is kept between reconnects, in memory only: opened keys and passwords that were accepted."""
+    """Unlocked keys and accepted passwords for reconnects, kept in memory only."""
 
     keys: dict[str, OfferedKey] = {}
     passwords: dict[str, Secret] = {}
@@ -78,11 +78,11 @@ class Login:
         self.server_words = ""
 
     def run(self) -> tuple[str, ...]:
-        """Log in; the methods that were accepted.
+        """Log in; return the accepted methods.
 
         Raises:
-            LoginRefused: the server does not accept what there is, or the student gave no answer.
-            CannotConnect: the server went away in the middle.
+            LoginRefused: the server accepts none of the methods, or the student gave no answer.
+            CannotConnect: the server closed the connection or did not answer during the login.
         """
         label = self.endpoint.label
         try:
@@ -104,7 +104,7 @@ class Login:
         while not self.transport.is_authenticated():
             method = next((name for name in _ORDER if name in allowed and name not in tried), None)
             if method is None:
-                raise self._no_way(allowed)
+                raise self._no_method_left(allowed)
             tried.append(method)
             more = self._try(method)
             if more or self.transport.is_authenticated():
@@ -121,11 +121,11 @@ class Login:
         except paramiko.BadAuthenticationType as reply:
             return set(reply.allowed_types)
         except (paramiko.SSHException, EOFError) as problem:
-            raise self._went_away(problem) from None
+            raise self._gone_error(problem) from None
         return set()
 
     def _try(self, method: str) -> Sequence[str]:
-        """Try one method; returns the methods still wanted after a partial success, else nothing."""
+        """Try one method; return the methods still required after a partial success, else nothing."""
         import paramiko
 
         user, key = self.endpoint.user, None
@@ -138,7 +138,7 @@ class Login:
             if key is not None:
                 return self.transport.auth_publickey(user, key.key)
             if method == "password":
-                reply = self._typed("password", f"Password of {self.endpoint.label}:")
+                reply = self._ask_student("password", f"Password of {self.endpoint.label}:")
                 if reply is None:
                     raise self._no_answer()
                 return self.transport.auth_password(user, reply, fallback=False)
@@ -147,13 +147,13 @@ class Login:
         except paramiko.BadAuthenticationType:
             return ()
         except (paramiko.SSHException, EOFError, OSError) as problem:
-            self._judge(method, problem)
+            self._handle_error(method, problem)
             return ()
         finally:
             self.transport.auth_timeout = AUTH_LIMIT_S
 
-    def _judge(self, method: str, problem: Exception) -> None:
-        """Return when the next method may be tried; otherwise raise the error."""
+    def _handle_error(self, method: str, problem: Exception) -> None:
+        """Raise the error for a failed method; return if the next method may be tried."""
         import paramiko
 
         if self.must_change or self.gave_up:
@@ -164,7 +164,7 @@ class Login:
             raise refusal
         cut = gone or "timeout" in str(problem).lower()
         refused = isinstance(problem, paramiko.AuthenticationException) and not cut
-        # A server that asked nothing may still want a password.
+        # A server that asked nothing may still accept a password.
         if refused and (method == "publickey" or not self.prompts_answered):
             self.key_refused |= method == "publickey"
             return
@@ -172,12 +172,12 @@ class Login:
             raise self._failure("password")
         if method == "publickey" and not cut:
             raise self._failure("signature", text=str(problem))
-        raise self._went_away(problem)
+        raise self._gone_error(problem)
 
-    # ----------------------------------------------------------------- what a person types
+    # ----------------------------------------------------------------- questions
 
-    def _typed(self, kind: QuestionKind, text: str, *, echo: bool = False) -> str | None:
-        """The password that was accepted before, once; else what is typed, None for no answer."""
+    def _ask_student(self, kind: QuestionKind, text: str, *, echo: bool = False) -> str | None:
+        """The password accepted before, offered once; else the student's answer, None if there is none."""
         kept = self.memory.passwords.get(self.endpoint.label) if kind == "password" else None
         if kept is not None and self.password is None:
             reply: str | None = kept.text
@@ -193,7 +193,7 @@ class Login:
     def _answer(self, title: str, instructions: str, prompts: Sequence[tuple[str, bool]]) -> list[str]:
         """Answer the server's prompts; called in paramiko's thread, so it must not raise."""
         self.server_words += f"{title}\n{instructions}\n"
-        # A password is changed in a terminal, never through labtui.
+        # Passwords are changed in a terminal, never through labtui.
         self.must_change = any(
             _PASSWORD_EXPIRED.search(f"{instructions}\n{text}") or _NEW_PASSWORD.search(text)
             for text, _ in prompts
@@ -204,7 +204,7 @@ class Login:
             lines = "\n".join(line.strip() for line in (title, instructions, text) if line.strip())
             kind: QuestionKind = "password" if not echo and _PASSWORD.search(text) else "code"
             with contextlib.suppress(Exception):
-                answer = None if self.must_change else self._typed(kind, lines or "Answer:", echo=echo)
+                answer = None if self.must_change else self._ask_student(kind, lines or "Answer:", echo=echo)
             if answer is None:
                 self.gave_up = True
                 self.transport.close()
@@ -212,7 +212,7 @@ class Login:
             answers.append(answer)
         return answers
 
-    # ----------------------------------------------------------------- how it is said
+    # ----------------------------------------------------------------- errors
 
     def _failure(self, reason: str, *, text: str = "", ways: str = "", did: str = "") -> LabError:
         host, user, origin = self.endpoint.host, self.endpoint.user, self.key.origin if self.key else ""
@@ -221,17 +221,17 @@ class Login:
     def _no_answer(self) -> LabError:
         return self._failure("key" if self.key_refused else "no-answer")
 
-    def _no_way(self, allowed: set[str]) -> LabError:
+    def _no_method_left(self, allowed: set[str]) -> LabError:
         if self.key_refused:
             return self._failure("key")
         ways = ", ".join(sorted(allowed)) or "nothing"
         return self._failure("no-key" if "publickey" in allowed and not self.key else "no-method", ways=ways)
 
     def _banner(self) -> str:
-        """What the server said last before or beside a refusal; PAM's messages come this way."""
+        """The server's last banner, which includes PAM's messages about a refusal."""
         text = getattr(getattr(self.transport, "auth_handler", None), "banner", None) or b""
         return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
-    def _went_away(self, problem: BaseException) -> LabError:
+    def _gone_error(self, problem: BaseException) -> LabError:
         slow = "timeout" in str(problem).lower()
         return self._failure("went-away", did="did not answer" if slow else "closed the connection")

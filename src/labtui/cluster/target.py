@@ -1,6 +1,6 @@
-"""Where to connect, as whom, filled in as OpenSSH would, and the questions a login may put to the student.
+"""Where to connect and as whom, completed from the SSH configuration as OpenSSH does, and the questions of a login.
 
-Answers are secrets: handed on, never kept, never printed.
+Answers are secrets and are never printed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def _own_known_hosts() -> Path:
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What the lab folder or the command line says; it goes before SSH config and profile. Empty: not said.
+    """Settings of the lab folder or the command line, which override SSH configuration and profile. Empty: not set.
 
-    `identity_file` is one private key (or the public half of one the agent holds). `host_key` pins
-    ``SHA256:...``. `config_file` and `known_hosts` replace the user's own files, for tests and odd set-ups.
+    `identity_file` is one private key (or the public half of one that the agent holds). `host_key` pins
+    ``SHA256:...``. `config_file` and `known_hosts` replace the user's own files, for tests and unusual set-ups.
     """
 
     hosts: tuple[str, ...] = ()
@@ -50,13 +50,12 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One SSH server as resolved: a login host or a hop on the way to it.
+    """One resolved SSH server: a login host or a hop on the way to it.
 
-    `alias` is the name as asked for, `host` and `port` where it really is. `identity_files` are tried in no
-    pile: one key is chosen from them. `identity_named` tells that somebody named them (they are not the
-    defaults). `agent` is the path of the agent's socket, empty for the environment's, ``none`` for no agent.
-    `own_known_hosts` is labtui's own file of accepted host keys.
-    `published` are the fingerprints that the site publishes for this host, `published_at` where, or why there are none.
+    `alias` is the name as given, `host` and `port` the real ones. One key is chosen from `identity_files`;
+    `identity_named`: they were configured, not OpenSSH's defaults. `agent` is the path of the agent's socket, empty for
+    the environment's, ``none`` for no agent. `own_known_hosts` is labtui's own file of accepted host keys. `published`
+    are the fingerprints that the site publishes for this host, `published_at` says where, or why there are none.
     """
 
     alias: str
@@ -79,7 +78,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """How errors name it: ``user@host`` with the port when it is unusual."""
+        """Its name in errors: ``user@host``, with the port if it is not 22."""
         port = "" if self.port == 22 else f":{self.port}"
         return f"{self.user}@{self.host}{port}"
 
@@ -90,8 +89,8 @@ QuestionKind = Literal["password", "passphrase", "code", "host-key"]
 class LoginQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One question. `text` may come from the server: show it as data, without markup.
 
-    `echo` tells whether what is typed may be shown. A ``host-key`` question is answered ``"yes"`` or refused;
-    `fingerprint` is then the key's ``SHA256:...``.
+    `echo`: what is typed may be shown. A ``host-key`` question is answered with ``"yes"``, the fingerprint or a
+    refusal; `fingerprint` is the key's ``SHA256:...``.
     """
 
     kind: QuestionKind
@@ -102,15 +101,15 @@ class LoginQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prompter(Protocol):
-    """Whoever can ask the student. Called from the thread that connects, or from one of its helpers."""
+    """Asks the student a login question. Called from the connecting thread or from paramiko's."""
 
     def ask(self, question: LoginQuestion) -> str | None:
-        """The answer, or None when the student refuses or nobody is there."""
+        """The answer; None if the student refuses or nobody can be asked."""
         ...
 
 
 class NonInteractivePrompter:
-    """Refuses every question: for scripts and pipes, where nothing may be asked."""
+    """Refuses every question: for scripts and pipes, where nobody can be asked."""
 
     def ask(self, question: LoginQuestion) -> str | None:
         """Always None."""
@@ -119,7 +118,7 @@ class NonInteractivePrompter:
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """A secret that does not show itself where it is printed, logged or part of a traceback."""
+    """A secret whose text is not shown when it is printed, logged or part of a traceback."""
 
     text: str
 
@@ -129,7 +128,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 @cache
 def _failures() -> dict[str, tuple[Any, str, str]]:
-    """By reason: the kind of error, its sentence and its hint, from `failures.toml`."""
+    """The class of error, its sentence and its hint by reason, from `failures.toml`."""
     text = resources.files("labtui.cluster").joinpath("failures.toml").read_text("utf-8")
     tables = tomllib.loads(text).items()
     return {
@@ -138,7 +137,7 @@ def _failures() -> dict[str, tuple[Any, str, str]]:
 
 
 def failure(reason: str, *, wait: bool = False, **words: object) -> errors.LabError:
-    """The error for this reason, its sentence and hint filled in with `words`."""
+    """The error for a reason in `failures.toml`, with `words` filled into its sentence and hint."""
     kind, sentence, hint = _failures()[reason]
     error: errors.LabError = kind(sentence.format(**words), hint.format(**words).strip())
     if isinstance(error, errors.CannotConnect | errors.LoginRefused):
@@ -149,14 +148,14 @@ def failure(reason: str, *, wait: bool = False, **words: object) -> errors.LabEr
 
 
 Settings = Mapping[str, Sequence[str]]
-"""SSH settings by lower-case keyword; each with all its values."""
+"""All values of each SSH setting, by lower-case keyword."""
 
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ecdsa_sk", "id_ed25519_sk", "id_xmss", "id_dsa")
 _MAX_JUMPS = 5
 
 
 def resolve_hosts(profile: Profile, overrides: Overrides | None = None) -> tuple[Endpoint, ...]:
-    """The login hosts of `profile`, to be tried in turn, with `overrides` and the user's SSH configuration applied.
+    """The login hosts to try in turn, from `overrides` or `profile`, with the user's SSH configuration applied.
 
     Raises:
         UsageError: no host is named, a name cannot be a host, or the SSH configuration cannot be read.
@@ -170,10 +169,10 @@ def resolve_hosts(profile: Profile, overrides: Overrides | None = None) -> tuple
 
 
 def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) -> Endpoint:
-    """The server `name`, with what is wanted of it put on top of the SSH configuration."""
+    """The server `name`, with the overrides `wanted` applied to the SSH configuration."""
     user, host, port = split_address(name)
     user, port = user or wanted.user, port or wanted.port
-    settings = _settings(host, user, port, wanted.config_file)
+    settings = _ssh_settings(host, user, port, wanted.config_file)
     files, named = _identities(settings, wanted.identity_file)
     jumps = _jumps(_first(settings, "proxyjump"), wanted, profile, depth)
     real_host = _first(settings, "hostname") or host
@@ -190,8 +189,8 @@ def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) ->
         user=real_user,
         identity_files=files,
         identity_named=named,
-        certificate_files=tuple(_path(name) for name in certificates if name != "none"),
-        agent={"none": "none", "SSH_AUTH_SOCK": ""}.get(agent, str(_path(agent))),
+        certificate_files=tuple(_expand(name) for name in certificates if name != "none"),
+        agent={"none": "none", "SSH_AUTH_SOCK": ""}.get(agent, str(_expand(agent))),
         known_hosts=_known_hosts(settings) if wanted.known_hosts is None else wanted.known_hosts,
         own_known_hosts=wanted.own_known_hosts,
         host_key_alias=_first(settings, "hostkeyalias"),
@@ -215,11 +214,11 @@ def _jumps(text: str, wanted: Overrides, profile: Profile, depth: int) -> tuple[
         own_known_hosts=wanted.own_known_hosts,
     )
     first, *others = [_endpoint(name.strip(), files, profile, depth + 1) for name in text.split(",")]
-    return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own
+    return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own jumps
 
 
-def _settings(host: str, user: str, port: int | None, config_file: Path | None) -> Settings:
-    """What ``ssh -G`` says; nothing without an ssh program."""
+def _ssh_settings(host: str, user: str, port: int | None, config_file: Path | None) -> Settings:
+    """The settings that ``ssh -G`` prints; empty if there is no ssh program."""
     if re.search(r"[\s\x00-\x1f]|^-", user):
         raise failure("bad-user", user=user)
     program = shutil.which("ssh")
@@ -242,7 +241,7 @@ def _settings(host: str, user: str, port: int | None, config_file: Path | None) 
 
 
 def split_address(text: str) -> tuple[str, str, int | None]:
-    """(user, host, port) of ``[user@]host[:port]`` or ``ssh://...``; IPv6 addresses in brackets.
+    """(user, host, port) of ``[user@]host[:port]`` or ``ssh://...``; with a port, IPv6 addresses need brackets.
 
     Raises:
         UsageError: the text cannot be a host name.
@@ -260,7 +259,7 @@ def split_address(text: str) -> tuple[str, str, int | None]:
 
 
 def parse_ssh_settings(text: str) -> Settings:
-    """Read what ``ssh -G`` prints: one keyword and its value a line."""
+    """Parse the output of ``ssh -G``: one keyword with its value per line."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         key, _, value = line.strip().partition(" ")
@@ -274,18 +273,18 @@ def _first(settings: Settings, key: str) -> str:
     return "" if not values or values[0].lower() == "none" else values[0]
 
 
-def _path(text: str) -> Path:
+def _expand(text: str) -> Path:
     return named_path(os.path.expandvars(text.strip('"')))
 
 
 def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]:
-    """(candidates, whether somebody named them). The defaults count as named by nobody."""
+    """The candidate key files, and whether they were configured (OpenSSH's defaults were not)."""
     if named:
-        return (_path(named),), True
+        return (_expand(named),), True
     folder = Path.home() / ".ssh"
     defaults = tuple(folder / name for name in _DEFAULT_KEYS)
-    configured = tuple(_path(name) for name in settings.get("identityfile", ()) if name != "none")
-    # What `ssh -G` prints where nobody named one: its own list, with kinds of keys that differ between releases.
+    configured = tuple(_expand(name) for name in settings.get("identityfile", ()) if name != "none")
+    # If none is configured, `ssh -G` prints OpenSSH's default list, which differs between releases.
     own = len(configured) != 1 and all(
         path.parent == folder and path.name.startswith("id_") for path in configured
     )
@@ -296,4 +295,4 @@ def _known_hosts(settings: Settings) -> tuple[Path, ...]:
     user = settings.get("userknownhostsfile") or ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
     machine = settings.get("globalknownhostsfile") or ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
     names = (name for value in (*user, *machine) for name in shlex.split(value, posix=os.name != "nt"))
-    return tuple(_path(name) for name in names if name.lower() != "none")
+    return tuple(_expand(name) for name in names if name.lower() != "none")
