@@ -1,7 +1,7 @@
-"""Examines the way to a cluster step by step, changing nothing there: what `labtui doctor` shows.
+"""Examines the connection to a cluster and the cluster step by step, changing nothing: the checks of `labtui doctor`.
 
-A step that fails ends the way behind it, and the checks after it are left out: they could tell nothing true. The last
-step judges file systems (`places`).
+If a step fails, the checks that depend on it are left out. The last steps examine file systems and try the smallest
+jobs.
 """
 
 import os
@@ -31,89 +31,89 @@ from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe
 SLOW_SHELL_S = 5.0
 CERTIFICATE_SOON_S = 2 * 3600
 REACH_LIMIT_S = 5.0
-"""How long another host of the site is tried, when the login hosts do not answer."""
+"""How long to try another host of the site if the login hosts do not answer."""
 
 Seen = Callable[[dict[str, bool]], None]
-"""Is called with the remote paths that were looked at, and whether they are there."""
+"""Called with the remote paths that were checked, and whether they exist."""
 
 
 def examine(
     profile: Profile, overrides: Overrides, wanted: findings.Requirements, prompter: Prompter, seen: Seen
 ) -> Iterator[findings.Check]:
-    """The checks in order, each as soon as it is known. No `LabError` leaves here: it becomes a check.
+    """Yield the checks in order, each as soon as it is done. A `LabError` becomes a check.
 
-    `seen` is called with the data set and the container, once the cluster was asked about them.
+    `seen` is called with the paths of data set and container after the cluster was asked about them.
     """
     try:
         hosts = resolve_hosts(profile, overrides)
     except LabError as error:
         yield findings.failed("ssh-config", error)
         return
-    yield from _configuration(profile, hosts)
-    yield _key(hosts[0])
-    yield _known(hosts[0], _advising(hosts, profile))
+    yield from _check_config(profile, hosts)
+    yield _check_key(hosts[0])
+    yield _check_known(hosts[0], _profile_for_advice(hosts, profile))
     connection = Connection(hosts, prompter)
     try:
-        yield from _connected(connection, profile, wanted, seen)
+        yield from _check_cluster(connection, profile, wanted, seen)
     finally:
         connection.close()
 
 
-def _advising(hosts: Sequence[Endpoint], profile: Profile) -> Profile:
-    """The profile to advise from: on another host than its own, what the site publishes does not hold."""
+def _profile_for_advice(hosts: Sequence[Endpoint], profile: Profile) -> Profile:
+    """The profile for advice: without the site's own facts if the hosts are not the profile's."""
     if any({endpoint.alias, endpoint.host} & set(profile.login_hosts) for endpoint in hosts):
         return profile
     nothing = dict.fromkeys(("password_host", "password_note", "support", "host_keys_source"), "")
     return replace(profile, host_keys={}, data_hosts=(), **nothing)
 
 
-def _configuration(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findings.Check]:
+def _check_config(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findings.Check]:
     if profile.status == "historical":
-        yield findings.found("profile", "historical", name=profile.title)
+        yield findings.judge("profile", "historical", name=profile.title)
     way = ", ".join(endpoint.label for endpoint in hosts)
     if hops := ", ".join(hop.label for hop in hosts[0].jumps):
         way = f"{way} through {hops}"
-    yield findings.found("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", way=way)
+    yield findings.judge("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", way=way)
 
 
-def _key(endpoint: Endpoint) -> findings.Check:
+def _check_key(endpoint: Endpoint) -> findings.Check:
     path = next((path for path in endpoint.identity_files if path.is_file()), None)
     if path is None:
         seen, wanted = ("missing", endpoint.identity_files[0]) if endpoint.identity_named else ("none", "")
-        return findings.found("key", seen, action="set-up-key", path=wanted)
+        return findings.judge("key", seen, action="set-up-key", path=wanted)
     mode = stat.S_IMODE(path.stat().st_mode)
     if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
         identity = {"identity": str(path)}
-        return findings.found(
+        return findings.judge(
             "key", "open", action="protect-key", settings=identity, path=path, mode=f"{mode:o}"
         )
     certificates = (*endpoint.certificate_files, path.with_name(path.name + "-cert.pub"))
     file = next((file for file in certificates if file.is_file()), None)
     ends = certificate_end(file) if file else None
     if ends is None:
-        return findings.found("key", "fine", path=f"{path} with the certificate {file}" if file else path)
+        return findings.judge("key", "fine", path=f"{path} with the certificate {file}" if file else path)
     left = (ends - datetime.now(UTC)).total_seconds()
     seen = (
         "certificate-over" if left <= 0 else "certificate-soon" if left < CERTIFICATE_SOON_S else "certified"
     )
-    return findings.found("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
+    return findings.judge("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
 
 
-def _known(endpoint: Endpoint, profile: Profile) -> findings.Check:
+def _check_known(endpoint: Endpoint, profile: Profile) -> findings.Check:
     known = any(not each.revoked for each in known_keys(endpoint))
     published = findings.published_keys(profile) or "Have the fingerprint that your site publishes at hand."
     seen = "pinned" if endpoint.host_key else "fine" if known else "unknown"
     words: dict[str, Any] = {"host": endpoint.host, "pin": endpoint.host_key, "published": published}
-    return findings.found("known-hosts", seen, **words)
+    return findings.judge("known-hosts", seen, **words)
 
 
 # --------------------------------------------------------------------------- the connection
 
 
-def _connected(
+def _check_cluster(
     connection: Connection, profile: Profile, wanted: findings.Requirements, seen: Seen
 ) -> Iterator[findings.Check]:
-    site = _advising(connection.hosts, profile)
+    site = _profile_for_advice(connection.hosts, profile)
     try:
         connection.connect()
     except LabError as error:
@@ -127,24 +127,24 @@ def _connected(
         yield refusal if refusal.key != "network" else findings.failed("login-shell", error)
         return
     methods = " and ".join(connection.methods) or "nothing"
-    yield findings.found(
+    yield findings.judge(
         "login", "fine", user=connection.endpoint.user, host=connection.host, methods=methods
     )
-    yield _sftp(connection)
-    yield _shell(connection)
+    yield _check_sftp(connection)
+    yield _check_shell(connection)
     yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
     yield from findings.check_slurm(probe)
     wanted = replace(wanted, account=findings.choose_account(probe, wanted, profile))
     yield findings.check_account(probe, wanted.account)
     yield from findings.check_qos(probe, wanted, profile)
     if profile.launch.modules and not probe.has_module:
-        yield findings.found("module", "missing")
-    yield from _places(connection, profile, wanted, probe, seen)
-    yield from _trials(connection, profile, wanted, probe)
+        yield findings.judge("module", "missing")
+    yield from _check_places(connection, profile, wanted, probe, seen)
+    yield from _check_trials(connection, profile, wanted, probe)
 
 
 def _others(error: LabError, connection: Connection, site: Profile) -> dict[str, bool]:
-    """Which other hosts of the site answer, where its login hosts do not: it tells maintenance from a missing VPN."""
+    """Whether other hosts of the site answer if its login hosts do not, to tell maintenance from a missing VPN."""
     if not isinstance(error, CannotConnect) or error.reason not in findings.UNREACHABLE:
         return {}
     tried = {endpoint.host for endpoint in connection.hosts}
@@ -159,26 +159,26 @@ def _reaches(host: str) -> bool:
     return True
 
 
-def _sftp(connection: Connection) -> findings.Check:
+def _check_sftp(connection: Connection) -> findings.Check:
     try:
         seconds = connection.ping(15.0)
     except LabError as error:
         return findings.failed("sftp", error)
-    return findings.found("sftp", "fine", ms=seconds * 1000)
+    return findings.judge("sftp", "fine", ms=seconds * 1000)
 
 
-def _shell(connection: Connection) -> findings.Check:
+def _check_shell(connection: Connection) -> findings.Check:
     began = time.monotonic()
     noise = connection.run("true").noise
     took = time.monotonic() - began
     words = f"{len(noise)} bytes, which labtui ignores" if noise.strip() else "nothing"
-    return findings.found("login-shell", "slow" if took > SLOW_SHELL_S else "fine", seconds=took, words=words)
+    return findings.judge("login-shell", "slow" if took > SLOW_SHELL_S else "fine", seconds=took, words=words)
 
 
-# --------------------------------------------------------------------------- paths, and the smallest job
+# --------------------------------------------------------------------------- paths and trial jobs
 
 
-def _places(
+def _check_places(
     connection: Connection, profile: Profile, wanted: findings.Requirements, probe: SlurmProbe, seen: Seen
 ) -> Iterator[findings.Check]:
     values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
@@ -186,7 +186,7 @@ def _places(
     root, data = wanted.root or profile.root, wanted.data_dir or profile.data_dir
     root, data, image = (fill(path, values) for path in (root, data, image))
     if any("{account}" in path for path in (root, data, image)):
-        yield findings.found("places", "no-account")
+        yield findings.judge("places", "no-account")
         return
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
@@ -199,18 +199,18 @@ def _places(
         yield findings.failed("places", error)
         return
     if not probed.complete:
-        yield findings.found("places", "broken-off")
+        yield findings.judge("places", "broken-off")
         return
     seen({path: probed.paths[path].kind != "missing" for path in paths})
     yield from check_paths(probed, replace(wanted, root=root, data_dir=data, container=image), others)
     if starts:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:
-        yield findings.found("python", "in-container")
+        yield findings.judge("python", "in-container")
 
 
 def _python_command(profile: Profile, wanted: findings.Requirements) -> str:
-    """Starts the Python of the job scripts on the login node, with what they load before it."""
+    """The shell code that starts the job scripts' Python on the login node, with the same modules and variables."""
     launch = profile.launch
     lines = ["module purge"] if launch.modules and launch.purge else []
     lines += [f"module load {shlex.quote(name)}" for name in launch.modules]
@@ -220,12 +220,12 @@ def _python_command(profile: Profile, wanted: findings.Requirements) -> str:
     return "\n".join(lines)
 
 
-def _trials(
+def _check_trials(
     connection: Connection, profile: Profile, wanted: findings.Requirements, probe: SlurmProbe
 ) -> Iterator[findings.Check]:
-    """Slurm's word on the smallest jobs of the lab: one GPU, and the CPU where the lab trains there too."""
+    """Whether Slurm would accept the smallest jobs of the lab: with one GPU, and on the CPU if the lab trains there."""
     if "sbatch" in probe.missing:
-        yield findings.found("gpu-job", "no-sbatch")
+        yield findings.judge("gpu-job", "no-sbatch")
         return
     for gpus in (size for size, planned in ((1, wanted.gpu_runs), (0, wanted.cpu_runs)) if planned):
         options = findings.trial_options(profile, wanted, gpus=gpus)

@@ -1,7 +1,4 @@
-"""From what was found on the way to a cluster to checks a student can read, with their fixes.
-
-Pure: the finding is done by `labtui.doctor.examine`.
-"""
+"""Turns what `labtui.doctor.examine` observed into checks that a student can read, with fixes. Pure."""
 
 import tomllib
 from collections import Counter
@@ -21,21 +18,21 @@ from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
 
 Status = Literal["ok", "warning", "problem", "skipped"]
 Action = Literal["", "settings", "set-up-key", "protect-key"]
-"""What labtui can do about a check by itself: write `Check.settings` into lab.toml, make and send a key, chmod one."""
+"""What labtui can do about a check itself: write `Check.settings` into lab.toml, make and send a key, or chmod one."""
 CLOCK_LIMIT_S = 60.0
 OLDEST = (20, 11)
 UNREACHABLE = ("timeout", "no-route", "refused")
-"""Failures that may be the network's or the site's; a name that is not known is neither."""
+"""Failures whose cause may be the network or the site; an unknown host name is neither."""
 TRIAL_MINUTES = 10
-"""The time limit of the job that Slurm is only asked about."""
+"""The time limit of the trial jobs, which are never submitted."""
 PYTHON_LIMIT_S = 60
 NOT_EXECUTABLE = 126
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding. `key` is a stable word, `sentence` what was found and means, `fix` what to do.
+    """One finding. `key` is a stable word, `sentence` says what was found and what it means, `fix` what to do.
 
-    `action` says what labtui can do about it; for ``settings`` that is to write `settings` under [cluster] in lab.toml.
+    `action` says what labtui can do about it; ``settings`` is to write `settings` under [cluster] in lab.toml.
     """
 
     key: str
@@ -49,15 +46,15 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def _table() -> dict[str, dict[str, Any]]:
-    """By check: its title, and by what was seen the status, the sentence and the fix, from `checks.toml`."""
+    """`checks.toml`: for each check its title, and for each observation the status, sentence and fix."""
     return tomllib.loads(resources.files("labtui.doctor").joinpath("checks.toml").read_text("utf-8"))
 
 
-def found(
+def judge(
     key: str, seen: str, *, of: str = "", action: Action = "", settings: Mapping[str, str] | None = None,
     **words: object,
 ) -> Check:  # fmt: skip
-    """What was seen of a check, in the words of the table; `of` names the one that is meant where there are several."""
+    """The check `key` with the observation `seen`, worded by the table; `of` names one of several, such as a QoS."""
     table = _table()[key]
     status, sentence, fix = (*table[seen], "")[:3]
     return Check(
@@ -72,7 +69,7 @@ def found(
 
 
 def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> Check:
-    """A check that an error ended."""
+    """A check that failed with an error."""
     title = _table()[key]["title"]
     return Check(
         key=key, title=title, status="problem", sentence=error.sentence, fix=fix or error.hint, action=action
@@ -80,9 +77,9 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
-    """What the lab folder (or the command line) asks for; empty texts fall back to profile and cluster.
+    """What the lab folder (or the command line) needs; for empty texts profile and cluster decide.
 
-    `gpu_runs` and `cpu_runs` say on what the lab trains.
+    `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
     """
 
     account: str = ""
@@ -97,7 +94,7 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def worst_status(checks: Sequence[Check]) -> Status:
-    """The worst of all: problem, warning, ok."""
+    """The worst status: problem, warning or ok."""
     found = {check.status for check in checks}
     return "problem" if "problem" in found else "warning" if "warning" in found else "ok"
 
@@ -106,7 +103,7 @@ SIGNS: Mapping[Status, str] = {"ok": "✔", "warning": "!", "problem": "✘", "s
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """All checks in a line, such as "2 of 5 checks passed, 1 wrong, 2 to look at"."""
+    """All checks in one line, such as "2 of 5 checks passed, 1 wrong, 2 to look at."."""
     words = {"problem": "wrong", "warning": "to look at", "skipped": "not checked"}
     counts = Counter(str(check.status) for check in checks)
     parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
@@ -114,15 +111,15 @@ def summary(checks: Sequence[Check]) -> str:
     return f"{', '.join([passed, *parts])}."
 
 
-# --------------------------------------------------------------------------- the way there
+# --------------------------------------------------------------------------- connection and login
 
 
 def check_refusal(
     error: LabError, profile: Profile, user: str, others: Mapping[str, bool] | None = None
 ) -> Check:
-    """Why there is no session: the host key, the login, or the network, each with what to do.
+    """Why there is no connection (host key, login or network), and what to do.
 
-    `others` tells which other hosts of the site, tried after it, answer.
+    `others` says which other hosts of the site, tried afterwards, answered.
     """
     if isinstance(error, HostKeyProblem):
         return failed("host-key", error, f"{error.hint} {published_keys(profile)}".strip())
@@ -132,12 +129,12 @@ def check_refusal(
     if reason not in UNREACHABLE or not others:
         return failed("maintenance" if reason == "maintenance" else "network", error)
     if answering := [host for host, answers in others.items() if answers]:
-        return found("maintenance", "others-answer", sentence=sentence, hosts=", ".join(answering))
-    return found("network", "none-answers", sentence=sentence, hosts=", ".join(others))
+        return judge("maintenance", "others-answer", sentence=sentence, hosts=", ".join(answering))
+    return judge("network", "none-answers", sentence=sentence, hosts=", ".join(others))
 
 
 def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
-    """With what the site's profile knows about it."""
+    """The check for a refused login, with advice from the site's profile."""
     fix, ssh = error.hint, f"`ssh {user}@{profile.password_host}`"
     more = ""
     if profile.password_host and error.reason == "password-expired":
@@ -152,7 +149,7 @@ def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
 
 
 def published_keys(profile: Profile) -> str:
-    """What is known of the fingerprints that the site publishes."""
+    """A sentence on the fingerprints that the site publishes."""
     if profile.host_keys:
         source = f" ({profile.host_keys_source})" if profile.host_keys_source else ""
         return f"labtui knows the site's published fingerprints{source} and compares with them."
@@ -160,12 +157,12 @@ def published_keys(profile: Profile) -> str:
 
 
 def check_clock(server_time: float | None, our_time: float, *, practice: bool = False) -> Check:
-    """Compare the two clocks (UNIX seconds at about the same moment); a practice cluster's runs faster on purpose."""
+    """Compare the two clocks (UNIX seconds at about the same time); a practice cluster's runs faster on purpose."""
     if server_time is None:
-        return found("clock", "silent")
+        return judge("clock", "silent")
     off = server_time - our_time
     seen = "fine" if abs(off) <= CLOCK_LIMIT_S else "practice" if practice else "off"
-    return found("clock", seen, seconds=abs(off), side="behind" if off > 0 else "ahead of")
+    return judge("clock", seen, seconds=abs(off), side="behind" if off > 0 else "ahead of")
 
 
 # --------------------------------------------------------------------------- Slurm
@@ -174,37 +171,37 @@ def check_clock(server_time: float | None, our_time: float, *, practice: bool = 
 def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
     """Programs, version, queue, accounting."""
     missing = ", ".join(name for name in probe.missing if name != "timeout")
-    yield found("slurm-commands", "missing" if missing else "fine", names=missing)
+    yield judge("slurm-commands", "missing" if missing else "fine", names=missing)
     told = probe.version_text or "`sbatch --version` gave no answer"
     known = "unknown" if probe.version is None else "old" if probe.version < OLDEST else "fine"
-    yield found("slurm-version", known, told=told)
+    yield judge("slurm-version", known, told=told)
     for key, problem in (("squeue", probe.queue_problem), ("sacct", probe.accounting_problem)):
-        yield found(key, "silent" if problem else "fine", why=problem)
+        yield judge(key, "silent" if problem else "fine", why=problem)
 
 
 # --------------------------------------------------------------------------- account and QoS
 
 
 def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> str:
-    """The account meant: as required, the profile's, or the only one this user has."""
+    """The account to use: the required one, the profile's, or the only one this user has; else ""."""
     meant = profile.account_of(wanted.account)
     names = list(dict.fromkeys(item.account for item in probe.associations or ()))
     return meant or (names[0] if len(names) == 1 else "")
 
 
 def check_account(probe: SlurmProbe, meant: str) -> Check:
-    """Whether the account meant is one of this user's."""
+    """Whether the account `meant` is one of this user's."""
     if probe.associations is None:
-        return found("account", "silent")
+        return judge("account", "silent")
     names = list(dict.fromkeys(item.account for item in probe.associations))
     yours = ", ".join(names)
     if not names:
-        return found("account", "none", user=probe.user)
+        return judge("account", "none", user=probe.user)
     if meant and meant not in names:
         first = names[0]
-        return found("account", "other", settings={"account": first}, meant=meant, yours=yours, first=first)
+        return judge("account", "other", settings={"account": first}, meant=meant, yours=yours, first=first)
     several = not meant and len(names) > 1
-    return found("account", "several" if several else "fine", meant=meant or names[0], yours=yours)
+    return judge("account", "several" if several else "fine", meant=meant or names[0], yours=yours)
 
 
 def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iterator[Check]:
@@ -212,7 +209,7 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
     planned = [profile.names(name).qos for name in (profile.gpu_queue, profile.cpu_queue)]
     meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
     if meant and probe.associations is None:
-        yield found("qos", "silent")
+        yield judge("qos", "silent")
         return
     of_account = [item for item in probe.associations or () if item.account == wanted.account]
     yours = {name for item in of_account or probe.associations or () for name in item.qos}
@@ -220,7 +217,7 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
         limits = next((item for item in probe.qos or () if item.name == name), None)
         open_ones = ", ".join(sorted(yours)) or "none"
         seen = "fine" if name in yours else "closed"
-        yield found("qos", seen, of=name, yours=open_ones, limits=_limits(limits))
+        yield judge("qos", seen, of=name, yours=open_ones, limits=_limits(limits))
 
 
 def _limits(limits: QosLimits | None) -> str:
@@ -234,7 +231,7 @@ def _limits(limits: QosLimits | None) -> str:
     return ", ".join(text.format(limit) for limit, text in words if limit is not None) or "no limits known"
 
 
-# --------------------------------------------------------------------------- the smallest job
+# --------------------------------------------------------------------------- trial jobs
 
 
 def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple[str, ...]:
@@ -259,7 +256,7 @@ def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple
 
 
 def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Check:
-    """Slurm's own word on the smallest job; it sees what no setting shows."""
+    """Whether Slurm would accept the smallest job, which also tests rules of the site that no setting shows."""
     seen = "fine" if trial.ok else "wait" if trial.wait else "refused"
     if trial.key in {"qos-submit-limit", "submit-limit"}:
         seen = "later"
@@ -271,7 +268,7 @@ def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Ch
         "hint": trial.hint,
         "options": " ".join(options),
     }
-    return found("gpu-job" if gpus else "cpu-job", seen, **words)
+    return judge("gpu-job" if gpus else "cpu-job", seen, **words)
 
 
 # --------------------------------------------------------------------------- file systems and Python
@@ -280,44 +277,44 @@ def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Ch
 def check_paths(
     probe: PathsProbe, wanted: Requirements, alternative_paths: Mapping[str, str]
 ) -> Iterator[Check]:
-    """Data, container, room to work, all by their whole paths.
+    """Checks of the root, data set, container, free space and quota; paths are absolute.
 
-    `alternative_paths` maps a path to another one where the same may lie.
+    `alternative_paths` maps a path to another one where the same file may be.
     """
     account, data_dir, container = wanted.account, wanted.data_dir, wanted.container
     parent = probe.root_parent or "its parent"
 
     def charged(path: str) -> str:
-        """The account, where it is a part of the path and may be the wrong one."""
+        """A remark on the account if it is part of the path, as it may be the wrong one."""
         return f" and the account {account} in it" if account and account in path else ""
 
     seen = "fine" if probe.root_writable else "closed"
-    yield found("root", seen, path=wanted.root, parent=parent, account=charged(wanted.root))
+    yield judge("root", seen, path=wanted.root, parent=parent, account=charged(wanted.root))
 
     def facts(path: str) -> PathFacts:
         return probe.paths.get(path, PathFacts(path=path))
 
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
-        yield _data(facts(data_dir), other, charged(data_dir))
+        yield _check_data(facts(data_dir), other, charged(data_dir))
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
-        seen = "fine" if here.readable else "elsewhere" if other.readable else _why(here)
+        seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)
         settings = {"container": other.path} if seen == "elsewhere" else {}
         words: dict[str, Any] = {"path": container, "other": other.path, "account": charged(container)}
-        yield found("container", seen, settings=settings, **words)
+        yield judge("container", seen, settings=settings, **words)
     if probe.free_kib is not None:
         full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
-        yield found("room", "full" if full else "fine", gib=probe.free_kib / 1024**2)
+        yield judge("room", "full" if full else "fine", gib=probe.free_kib / 1024**2)
     quota = parse_quota(probe.quota)
     name, share = max(quota.items(), key=lambda item: item[1], default=("", 0.0))
     if share:
         seen = "full" if share >= 1 else "nearly" if share >= 0.95 else "fine"
-        yield found("quota", seen, name=name, percent=100 * share)
+        yield judge("quota", seen, name=name, percent=100 * share)
 
 
-def _data(facts: PathFacts, other: PathFacts, account: str) -> Check:
-    """`other` is where the files may be instead, `account` a remark on that of the path."""
+def _check_data(facts: PathFacts, other: PathFacts, account: str) -> Check:
+    """The check of the data set; `other` is where it may be instead, `account` a remark on the path's account."""
     there = facts.kind == "dir" and facts.readable
     names, settings = facts.batches_missing, {}
     if there and not facts.batches_missing:
@@ -326,17 +323,17 @@ def _data(facts: PathFacts, other: PathFacts, account: str) -> Check:
     elif not other.batches_missing:
         seen, settings = "elsewhere", {"data_dir": other.path}
     else:
-        seen = "incomplete" if there else _why(facts)
+        seen = "incomplete" if there else _fault_of(facts)
     words: dict[str, Any] = {
         "path": facts.path,
         "other": other.path,
         "account": account,
         "names": ", ".join(names),
     }
-    return found("data", seen, settings=settings, **words)
+    return judge("data", seen, settings=settings, **words)
 
 
-def _why(facts: PathFacts) -> str:
+def _fault_of(facts: PathFacts) -> str:
     return "missing" if facts.kind == "missing" else "closed"
 
 
@@ -355,4 +352,4 @@ def check_python(python: str, framework: str, answer: tuple[int, str] | None) ->
         "said": last or "no answer",
         "limit": PYTHON_LIMIT_S,
     }
-    return found("python", seen, **words)
+    return judge("python", seen, **words)

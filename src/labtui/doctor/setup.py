@@ -1,8 +1,8 @@
-"""What labtui sets up for a student: a key instead of a password, and the profile of a cluster it does not know.
+"""Sets up a key instead of a password, and a profile of a cluster that labtui does not know.
 
-The private half of a key never leaves this computer, and neither password nor passphrase is stored anywhere. For a
-profile two commands ask Slurm, then the student what Slurm cannot tell, and ``sbatch --test-only`` tries the smallest
-GPU job; nothing is changed on the cluster.
+A private key never leaves this computer, and passwords and passphrases are not stored. For a profile, two commands ask
+Slurm, the student is asked what Slurm cannot tell, and ``sbatch --test-only`` tries the smallest GPU job; nothing is
+changed on the cluster.
 """
 
 import os
@@ -36,7 +36,7 @@ AGENT = (
 
 
 class KeySetup(NamedTuple):
-    """How it went: the key's file, whether it was made and whether it had to be sent, and the login that worked."""
+    """The key's file, whether it was made and whether it had to be sent, and the login that succeeded, in words."""
 
     path: Path
     made: bool
@@ -45,7 +45,7 @@ class KeySetup(NamedTuple):
 
 
 class _KeyOnly:
-    """Answers for a login that shall use the key alone: passphrase and host key, no password."""
+    """A prompter for a login with the key only: it refuses to answer questions for passwords and codes."""
 
     def __init__(self, prompter: Prompter) -> None:
         self.prompter = prompter
@@ -55,17 +55,17 @@ class _KeyOnly:
 
 
 def default_key(folder: Path | None = None) -> Path:
-    """The key file to use: the first that is there, else the one to make. `folder` is ``~/.ssh``."""
+    """The key file to use: the first that exists, else the one to make. `folder` is ``~/.ssh`` by default."""
     folder = folder or Path.home() / ".ssh"
     known = (folder / name for name in (KEY_NAME, "id_ecdsa", "id_rsa"))
     return next((path for path in known if path.is_file()), folder / KEY_NAME)
 
 
 def make_key(path: Path, passphrase: str, comment: str) -> None:
-    """Make an Ed25519 key in OpenSSH's format; an empty passphrase leaves it open. Existing files are never replaced.
+    """Make an Ed25519 key in OpenSSH's format, without protection if the passphrase is empty.
 
     Raises:
-        UsageError: the file is there already, or cannot be written.
+        UsageError: the file exists already (it is not replaced), or cannot be written.
     """
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -87,16 +87,16 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
 
 
 def public_half(path: Path) -> Path:
-    """The file of a key's public half."""
+    """The path of a key's public half."""
     return path.with_name(path.name + ".pub")
 
 
 def send_key(public: str) -> Call[None]:
     """Add a public key to ``~/.ssh/authorized_keys`` unless it is there. Reading raises RemoteFailure."""
-    return Call(name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_sent)
+    return Call(name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_verify)
 
 
-def _sent(result: CommandResult) -> None:
+def _verify(result: CommandResult) -> None:
     if result.status == 0:
         return
     answer = result.err.strip().splitlines()
@@ -106,17 +106,17 @@ def _sent(result: CommandResult) -> None:
 def set_up_key(
     profile: Profile, overrides: Overrides, prompter: Prompter, path: Path, passphrase: str | None = None
 ) -> KeySetup:
-    """Make the key in `path` if it is missing (with `passphrase`), send its public half, and log in with it alone.
+    """Make the key in `path` if it is missing, send its public half, and log in with the key only.
 
     Raises:
-        LoginRefused: the password was not accepted, or the server does not take the key afterwards.
+        LoginRefused: the password was not accepted, or the server does not accept the key afterwards.
         UsageError: the key cannot be made or read.
-        LabError: the cluster cannot be reached, or the public half cannot be put there.
+        LabError: the cluster cannot be reached, or the public half cannot be stored there.
     """
     made = not path.exists()
     if made:
         make_key(path, passphrase or "", f"labtui@{platform.node() or 'laptop'}")
-    public = _public(path)
+    public = _read_public(path)
     with_key = replace(overrides, identity_file=str(path))
     key_only = _KeyOnly(prompter)
     try:
@@ -132,7 +132,7 @@ def set_up_key(
 
 
 def _login(profile: Profile, overrides: Overrides, prompter: Prompter, public: str = "") -> str:
-    """Log in and out, and send the public key in between; the methods that were used."""
+    """Log in and out, sending the public key in between if given; return user, host and methods in words."""
     connection = Connection(resolve_hosts(profile, overrides), prompter)
     try:
         connection.connect()
@@ -143,7 +143,7 @@ def _login(profile: Profile, overrides: Overrides, prompter: Prompter, public: s
         connection.close()
 
 
-def _public(path: Path) -> str:
+def _read_public(path: Path) -> str:
     try:
         text = public_half(path).read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -154,17 +154,17 @@ def _public(path: Path) -> str:
 
 
 PROFILE_FILE = "cluster.toml"
-"""The profile in the lab folder of a cluster that was asked about itself."""
+"""The file in the lab folder with a profile made from the cluster's answers."""
 
 Answer = Callable[[SiteQuestion], str]
-"""Answers a question: in the student's words, or with its default."""
+"""Returns the student's answer to a question, or the question's default."""
 
 
 class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster's profile, and its text as TOML with the source of each value.
 
-    `unknown` says what the site did not tell, `trial` is Slurm's word on the smallest
-    GPU job with this profile and `qos`, which jobs name beside their partition.
+    `unknown` says what the site did not tell. `trial` is Slurm's answer to the smallest GPU job with this profile and
+    `qos`, which jobs name in addition to their partition.
     """
 
     profile: Profile
@@ -175,7 +175,7 @@ class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_up_site(connection: Connection, host: str, choices: Choices, answer: Answer) -> SiteSetup:
-    """The profile of the cluster behind an open connection; `host` is its name as the student wrote it.
+    """Make the profile of the connected cluster; `host` is its name as the student wrote it.
 
     Raises:
         LabError: the connection is gone, or the login shell does not start.
@@ -185,15 +185,15 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
         choices = replace(choices, **{question.key: answer(question).strip() or question.default})
-    setup = _tried(connection, host, slurm, site, choices)
+    setup = _try_profile(connection, host, slurm, site, choices)
     question = qos_question(slurm, setup.profile.default_account)
     if setup.trial.key == "qos" and not choices.qos and question is not None:
         choices = replace(choices, qos=answer(question).strip() or question.default)
-        setup = _tried(connection, host, slurm, site, choices)
+        setup = _try_profile(connection, host, slurm, site, choices)
     return setup
 
 
-def _tried(
+def _try_profile(
     connection: Connection, host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices
 ) -> SiteSetup:
     text, unknown = site_profile(host, slurm, site, choices, date.today().isoformat())
