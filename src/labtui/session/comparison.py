@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
 
 
 def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
-    """What differs between two runs of a lab folder. Raises UsageError where nothing of one was measured."""
+    """Compare two runs of a lab folder. Raises UsageError if one of them has no epochs."""
     for number in numbers:
         run_of(session.state, number)
     rows = {run.run_id: row for run, row in own_rows(session.results())}
@@ -52,7 +52,7 @@ def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
     )
     for name in sorted(_used(sent[0], mine["script"]) & _used(sent[1], other["script"])):
         mine[name], other[name] = _own_lines(*(files[name] for files in sent))
-    if same_images(first.configuration.data_bound, second.configuration.data_bound):  # but for the last batch
+    if same_images(first.configuration.data_bound, second.configuration.data_bound):  # up to the last batch
         mine["images an epoch"] = other["images an epoch"]
     pairs = (
         Difference(clean(what), clean(mine.get(what, "")) or ABSENT, clean(other.get(what, "")) or ABSENT)
@@ -67,7 +67,7 @@ def compare_runs(session: Session, numbers: Sequence[int]) -> Comparison:
 
 CLOCK, SLOWED_BY, LOST = "GPU clock", "GPUs slowed by", "lost to "
 GIVEN = ("GPUs", CLOCK, LOST, "node")
-"""Differences that are no cause: measured, not chosen. The number of GPUs is explained by `labtui why` instead."""
+"""Differences that are measured, not chosen, so not a cause; and the number of GPUs, which `labtui why` explains."""
 
 
 def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> dict[str, str]:

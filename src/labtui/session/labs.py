@@ -236,7 +236,7 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
             )
 
 
-# --------------------------------------------------------------------------- the student's own copies
+# --------------------------------------------------------------------------- copies of scripts
 
 
 def start_copy(folder: LabFolder, original: str, target: str) -> Path:

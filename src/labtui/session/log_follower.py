@@ -104,7 +104,7 @@ class LogFollower:
             item.copy.recheck()
             item.behind, item.again_at = False, self._context.now()
 
-    # ------------------------------------------------------------------ what there is to follow
+    # ------------------------------------------------------------------ followed logs
 
     def _refresh(self) -> None:
         state = self._context.state
@@ -302,7 +302,7 @@ class LogFollower:
             return GPU_S
         return BESIDE_S if item.token == visible[0] else OTHERS_S
 
-    # ------------------------------------------------------------------ beginnings and ends
+    # ------------------------------------------------------------------ restarts and completion
 
     def _restart(self, submission: SubmissionState, item: Followed) -> None:
         """The remote file was replaced: begin a new segment and drop what was parsed from the old one."""

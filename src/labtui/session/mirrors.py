@@ -279,7 +279,7 @@ class Readings:
             first = True
             while data := file.read(READ_PIECE):
                 reader.feed(stream, data)
-                if first and reader.is_binary(stream):  # a file with holes may claim any size
+                if first and reader.is_binary(stream):  # a sparse file may claim any size
                     return
                 first = False
 

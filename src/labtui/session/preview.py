@@ -91,7 +91,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
 
 
 def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
-    """Whether these paths exist, where the cluster said so in the last `PATHS_FRESH_S`; older answers are ignored."""
+    """Whether these paths exist, from the cluster's answers of the last `PATHS_FRESH_S`; others are left out."""
     seen = {path: state.places[path] for path in paths if path in state.places}
     return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PATHS_FRESH_S}
 
@@ -123,7 +123,7 @@ def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[
 
     files, task, now = sorted(planned.files.items()), session.edition.task(draft.task_id), planned.files
     copies = task.copies_to_start if task is not None else ()
-    begun = {copy for original, copy in copies if now.get(copy) == now.get(original)}  # not changed yet
+    begun = {copy for original, copy in copies if now.get(copy) == now.get(original)}  # still unchanged
     changed = set(list_remote()) - session.folder.unchanged_scripts(now) - begun
     texts = {name: data.decode("utf-8", "replace") for name, data in files}
     used = imported_files({run.script for run in draft.runs}, texts)

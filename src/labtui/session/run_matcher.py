@@ -39,7 +39,7 @@ _NOT_COPIED = [
     "throughput_printed",
     "batch_seconds",
 ]
-"""Fields decided from more than the log, and fields that change with every line, which would be no real change."""
+"""Fields decided elsewhere, and fields that any line of a log may change, which would count as a change of the run."""
 _COPIED = tuple(name for name in RunRecord.__struct_fields__ if name not in _NOT_COPIED)
 
 NOTHING_KNOWN = RunSpec(
@@ -170,7 +170,7 @@ class SubmissionReader:
         )
 
 
-# --------------------------------------------------------------------------- which run of the log is which
+# --------------------------------------------------------------------------- matching runs with the plan
 
 
 class Match(msgspec.Struct):
@@ -264,7 +264,7 @@ def may_be_retry(spec: RunSpec, before: ParsedRun, now: ParsedRun) -> bool:
     return not before.epochs or before.epochs_planned == now.epochs_planned
 
 
-# --------------------------------------------------------------------------- how a run ended
+# --------------------------------------------------------------------------- outcomes
 
 
 def _with_outcome(
@@ -364,7 +364,7 @@ def _diagnosis(report: LogReport, read: ParsedRun | None) -> tuple[Diagnosis, ..
         if (item.text in read.contradictions if item.kind == "contradiction" else item.stream != "out")
         or (item.stream == "out" and read.first_line <= item.line <= read.last_line)
     )
-    if read.mark:  # it was meant for the CPU
+    if read.mark:  # a practice or small run needs no GPU
         own = tuple(item for item in own if item.kind != "no-gpu")
     if read.outcome == "completed":  # report surprises, but not the failure of another run
         surprises = ("no-gpu", "contradiction")

@@ -330,7 +330,7 @@ def owner_of(path: Path) -> int:
         return -1
 
 
-# --------------------------------------------------------------------------- the question
+# --------------------------------------------------------------------------- sentences about trust
 
 
 def connection_line(folder: Path) -> str:
@@ -348,7 +348,7 @@ def connection_line(folder: Path) -> str:
     )
 
 
-# --------------------------------------------------------------------------- the record
+# --------------------------------------------------------------------------- the trust record
 
 
 def _record(folder: Path) -> _Record:

@@ -76,7 +76,7 @@ class Submitter:
         self._known[token].sent.append(future)
         return future
 
-    # ------------------------------------------------------------------ when
+    # ------------------------------------------------------------------ schedule
 
     def due_at(self) -> float | None:
         """When to look up or send the next submission; None if nothing waits."""
@@ -290,7 +290,7 @@ class Submitter:
         call = lookup(self._context.absolute(submission.remote_dir), token, submission.job_name)
         self._context.ask_aside(call, Future(), found)
 
-    # ------------------------------------------------------------------ what the student wants changed
+    # ------------------------------------------------------------------ changes by the student
 
     def change(self, token: str, wanted: Request, done: Future[None], offline: LabError | None) -> None:
         """Cancel a submission, hold or release it, or give it another limit, in any state.

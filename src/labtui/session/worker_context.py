@@ -56,7 +56,7 @@ def fail(future: Future[Any], error: LabError) -> None:
 
 @contextlib.contextmanager
 def errors_to(future: Future[Any]) -> Iterator[None]:
-    """Pass errors of the block to `future`; those but a plain LabError (bugs, a lost connection) are raised, too."""
+    """Pass errors in the block to `future`. Bugs and lost connections are raised as well, for the worker."""
     try:
         yield
     except LabError as error:
@@ -234,7 +234,7 @@ class ConnectionMonitor:
             return self._retry_at
         return self._context.now() if self._suspicious else self._last_heard + HEARTBEAT_S
 
-    # ------------------------------------------------------------------ what the worker does
+    # ------------------------------------------------------------------ actions of the worker
 
     def attend(self) -> None:
         """Connect if offline, else test the connection."""

@@ -15,7 +15,7 @@ from labtui.slurm import values
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.states import sentences
 
-# --------------------------------------------------------------------------- before it is a job
+# --------------------------------------------------------------------------- sbatch's answers
 
 
 class SbatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class SbatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_ANSWER = "no-answer"
-"""The key if there is no real answer: the connection, the authentication or sbatch itself failed."""
+"""The key if Slurm did not decide: the connection, the authentication or sbatch itself failed."""
 
 
 @cache
@@ -103,7 +103,7 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
     return replace(refusal, wait=refusal.wait or refusal.key == NO_ANSWER)
 
 
-# --------------------------------------------------------------------------- a job
+# --------------------------------------------------------------------------- commands about a job
 
 
 def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:

@@ -115,7 +115,7 @@ def _read_slurm_probe(result: CommandResult) -> SlurmProbe:
     )
 
 
-# --------------------------------------------------------------------------- places
+# --------------------------------------------------------------------------- paths
 
 
 class PathFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -180,8 +180,8 @@ def answer_problem(program: str, result: CommandResult) -> str:
     return f"{program} printed: {remark}." if remark else ""
 
 
-# --------------------------------------------------------------------------- when to ask
-# Times are seconds of a clock that never jumps.
+# --------------------------------------------------------------------------- when to poll
+# Times are monotonic seconds.
 
 POLLS_PER_MINUTE = 5
 """Hard limit of polls in any 60 s, key presses included. `squeue --local` costs two requests (partitions and jobs,

@@ -82,7 +82,7 @@ class SiteProfile(NamedTuple):
     unknown: tuple[str, ...]
 
 
-# --------------------------------------------------------------------------- what this user may use
+# --------------------------------------------------------------------------- accounts and queues
 
 
 def accounts(slurm: SlurmProbe, site: SiteProbe) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _default_qos(slurm: SlurmProbe, account: str) -> str:
     return next((name for name in mine if name), "normal")
 
 
-# --------------------------------------------------------------------------- what has to be asked
+# --------------------------------------------------------------------------- questions
 
 
 def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[SiteQuestion]:
