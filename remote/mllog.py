@@ -1,4 +1,4 @@
-"""What every training script shares: records in the form of MLPerf logging, and what happens on SIGTERM.
+"""Shared by all training scripts: records in the form of MLPerf logging, and the handling of SIGTERM.
 
 The course's containers have no MLPerf package (github.com/mlcommons/logging). Standard library only.
 """
@@ -13,14 +13,14 @@ import sys
 import threading
 import time
 
-# Held while a record is printed. Who holds it at the end of the process has the last word in the log.
+# Held while a record is printed, and to the end of the process by the thread that ends it.
 LOCK = threading.RLock()
 EXIT_TERMINATED = 128 + signal.SIGTERM
 TERMINATED = "The training was terminated from outside (cancelled, or out of time)."
 
 
 class Problem(Exception):
-    """Something that can be put right: a sentence, and the exit code that goes with it."""
+    """An error that the user can correct: a sentence, and the exit code."""
 
     def __init__(self, code, sentence):
         super().__init__(sentence)
@@ -28,7 +28,7 @@ class Problem(Exception):
 
 
 def record(event_type, key, value=None, metadata=None, when=None):
-    """Prints one record, flushed at once; `when` is the time it speaks of (UNIX seconds)."""
+    """Prints one record and flushes; `when` is the time of the event (UNIX seconds; default: now)."""
     content = {
         "namespace": "",
         "time_ms": int(1000 * (time.time() if when is None else when)),
@@ -37,21 +37,21 @@ def record(event_type, key, value=None, metadata=None, when=None):
         "value": plain(value),
         "metadata": plain(metadata or {}),
     }
-    # One write: print() writes the line end apart, and another process may write in between.
+    # One write: print() writes the newline separately, and another process may write in between.
     with LOCK:
         sys.stdout.write(":::MLLOG " + json.dumps(content, allow_nan=False) + "\n")
         sys.stdout.flush()
 
 
 def point(key, value, **metadata):
-    """A record about a moment, or a fact."""
+    """Prints a record about a point in time or a fact."""
     record("POINT_IN_TIME", key, value, metadata)
 
 
 def gpu_joules(places):
-    """Joules of some visible GPUs since their driver was loaded, by the counters that NVML reads.
+    """Joules used by these visible GPUs (indexes) since their driver was loaded, as NVML reads them.
 
-    None where there is no NVML, or a GPU without a counter.
+    None without NVML, or if a GPU has no counter.
     """
     names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     total = 0
@@ -75,13 +75,13 @@ def gpu_joules(places):
 
 
 def joules_since(before, places):
-    """What was used since `before`, for the log; {} where it is not known, or the counter did not move."""
+    """The joules used since `before`, as metrics; {} if unknown, or if the counter did not change."""
     after = None if before is None else gpu_joules(places)
     return {"energy_joules": after - before} if after is not None and after > before else {}
 
 
 def plain(value):
-    """Plain JSON values: NumPy numbers become floats; JSON has no NaN and no infinity, they become null."""
+    """Converts to JSON values: NumPy numbers become floats; NaN and infinity, not in JSON, become null."""
     if isinstance(value, dict):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -95,8 +95,8 @@ def plain(value):
 def on_sigterm(end, meanwhile=lambda: None):
     """Starts a thread that calls end() on SIGTERM and meanwhile() twice a second.
 
-    The main thread may be in a step of minutes or wait for another process, and an exception raised from a
-    signal handler inside a framework can crash it. So end() writes the end of the log and calls os._exit().
+    The main thread may be in a long step or wait for another process, and an exception raised in a signal
+    handler can crash a framework. So end() has to write the end of the log and call os._exit() itself.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -1,4 +1,4 @@
-"""What the lab's training scripts share: options, checks, devices, and how a script ends.
+"""Shared by the lab's training scripts: options, checks, devices, and the end of a script.
 
 The training itself (network, strategy, fit) is in ResNet50.py and ResNet50_seq.py, the log in run_log.py.
 Needs Python 3.8 or later and TensorFlow 2.11 or later, nothing else.
@@ -62,14 +62,14 @@ def main(train, parallel):
 
 
 def _terminated():
-    if TRAININGS:  # each of them says so in its own log
+    if TRAININGS:  # each of them ends its own log
         for each in TRAININGS:
             each.terminate()
         os._exit(EXIT_TERMINATED)
     with LOCK:
         try:
             _close(TERMINATED, "terminated")
-        finally:  # also when the log cannot be written
+        finally:  # even if the log cannot be written
             os._exit(EXIT_TERMINATED)
 
 
@@ -79,14 +79,14 @@ def _fail(code, sentence, reason):
 
 
 def _close(sentence, reason):
-    """Ends the log: the record of a run that is under way, then the error."""
+    """Ends the log: stops the record of the run in progress, then prints the error."""
     RunLog.abort(reason)
     sys.stdout.flush()
     print("error: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
 
 
 def _data_problem():
-    """The exception of our cifar.py; another cifar.py (the course's) has none, then nothing matches."""
+    """The exception of our cifar.py; () for the course's cifar.py, which has none: then nothing matches."""
     return getattr(sys.modules.get("cifar"), "DataProblem", ())
 
 
@@ -110,7 +110,7 @@ def _memory_sentence(args, error):
 
 
 class Options(argparse.ArgumentParser):
-    """argparse, with a word about dashes and quotes that were pasted from a document."""
+    """An argument parser that explains dashes and quotes pasted from a document."""
 
     def error(self, message):
         if any(
@@ -124,7 +124,7 @@ class Options(argparse.ArgumentParser):
 
 
 def parse_options(parallel, argv=None):
-    """The lab's options as a namespace; exits with code 2 and a sentence when they cannot be right."""
+    """The lab's options as a namespace; exits with code 2 and a sentence if they are invalid."""
     parser = Options(description="Trains a ResNet on CIFAR-10, timing each epoch.", allow_abbrev=False)
     add_options(parser.add_argument, parallel)
     args = parser.parse_args(argv)
@@ -135,7 +135,7 @@ def parse_options(parallel, argv=None):
         args.learning_rate = 0.01 * args.replicas
     check_options(args, parser.error)
     share = os.environ.get(SHARE)
-    if share is not None:  # one of the independent trainings: its log speaks of all of them
+    if share is not None:  # one of the independent trainings: its log stands for all of them
         args.trainings, args.replicas = args.replicas, 1
         args.batch_size //= args.trainings
         args.images = (args.images or 50000) // args.trainings
@@ -170,7 +170,7 @@ def add_options(add, parallel):
 
 
 def check_options(args, error):
-    """Calls error(sentence) for the first value that cannot be right."""
+    """Calls error(sentence) for the first invalid value."""
     for name, value in (
         ("--epochs", args.epochs),
         ("--batch_size", args.batch_size),
@@ -193,7 +193,7 @@ def check_options(args, error):
 
 
 def batches(args, train_ds):
-    """What to train on: the data set, or for --control one-batch its first batch in the place of each."""
+    """The data set to train on; for --control one-batch, its first batch repeated in place of every batch."""
     if args.control != "one-batch":
         return train_ds
     args.repeats = True
@@ -201,7 +201,7 @@ def batches(args, train_ds):
     pixels, labels = next(iter(train_ds))
     same = tf.data.Dataset.from_tensors((pixels, labels)).repeat(images // args.batch_size)
     rest = images % args.batch_size
-    if rest:  # the last batch is short, as in the training
+    if rest:  # the last batch is as short as in the training
         short = tf.data.Dataset.from_tensors((pixels[:rest], labels[:rest]))
         same = same.concatenate(short) if len(same) else short
     return same.prefetch(1)
@@ -212,9 +212,9 @@ TRAININGS = []
 
 
 def train_apart(args):
-    """Starts this script once for each GPU, with its part of the cores; returns the worst exit code.
+    """Starts this script once for each GPU, on a share of the cores; returns the highest exit code.
 
-    The log is that of the first; the others' standard output is dropped.
+    Only the first one's standard output is kept, as the log.
     """
     n = args.replicas
     mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -222,7 +222,7 @@ def train_apart(args):
     for i in range(n):
         gpu = names[i] if len(names) >= n else str(i)
         env = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu, **{SHARE: str(i)})
-        # A process starts with the cores of the one that starts it.
+        # A process inherits the cores of its parent.
         if mine:
             os.sched_setaffinity(0, mine[i * len(mine) // n : (i + 1) * len(mine) // n] or mine)
         out = subprocess.DEVNULL if i else None
@@ -266,22 +266,21 @@ def choose_devices(args):
 
 
 def use_cpu(replicas, threads, parallel):
-    """Lets the CPU stand in for the GPUs: one logical device per replica; returns their names.
+    """Makes one logical CPU device per replica as a stand-in for a GPU; returns the devices' names.
 
-    A GPU is a device of fixed size, and two of them are twice as many processors. To rehearse that, each
-    logical CPU device gets the same number of threads however many replicas there are: by default a quarter
-    of the cores, as the lab goes up to four replicas. The sequential scripts keep all cores: that is the
-    CPU baseline.
+    Two GPUs have twice the processors of one. To imitate that, each logical CPU device gets the same number
+    of threads, however many replicas there are: by default a quarter of the cores, as the lab uses up to
+    four replicas. The sequential scripts keep all cores, as the CPU baseline.
     """
     tf.config.set_visible_devices([], "GPU")
     if threads is not None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     if parallel:
-        # One thread pool for each device instead of one for all; read when TensorFlow makes its devices.
+        # One thread pool per device instead of one for all; TensorFlow reads this when it makes its devices.
         os.environ["TF_OVERRIDE_GLOBAL_THREADPOOL"] = "1"
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
-        # MirroredStrategy warns of devices that are no GPUs (a forgotten --nv). Here they are meant.
+        # MirroredStrategy warns of devices that are not GPUs (a forgotten --nv). Here they are intended.
         tf.get_logger().addFilter(lambda record: "non-GPU devices" not in record.getMessage())
     return ["/cpu:{}".format(i) for i in range(replicas)]
 

@@ -1,7 +1,4 @@
-"""The lines a training script adds to the log, and the measurement of each epoch.
-
-The lab's banner, and records for programs in the form of MLPerf logging (mllog.py).
-"""
+"""A training script's lines in the log: the lab's banner, and MLPerf records (mllog.py) of epoch times."""
 
 import math
 import os
@@ -22,21 +19,20 @@ def cores():
 class RunLog(tf.keras.callbacks.Callback):
     """Prints the lab's banner and the MLPerf records of one training, and measures each epoch.
 
-    What `seconds` of an epoch_stop record include: everything from Keras's on_epoch_begin to its
-    on_epoch_end, on a monotonic clock. That is waiting for data, all steps (forward, backward, exchange of
-    gradients between replicas), and the reading of the metrics from the device, for which Keras waits
-    before it calls on_epoch_end. In the first epoch it is also tracing the graph, setting up the devices,
-    and resizing and caching the images. It is not what happens between two epochs; `run_seconds`, measured
-    from run_start, shows it.
+    `seconds` of an epoch_stop record is the time from Keras's on_epoch_begin to its on_epoch_end, on a
+    monotonic clock. It includes waiting for data, all steps (forward, backward, exchange of gradients
+    between replicas), and reading the metrics from the device, for which Keras waits before it calls
+    on_epoch_end. In the first epoch it also includes tracing the graph, setting up the devices, and resizing
+    and caching the images. It excludes what happens between epochs, which `run_seconds` (since run_start)
+    shows.
 
-    Keras measures the time that it prints between the same two points: its own progress bar is the last in
-    the list of callbacks, so its clock starts and stops some microseconds after ours. To keep it so,
-    nothing is printed inside that span: epoch_start is printed before the clock starts, epoch_stop when the
-    next epoch begins (or the training ends), which is at once. No hook is defined for single steps, as it
-    would make TensorFlow wait after each.
+    Keras's printed time is measured between the same two points: its progress bar is the last callback, so
+    its clock starts and stops some microseconds after ours. To keep it so, nothing is printed in between:
+    epoch_start is printed before the clock starts, epoch_stop when the next epoch begins or the training
+    ends, which follows at once. There is no hook for single steps, because TensorFlow would wait after each.
     """
 
-    current = None  # the run that has started and not yet stopped, for abort()
+    current = None  # the run in progress, for abort()
     setup_began = None
 
     def __init__(self, args, train_ds):
@@ -80,7 +76,7 @@ class RunLog(tf.keras.callbacks.Callback):
     # The records.
 
     def _banner(self):
-        """The lab's own lines; readers of old logs rely on this shape, blanks included."""
+        """Prints the lab's own lines; other programs rely on their exact form, blanks included."""
         print(" Model {} {} GPUs ".format(self.model_name, self.n_gpus), flush=True)
         print("-" * 40, flush=True)
         print("Batch_size: {}".format(self.batch_size), flush=True)
@@ -91,7 +87,7 @@ class RunLog(tf.keras.callbacks.Callback):
     def _facts(self):
         args = self.args
         point("model_name", self.model_name, keras_name=self.model.name, parameters=self.model.count_params())
-        # "practice": CPU devices that stand in for GPUs rehearse the lab; their times say nothing about GPUs.
+        # "practice": with CPU devices as stand-ins for GPUs, the times say nothing about GPUs.
         point(
             "device",
             args.device,
@@ -145,17 +141,17 @@ class RunLog(tf.keras.callbacks.Callback):
 
     @staticmethod
     def abort(reason):
-        """Closes the run that is under way, if there is one, because it cannot go on."""
+        """Ends the log of the run in progress, if there is one."""
         with LOCK:
             if RunLog.current is not None:
                 RunLog.current._report_epoch()
                 RunLog.current._stop("aborted", {"reason": reason})
 
-    # What the model itself tells.
+    # From the model itself.
 
     @property
     def model_name(self):
-        """The lab's short name, from the network itself: ResNet50 for Keras's resnet50v2."""
+        """The lab's short name of the network: ResNet50 for Keras's resnet50v2."""
         found = re.match(r"resnet(\d+)v2", self.model.name, re.IGNORECASE)
         return "ResNet" + found.group(1) if found else self.model.name
 
@@ -166,7 +162,7 @@ class RunLog(tf.keras.callbacks.Callback):
 
     @property
     def gpus(self):
-        """Places of the GPUs whose energy is read; of independent trainings each knows its own alone."""
+        """Indexes of GPUs whose energy is read; none for independent trainings: each sees only its own."""
         alone = self.args.trainings == 1 and self.args.device == "gpu"
         return range(self.args.replicas if alone else 0)
 
@@ -177,14 +173,14 @@ class RunLog(tf.keras.callbacks.Callback):
 
     @property
     def steps(self):
-        """Steps of an epoch, the last one with a batch that may be short."""
+        """Steps per epoch; the last batch may be short."""
         steps = (self.params or {}).get("steps")
         if steps is None and self.images:
             steps = math.ceil(self.images / self.batch_size)
         return steps
 
     def _learning_rate(self):
-        """The rate the optimizer starts with, without the noise of its 32-bit number."""
+        """The optimizer's first learning rate, rounded to hide the errors of its 32-bit float."""
         rate = self.model.optimizer.learning_rate
         if callable(rate):  # a schedule
             rate = rate(0)

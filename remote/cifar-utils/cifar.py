@@ -7,12 +7,12 @@ What happens to an image, in this order:
 
     pickle file      uint8, 3 x 32 x 32, the way the data set is distributed
     map              transpose to 32 x 32 x 3, resize to 128 x 128 (bilinear), float32 between 0 and 1
-    cache            keep the resized images in memory: only the first epoch pays for resizing
+    cache            keep the resized images in memory, so that only the first epoch resizes
     batch            the *global* batch; MirroredStrategy divides it among the replicas
     prefetch         prepare the next batch while the devices compute this one
 
 The cache of the 50,000 training images takes 50,000 x 128 x 128 x 3 x 4 bytes = 9.8 GB of the node's memory.
-There is no shuffling and no augmentation: the lab measures time, and every epoch should do the same work.
+There is no shuffling and no augmentation: the lab measures time, so every epoch should do the same work.
 """
 
 import os
@@ -24,7 +24,7 @@ import tensorflow as tf
 TRAIN_FILES = ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"]
 TEST_FILES = ["test_batch"]
 
-# Where the data set lies: CIFAR10_DATA if it is set, else the folder beside this file.
+# The data set's folder: CIFAR10_DATA if that is set, else the folder beside this file.
 DATA_DIR = os.environ.get("CIFAR10_DATA") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "cifar-10-batches-py"
 )
@@ -40,7 +40,7 @@ def load_cifar(batch_size, path=None, images=None, image_size=128):
 
     batch_size  images per step, over all replicas together
     path        the folder cifar-10-batches-py (DATA_DIR when None)
-    images      use only the first so many training images (all of them when None)
+    images      the number of training images to use, from the first on (all of them when None)
     image_size  height and width after resizing, in pixels
 
     train_ds.images holds the number of training images. Raises DataProblem.
@@ -75,7 +75,7 @@ def pipeline(images, labels, image_size):
 
 
 def check_folder(path):
-    """Raises DataProblem when the folder or one of its files is not there."""
+    """Raises DataProblem if the folder or one of its files is missing."""
     if not os.path.isdir(path):
         raise DataProblem("The data folder {} does not exist. {}".format(path, WHERE))
     missing = [name for name in TRAIN_FILES + TEST_FILES if not os.path.isfile(os.path.join(path, name))]
@@ -103,7 +103,7 @@ def read_batch(file):
     """One pickled file: a dictionary with b"data" (N x 3072 bytes) and b"labels" (N numbers)."""
     try:
         with open(file, "rb") as stream:
-            # The files were written by Python 2: its strings come back as bytes.
+            # Python 2 wrote the files; its strings are read as bytes.
             content = pickle.load(stream, encoding="bytes")
         pixels = np.asarray(content[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32)
         classes = np.asarray(content[b"labels"], dtype=np.int64)

@@ -2,9 +2,9 @@
  *
  *     mpicc -O3 jacobi.c -o jacobi -lm && mpirun -np 4 ./jacobi -niter 1000 -nx 1024 -ny 1024
  *
- * A stand-in to try the lab with: chapter 6 of the course's book uses a program in CUDA whose source is the course's own.
- * Put that in the place of this file and of the Makefile beside it; nothing else changes, as long as it prints the line.
- * Each run first times process 0 alone, then all of them: that is where its speedup comes from.
+ * A stand-in to try the lab with: chapter 6 of the course's book uses a CUDA program whose source only the course has.
+ * Replace this file and the Makefile beside it by that program; nothing else changes, as long as it prints the same line.
+ * Each run first times process 0 alone, then all processes; the speedup is the ratio of these times.
  */
 #include <math.h>
 #include <mpi.h>

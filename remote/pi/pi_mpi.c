@@ -3,8 +3,8 @@
  *     mpicc -O3 pi_mpi.c -o pi_mpi && mpirun -np 4 ./pi_mpi 4294967296            strong scaling: the same n
  *     mpicc -O3 -DWEAK pi_mpi.c -o pi_weak && mpirun -np 4 ./pi_weak 17179869184  weak scaling: n times as much
  *
- * Every process takes each size-th interval, and rank 0 adds up what all found. The time printed is that between two
- * barriers: without the start of the processes. Written for labtui; the lines are those of chapter 4 of the course's
+ * Every process takes each size-th interval, and rank 0 adds up the results. The printed time is that between two
+ * barriers, without the start of the processes. Written for labtui; the lines are those of chapter 4 of the course's
  * book.
  */
 #include <mpi.h>

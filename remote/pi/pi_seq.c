@@ -2,7 +2,7 @@
  *
  *     cc -O3 pi_seq.c -o pi_seq && ./pi_seq 4294967296
  *
- * What strong scaling is compared with. Written for labtui; the line is that of chapter 4 of the course's book.
+ * The baseline of strong scaling. Written for labtui; the line is that of chapter 4 of the course's book.
  */
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>

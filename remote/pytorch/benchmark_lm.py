@@ -2,10 +2,10 @@
 
     torchrun --nproc_per_node=4 benchmark_lm.py --model llama-1b --sequence_length 1024 --max_steps 50
 
-The model is a decoder of LLaMA's kind, written out here: `llama-1b` has the shape of LLaMA 3.2 1B
+The model is a decoder like LLaMA's, written out here: `llama-1b` has the shape of LLaMA 3.2 1B
 (1,235,814,400 parameters), `tiny` fits a laptop. Options of the course's benchmark.py keep their names.
-The rate is steps x batch x sequence length over the time of all steps, *per GPU*, the first slow steps
-included.
+The rate is steps x batch x sequence length divided by the time of all steps, *per GPU*, including the slow
+first steps.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def _turned(values, turns):
 
 
 class LanguageModel(nn.Module):
-    """Gives the loss of predicting each next token; the first and the last matrix are one."""
+    """Returns the loss of predicting each next token; embedding and output share one matrix."""
 
     def __init__(self, name, eager=False, fused_loss=None):
         super().__init__()
@@ -117,7 +117,7 @@ class LanguageModel(nn.Module):
         values = self.words(tokens)
         for layer in self.layers:
             values = layer(values, (angles.cos(), angles.sin()))
-        if self.fused_loss is not None:  # never holds the guesses of all tokens at once
+        if self.fused_loss is not None:  # never holds the logits of all tokens at once
             return self.fused_loss(
                 self.words.weight, self.norm(values)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
             )

@@ -1,11 +1,11 @@
-"""The data: CIFAR-10 as published, a folder of images, or synthetic images; bytes until on the device.
+"""The data: CIFAR-10 as published, a folder of images, or synthetic images; as bytes until on the device.
 
     cifar10      the folder cifar-10-batches-py: --data FOLDER, else the environment variable CIFAR10_DATA
     FOLDER       the same, or folders train/CLASS/... and val/CLASS/... of JPEG or PNG files (needs Pillow);
-                 Tiny ImageNet's val/images with val_annotations.txt is understood, too
-    synthetic    random images with a trace of their class, the same on every rank and in every run
+                 also Tiny ImageNet's val/images with val_annotations.txt
+    synthetic    random images that depend on their class, the same on every rank and in every run
 
-There is no augmentation: the course measures time, and every epoch should do the same work.
+There is no augmentation, because the course measures time and every epoch should do the same work.
 """
 
 import importlib.util
@@ -22,11 +22,11 @@ CIFAR_TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 CIFAR_TEST = ("test_batch",)
 PICTURES = (".jpeg", ".jpg", ".png")
 POOL = 512
-"""Different synthetic images; a larger data set repeats them."""
+"""The number of different synthetic images; a larger data set repeats them."""
 
 
 def open_dataset(args):
-    """(training data, validation data, number of classes). Raises Problem."""
+    """Returns training data, validation data and the number of classes. Raises Problem."""
     folder = args.data or (os.environ.get("CIFAR10_DATA") if args.dataset == "cifar10" else args.dataset)
     if args.dataset == "synthetic":
         train = Synthetic(args.images or 1280, args.resolution, args.seed)
@@ -50,10 +50,10 @@ def open_dataset(args):
 
 
 def make_loaders(train, val, args, team):
-    """(training loader, its sampler, validation loader) of this rank.
+    """Returns the training loader, its sampler and the validation loader of this rank. Raises Problem.
 
-    A training epoch is whole batches only, the same number on every rank; what is over is left out, other
-    images each epoch. Validation sees each image once, on one rank. Raises Problem.
+    A training epoch has full batches only, the same number on every rank; the remaining images, different
+    ones each epoch, are left out. Validation uses each image once, on one rank.
     """
     sampler = DistributedSampler(train, team.world, team.rank, shuffle=True, seed=args.seed, drop_last=True)
     if len(sampler) < args.batch_size:
@@ -70,7 +70,7 @@ def make_loaders(train, val, args, team):
 
 
 class OneBatch:
-    """A loader's first batch, as often as the loader has batches."""
+    """Repeats a loader's first batch, as often as the loader has batches."""
 
     def __init__(self, loader):
         self.batch, self.count = next(iter(loader)), len(loader)
@@ -83,7 +83,7 @@ class OneBatch:
 
 
 def on_device(images, labels, device, resolution):
-    """A batch as the network wants it: float between -1 and 1, resolution x resolution."""
+    """Moves a batch to the device, as floats from -1 to 1, resized to resolution x resolution."""
     images = images.to(device, non_blocking=True).float().div_(127.5).sub_(1)
     if images.shape[-1] != resolution:
         images = functional.interpolate(images, (resolution, resolution), mode="bilinear", antialias=False)
@@ -91,7 +91,7 @@ def on_device(images, labels, device, resolution):
 
 
 class InMemory(Dataset):
-    """CIFAR-10's pickled files, whole in memory: uint8, N x 3 x 32 x 32."""
+    """CIFAR-10's pickled files in memory: uint8, N x 3 x 32 x 32."""
 
     def __init__(self, folder, names):
         images, labels = [], []
@@ -136,7 +136,7 @@ def read_batch(file):
 
 
 class Synthetic(Dataset):
-    """Noise whose brightness per channel tells the class, so that a network can learn it."""
+    """Noise whose brightness per channel depends on the class, so that a network can learn it."""
 
     classes = 10
 
@@ -157,7 +157,7 @@ class Synthetic(Dataset):
 
 
 class Pictures(Dataset):
-    """Image files with their classes; decoded, resized and cut to a square when they are asked for."""
+    """Image files with their classes; decoded, resized and cropped to a square on access."""
 
     def __init__(self, files, classes, resolution):
         self.files, self.classes, self.resolution = files, classes, resolution
@@ -179,7 +179,7 @@ class Pictures(Dataset):
 
 
 def open_pictures(folder, resolution):
-    """(training, validation) of a folder with train/ and val/. Raises Problem."""
+    """Returns training and validation data of a folder with train/ and val/. Raises Problem."""
     if importlib.util.find_spec("PIL") is None:
         raise Problem(EXIT_DATA, "Image files need Pillow, which this Python lacks: pip install pillow.")
     train, val = os.path.join(folder, "train"), os.path.join(folder, "val")

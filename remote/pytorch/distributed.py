@@ -1,11 +1,11 @@
-"""How the processes of a training meet, agree, and end: every failure is one sentence from one of them.
+"""How the processes of a training find each other, agree and end; one sentence from one of them per failure.
 
-Started by torchrun, by `srun python` (a task for each GPU, MASTER_ADDR exported), or by python alone.
+They are started by torchrun, by `srun python` (a task per GPU, MASTER_ADDR exported), or by python alone.
 
 Exit codes: 0 done, 2 wrong options, 3 no usable data, 4 wrong devices or number of processes,
 5 out of memory, 6 the processes did not find each other, 7 a process is gone,
 143 terminated from outside, 1 anything else.
-A process that ends because of another one ends with 1, so the cause is the one with another code.
+A process that ends because another one has ended returns 1, so the cause is the one with another code.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ EXIT_USAGE, EXIT_DATA, EXIT_DEVICES, EXIT_MEMORY, EXIT_RENDEZVOUS, EXIT_LOST = 2
 EXIT_FOLLOWS = 1
 REASONS = {EXIT_MEMORY: "out of memory", EXIT_TERMINATED: "terminated", EXIT_DATA: "no data"}
 PATIENCE = 3
-"""Seconds in which the other processes show life, after one has lost its connection."""
+"""Seconds that the others have to send a heartbeat, after a process has lost its connection."""
 _MEMORY = re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _CONNECTION = re.compile(
     "gloo|nccl|connection (?:closed|reset|refused)|broken pipe|timed? ?out|store", re.IGNORECASE
@@ -37,7 +37,7 @@ _CONNECTION = re.compile(
 
 
 def open_store(rank, world, host, seconds):
-    """The store that the processes talk through, and whether this one holds it. Raises Problem."""
+    """Returns the store by which the processes communicate, and whether this one hosts it. Raises Problem."""
     if world == 1:
         return dist.HashStore(), False
     address = os.environ.get("MASTER_ADDR")
@@ -57,12 +57,12 @@ def open_store(rank, world, host, seconds):
 
 
 class Team:
-    """The processes of one training as one of them sees them. They talk through a store that rank 0 holds."""
+    """The processes of a training, seen from one of them. They communicate through a store on rank 0."""
 
     cure = "Try a smaller batch."
 
     def __init__(self, seconds):
-        """Reads who we are from the launcher's variables; `seconds` is how long we wait for the others."""
+        """Reads rank and world size from the launcher's variables; waits `seconds` for the others later."""
         env = os.environ
         self.by_srun = "RANK" not in env and int(env.get("SLURM_STEP_NUM_TASKS", 1)) > 1
         names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS") if self.by_srun else ()
@@ -71,14 +71,14 @@ class Team:
         self.world = int(env.get(world, 1))
         self.host, self.seconds = socket.gethostname(), seconds
         self.store, self.owns_store = None, False
-        self.hosts = {}  # by rank: those that have come
-        self.on_end = lambda reason: None  # called once before this process ends badly
+        self.hosts = {}  # by rank, of the processes that have joined
+        self.on_end = lambda reason: None  # called once before this process ends with an error
         self._ending = threading.RLock()
 
     def meet(self, expected=None):
-        """Waits until all processes are here. Raises Problem."""
+        """Waits until all processes have joined. Raises Problem."""
         if expected and expected != self.world:
-            if self.rank:  # rank 0 speaks for all; torchrun would end it as soon as another has ended
+            if self.rank:  # rank 0 reports for all, and torchrun would end it as soon as another one ends
                 time.sleep(min(self.seconds, 30))
             started = f"{self.world} process{'es' * (self.world > 1)}"
             raise Problem(
@@ -92,7 +92,7 @@ class Team:
         self._show_life()
         self._tell("here", self.host)
         on_sigterm(lambda: self._lost("", terminated=True), self._look)
-        until = time.monotonic() + self.seconds + PATIENCE * (self.rank > 0)  # rank 0 complains first
+        until = time.monotonic() + self.seconds + PATIENCE * (self.rank > 0)  # rank 0 reports first
         missing = list(range(self.world))
         while missing and time.monotonic() < until:
             missing = [rank for rank in missing if not self.store.check([f"here/{rank}"])]
@@ -106,7 +106,7 @@ class Team:
             raise Problem(EXIT_RENDEZVOUS, text)
 
     def init(self, backend, device):
-        """The process group for DDP, on the store where all have met."""
+        """Initializes the process group for DDP, on the same store."""
         wait = timedelta(seconds=max(self.seconds, 60))
         store = dist.PrefixStore("group", self.store)
         if device.type == "cuda":
@@ -115,9 +115,9 @@ class Team:
 
     @contextlib.contextmanager
     def together(self, topic):
-        """What is done inside succeeds on all ranks, or fails on all with the first such rank's Problem.
+        """A context that succeeds on all ranks or fails on all, with the Problem of the first that has one.
 
-        Yields a list; values put into it have to be the same on all ranks.
+        Yields a list; the values put into it must be the same on all ranks.
         """
         problem, values = None, []
         try:
@@ -130,7 +130,7 @@ class Team:
         answers = [json.loads(self.store.get(key)) for key in keys]
         bad = [rank for rank, (wrong, other) in enumerate(answers) if wrong or other != answers[0][1]]
         if bad and bad[0] != self.rank:
-            self.store.wait(["cause"], timedelta(seconds=self.seconds))  # it says why
+            self.store.wait(["cause"], timedelta(seconds=self.seconds))  # that rank reports the cause
             self._fail(EXIT_FOLLOWS, "")
         if bad:
             differs = f"{topic} differs from rank 0's on {self.hosts[0]}: {values} and {answers[0][1]}"
@@ -140,7 +140,7 @@ class Team:
     # ------------------------------------------------------------------------------------------ ending
 
     def end(self, error):
-        """Ends this process after an exception: gives the first cause, or is silent if another rank has."""
+        """Ends this process after an exception; prints the cause unless another rank already has."""
         text, line = str(error), _first_line(error)
         if isinstance(error, Problem):
             self._fail(error.code, text)
@@ -152,11 +152,11 @@ class Team:
         self._fail(1, f"{self._here()}{type(error).__name__}: {line}")
 
     def _lost(self, text, terminated=False):
-        """The connection broke, or SIGTERM came: says who is gone, unless the cause is known."""
+        """Ends this process after a lost connection or SIGTERM; reports lost ranks if no cause is known."""
         self._alone()
         try:
             gone = self._silent()
-        except RuntimeError:  # the store went with its process
+        except RuntimeError:  # the store is gone with its process
             gone = [] if terminated else [0]
         if gone:
             who = "; ".join(f"rank {rank} on {self.hosts.get(rank, 'unknown node')}" for rank in gone)
@@ -168,34 +168,34 @@ class Team:
         self._fail(EXIT_LOST, f"{self._here()}lost the other processes, though all are alive: {text}")
 
     def _silent(self):
-        """Ranks that show no life for so long; none once the cause is known."""
+        """Ranks that send no heartbeat for PATIENCE seconds; none once the cause is known."""
         last = {rank: self.store.get(f"alive/{rank}") for rank in self.hosts if rank != self.rank}
         until = time.monotonic() + PATIENCE
         while last and time.monotonic() < until and not self.store.check(["cause"]):
-            self._show_life()  # the others may be looking, too
+            self._show_life()  # the others may be checking, too
             time.sleep(0.1)
             now = {rank: self.store.get(f"alive/{rank}") for rank in last}
             last = {rank: said for rank, said in last.items() if now[rank] == said != b"left"}
         return [] if self.store.check(["cause"]) else list(last)
 
     def _look(self):
-        """Called twice a second: ends this process when another one has said why it ends."""
-        with contextlib.suppress(RuntimeError):  # the store is gone: the main thread will find out
+        """Called twice a second: ends this process once another one has stored a cause."""
+        with contextlib.suppress(RuntimeError):  # the store is gone: the main thread will notice
             self._show_life()
             if self.store.check(["cause"]):
                 self._fail(EXIT_FOLLOWS, "")
 
     def _fail(self, code, sentence):
-        """Says why the training ends, unless another rank has, and leaves with `code`."""
+        """Reports why the training ends, unless another rank has, and exits with `code`."""
         self._alone()
         reason = REASONS.get(code, "aborted")
         try:
             first = self.store is None or self.store.add("causes", 1) == 1
-        except RuntimeError:  # the store went with its process
+        except RuntimeError:  # the store is gone with its process
             first = code != EXIT_TERMINATED or self.rank == 0
         if not first and code != EXIT_TERMINATED:
             code = EXIT_FOLLOWS
-        # before they have met, all ranks see the same and rank 0 speaks, if it has come
+        # Before they have joined, all ranks see the same problem, and only rank 0 reports it.
         if first and (self.store is not None or self.rank == 0 or code == EXIT_RENDEZVOUS):
             print("error: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
         with contextlib.suppress(RuntimeError, AttributeError):
@@ -207,12 +207,12 @@ class Team:
         self._leave(code)
 
     def finish(self):
-        """Ends this process well: nothing that happens now is a failure, no destructor waits for a thread."""
+        """Ends this process with success: later errors do not count, and no destructor waits for a thread."""
         self._alone()
         self._leave(0)
 
     def _leave(self, code):
-        """Whoever holds the store waits for the others, who still want to read why."""
+        """Exits with `code`; the host of the store first waits for the others, which still read the cause."""
         with contextlib.suppress(RuntimeError, AttributeError):
             self._tell("alive", "left")
             until = time.monotonic() + PATIENCE
@@ -226,7 +226,7 @@ class Team:
         os._exit(code)  # no destructor may wait for a process that is gone
 
     def _alone(self):
-        """One thread ends the process; another that comes here waits for that."""
+        """Lets only one thread end the process; any other waits here for the end."""
         if not self._ending.acquire(blocking=False):
             time.sleep(4 * PATIENCE)
 
@@ -253,14 +253,14 @@ def _first_line(error):
 
 
 def choose_device(args, team):
-    """This rank's device. Raises Problem."""
+    """The device of this rank. Raises Problem."""
     if args.device == "cpu":
         return torch.device("cpu")
     count = torch.cuda.device_count()
     if not count:
         hint = "ask Slurm for GPUs and start the container with --nv; to train on the CPU add --device cpu"
         raise Problem(EXIT_DEVICES, f"PyTorch sees no GPU: {hint}.")
-    local = 0 if team.by_srun and count == 1 else team.local_rank  # one task per GPU sees its own only
+    local = 0 if team.by_srun and count == 1 else team.local_rank  # a task per GPU sees only its own
     if local >= count:
         raise Problem(
             EXIT_DEVICES,
@@ -271,7 +271,7 @@ def choose_device(args, team):
 
 
 def run(train, args, cure):
-    """`train(args, team, log)` from the meeting to the end; `cure` is what helps against a lack of memory."""
+    """Joins the team, calls `train(args, team, log)` and ends; `cure` is the advice if memory runs out."""
     team = Team(args.rendezvous_timeout)
     team.cure = cure
     log = CourseLog(team.rank)

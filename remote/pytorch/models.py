@@ -1,6 +1,6 @@
 """The networks: ResNet (He et al. 2015), ViT (Dosovitskiy et al. 2020), the course's MLP on grey pixels.
 
-Written out here so that nothing but PyTorch is needed. Layers and parameter counts are those of torchvision
+Written out here so that only PyTorch is needed. Layers and parameter counts are those of torchvision
 (ResNet with the stride in the 3x3 convolution; ViT B, L, H) and of DeiT (ViT Ti, S): with 1000 classes
 25,557,032, 44,549,160 and 60,192,808; 5,717,416, 22,050,664, 86,567,656, 304,326,632 and 632,045,800.
 """
@@ -23,11 +23,11 @@ NAMES = ("custom", "vit") + tuple(RESNETS) + tuple(VITS)
 
 
 def build(name, classes, resolution, widths=None):
-    """The network of this name with its random first weights. "vit" is ViT-H/14, as in the course's script.
+    """The network of this name with random initial weights. "vit" is ViT-H/14, as in the course's script.
 
     widths  of the hidden layers of "custom" (MLP_WIDTHS when None)
 
-    Raises ValueError when the resolution does not fit the network.
+    Raises ValueError if the resolution does not fit the network.
     """
     if name == "custom":
         return MLP(classes, resolution, widths or MLP_WIDTHS)
@@ -61,7 +61,7 @@ class MLP(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolution with a shortcut; four times as many channels come out."""
+    """1x1, 3x3 and 1x1 convolution with a shortcut; it has 4 x `width` output channels."""
 
     def __init__(self, channels, width, stride):
         super().__init__()
@@ -108,7 +108,7 @@ class ResNet(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer of the transformer: attention and an MLP, each behind a LayerNorm and with a shortcut."""
+    """A transformer layer: attention and an MLP, each after a LayerNorm and with a shortcut."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -129,7 +129,7 @@ class Block(nn.Module):
 
 
 class ViT(nn.Module):
-    """Patches as tokens, a class token before them, and a linear layer on what becomes of it."""
+    """Patches as tokens after a class token, transformer layers, and a linear layer on the class token."""
 
     def __init__(self, classes, resolution, patch, depth, heads, width):
         super().__init__()

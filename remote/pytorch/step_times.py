@@ -1,7 +1,7 @@
 """Where the time of a training step goes, measured on one step in ten.
 
-On the rank that is last to finish its backward pass a step is, one after the other: waiting for data,
-computing, and the part of the gradients' all-reduce that no computing hides. All others wait for that rank.
+On the rank that finishes its backward pass last, a step consists of waiting for data, computing, and the part
+of the gradients' all-reduce that does not overlap with computing. All other ranks wait for that one.
 """
 
 import time
@@ -10,22 +10,22 @@ import torch
 import torch.distributed as dist
 
 EVERY = 10
-"""A step that is timed waits for the GPU at its start and at its end, so few are."""
+"""One step in ten is timed, because a timed step waits for the GPU at its start and at its end."""
 
 
 class StepTimes:
-    """Times the steps of the epochs of one process; `ddp` is None where it trains alone."""
+    """Times the steps of one process; `ddp` is its DDP model, None if it trains alone."""
 
     def __init__(self, ddp, device):
         self.ddp, self.device = ddp, device
-        self.steps = []  # of each timed step: (seconds, seconds it waited for its batch, its number)
-        self.exposed = {}  # seconds of all-reduce after the last gradient was ready, by the step's number
-        self.number = 0  # of the step, from 1, through all epochs; DDP counts the same
+        self.steps = []  # for each timed step: (seconds, seconds waiting for its batch, step number)
+        self.exposed = {}  # by step number: seconds of all-reduce after the last gradient was ready
+        self.number = 0  # of the step, from 1, across epochs, as DDP counts
         if ddp is not None:
             ddp._set_ddp_runtime_logging_sample_rate(EVERY)
 
     def batches(self, loader):
-        """The loader's batches; times the steps that the caller makes of them."""
+        """Yields the loader's batches, and times the caller's steps with them."""
         batches = iter(loader)
         while True:
             timed = (self.number + 1) % EVERY == 0
@@ -47,7 +47,7 @@ class StepTimes:
         return time.perf_counter()
 
     def _read_ddp(self):
-        """DDP tells of a step once the next one has begun."""
+        """Reads DDP's times of a timed step, which are there once the next step has begun."""
         if self.ddp is None or self.number % EVERY != 1 or self.number == 1:
             return
         said = self.ddp._get_ddp_logging_data()
@@ -56,8 +56,8 @@ class StepTimes:
             self.exposed[said["iteration"]] = max(0.0, seconds)
 
     def take(self, team):
-        """Mean seconds of the timed steps since the last call, for the log; {} where there are too few."""
-        if self.ddp is None and team.world > 1:  # no exchange: nothing to tell apart
+        """Mean seconds of the parts of the steps timed since the last call; {} if there are too few steps."""
+        if self.ddp is None and team.world > 1:  # no exchange of gradients: nothing to split
             return {}
         steps, self.steps = self.steps, []
         if team.world > 1:
@@ -73,9 +73,9 @@ class StepTimes:
 
 
 def summary(ranks):
-    """The parts of a step from (seconds, waited, exposed) of each timed step of each rank.
+    """The mean parts of a step, from (seconds, waited, exposed) of each timed step of each rank.
 
-    The last rank is the one that waits least in the all-reduce. `imbalance`: how much longer it computes
+    The last rank is the one that waits least in the all-reduce. The imbalance is how much longer it computes
     than the fastest rank does on average.
     """
     count = len(ranks[0])

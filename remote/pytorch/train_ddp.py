@@ -1,12 +1,12 @@
-"""Trains an image network data-parallel on one GPU to many nodes: the course's train_ddp.py, written anew.
+"""Trains an image network data-parallel, on one GPU or many nodes: a rewrite of the course's train_ddp.py.
 
     torchrun --nproc_per_node=2 train_ddp.py --model_name vit_ti_16 --dataset synthetic --resolution 32 \
         --batch_size 16 --num_epochs 3 --device cpu        # two processes on a laptop
 
---batch_size is per GPU. Options of the course's script keep names and defaults; unknown ones are errors.
-Printed times: an epoch's throughput is the images of all ranks over rank 0's training loop, without
-validation; the last throughput leaves out the first epoch; the complete time counts from when data, model
-and DDP exist.
+--batch_size is per GPU. The options of the course's script keep their names and defaults.
+Printed times: an epoch's throughput is the images of all ranks divided by the time of rank 0's training loop,
+without validation; the last throughput excludes the first epoch; the complete time starts when data, model
+and DDP are set up.
 """
 
 import argparse
@@ -32,7 +32,7 @@ PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def parse_options(argv=None):
-    """The options as a namespace; exits with code 2 and a sentence when they cannot be right."""
+    """The options as a namespace; exits with code 2 and a sentence if they are invalid."""
     parser = argparse.ArgumentParser(description="Data-parallel training with PyTorch.", allow_abbrev=False)
     add_course_options(parser.add_argument)
     add_own_options(parser.add_argument_group("beyond the course's script").add_argument)
@@ -51,7 +51,7 @@ def parse_options(argv=None):
 
 
 def add_course_options(add):
-    """The options of the course's script, by its names."""
+    """Adds the options of the course's script."""
     add(
         "--model_name",
         required=True,
@@ -100,7 +100,7 @@ def add_own_options(add):
 
 
 class Training:
-    """The model with all that belongs to it, and the epochs it does."""
+    """A training: model, data, optimizer, and the work of an epoch."""
 
     def __init__(self, args, team, log, device):
         self.args, self.team, self.log, self.device = args, team, log, device
@@ -122,7 +122,7 @@ class Training:
         self.half = PRECISIONS.get(args.mixed_precision)
         scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler  # moved in PyTorch 2.3
         self.scaler = scaler(enabled=args.mixed_precision == "fp16" and device.type == "cuda")
-        self.done = 0  # epochs, those of an earlier process included
+        self.done = 0  # finished epochs, including those of an earlier process
         self._resume()
         self.model = self.net
         exchanges = team.world > 1 and args.control != "independent"
@@ -143,9 +143,9 @@ class Training:
         return torch.autocast(self.device.type, dtype=self.half)
 
     def train_epoch(self, epoch):
-        """(seconds, metrics); epochs count from 1."""
+        """Trains epoch `epoch` (from 1); returns its seconds and metrics."""
         args, device = self.args, self.device
-        self.sampler.set_epoch(epoch)  # another order each epoch, and the same images on no two ranks
+        self.sampler.set_epoch(epoch)  # a new order each epoch, and no image on two ranks
         rate = schedules.learning_rate(
             args.lr_policy, epoch - 1, args.num_epochs, args.learning_rate, args.batch_size, self.team.world,
             args.warmup_epochs,
@@ -183,7 +183,7 @@ class Training:
 
     @torch.no_grad()
     def validate(self, epoch):
-        """Metrics over all validation images."""
+        """Validates the model; returns metrics over all validation images."""
         self.net.eval()
         self.log.line(f"[EPOCH: {epoch}] Starting validation loop...")
         sums = torch.zeros(
@@ -209,7 +209,7 @@ class Training:
         return os.path.join(self.args.checkpoint, "last.pt") if self.args.checkpoint else None
 
     def save(self, epoch):
-        """Rank 0 writes a new file, then puts it in place of the old one: there is always a whole one."""
+        """Saves a checkpoint on rank 0: writes a new file and renames it, so that one is always complete."""
         if self.file is None or self.team.rank:
             return
         state = {"model_name": self.args.model_name, "epoch": epoch, "model": self.net.state_dict()}
@@ -265,7 +265,7 @@ def make_optimizer(args, net):
 
 
 def add_scores(sums, outputs, labels, loss):
-    """Adds a batch to (images, right, among the first five, loss x images), on the device: no waiting."""
+    """Adds a batch to (images, correct, correct in top five, loss x images), without leaving the device."""
     outputs = outputs.detach()
     hits = outputs.topk(min(5, outputs.shape[1]), dim=1).indices == labels[:, None]
     count = len(labels)
@@ -275,7 +275,7 @@ def add_scores(sums, outputs, labels, loss):
 
 
 def energy_of_all(used, team):
-    """The energy of all ranks' GPUs for the log; {} where one of them does not know its own."""
+    """The energy of all ranks' GPUs for the log; {} if one of them does not know its own."""
     everyone = [used]
     if team.world > 1:
         everyone = [None] * team.world
@@ -331,7 +331,7 @@ def train(args, team, log):
     with team.together("device"):
         device = choose_device(args, team)
     team.init(args.backend or ("gloo" if device.type == "cpu" else "nccl"), device)
-    full = args.mixed_precision == "fp32"  # PyTorch's default is TF32 in convolutions only
+    full = args.mixed_precision == "fp32"  # by default PyTorch uses TF32 in convolutions
     torch.set_float32_matmul_precision("highest" if full else "high")
     torch.backends.cudnn.allow_tf32 = not full
     training = Training(args, team, log, device)
@@ -347,7 +347,7 @@ def train(args, team, log):
         metrics.update(training.step_times.take(team))
         log.record("POINT_IN_TIME", "tracked_stats", metrics, {"epoch_num": epoch})
         training.save(epoch)
-    steady = times[1:] or times  # the first one compiles and reads for the first time
+    steady = times[1:] or times  # the first epoch includes compiling and reading the data for the first time
     log.line("Training finished!")
     log.line(f"Complete training Time: {int(time.perf_counter() - began)} s ")
     log.line(f"Training throughput:    {int(training.images * len(steady) / sum(steady))} imgs/s")

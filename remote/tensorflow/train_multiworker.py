@@ -2,8 +2,8 @@
 
     srun python train_multiworker.py --epochs 5 --batch_size 4096        # one task a node
 
-Who takes part comes from Slurm's variables (TF_CONFIG, if it is set, goes first); a process outside `srun`
-is a single worker. --batch_size is the *global* batch. Only task 0 prints: Keras's lines and MLPerf records.
+The workers are read from Slurm's variables, or from TF_CONFIG if that is set; a process outside `srun` is a
+single worker. --batch_size is the *global* batch. Only task 0 prints: Keras's lines and MLPerf records.
 
 Keras 3 cannot train with this strategy: TensorFlow 2.16 and later needs the package tf_keras of its version.
 Exit codes: 0 done, 2 wrong options, 3 no usable data, 4 wrong number of tasks, no GPU or no tf_keras,
@@ -61,7 +61,7 @@ def parse_options(argv=None):
 
 
 def expand(nodes):
-    """Slurm's short list of nodes, `as01r1b[01-02,5],login1`, as names; by scontrol where there is one."""
+    """The names in Slurm's short list of nodes, `as01r1b[01-02,5],login1`; by scontrol if there is one."""
     try:
         done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True)
         if done.returncode == 0 and done.stdout.split():
@@ -81,7 +81,7 @@ def expand(nodes):
 
 
 def tf_config(env, port=None):
-    """TF_CONFIG as a dictionary from Slurm's variables; None for a single worker. Raises Problem."""
+    """TF_CONFIG as a dictionary, from Slurm's variables; None for a single worker. Raises Problem."""
     if "TF_CONFIG" in env:
         return json.loads(env["TF_CONFIG"])
     tasks = int(env.get("SLURM_STEP_NUM_TASKS", 1))
@@ -101,7 +101,7 @@ def tf_config(env, port=None):
 
 
 def prepare(args):
-    """TensorFlow and Keras, imported after what they read from the environment is set. Raises Problem."""
+    """Sets the environment and imports TensorFlow; returns it, the task, the worker count. Raises Problem."""
     config = tf_config(os.environ, args.port)
     workers = len(config["cluster"]["worker"]) if config else 1
     if args.expect_workers and args.expect_workers != workers:
@@ -135,7 +135,7 @@ def prepare(args):
 
 
 def load(args, np):
-    """(images as bytes, N x 32 x 32 x 3; labels). Raises Problem."""
+    """Returns the images (uint8, N x 32 x 32 x 3) and labels. Raises Problem."""
     if args.dataset == "synthetic":
         chance = np.random.default_rng(0)
         labels = np.arange(args.images or 1024) % 10
@@ -167,7 +167,7 @@ def build(args, tf):
 
 
 def records(args, tf, replicas, images):
-    """The callback of task 0: facts, then the seconds of each epoch by a monotonic clock."""
+    """The callback of task 0, which prints facts and the seconds of each epoch on a monotonic clock."""
 
     class Records(tf.keras.callbacks.Callback):
         def on_train_begin(self, logs=None):
