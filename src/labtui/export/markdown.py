@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from labtui.export.drawing import TEXT
 from labtui.export.hand_in import Block, CodeLine, Listing, Paragraph, Picture, Run, one_line, safe
 from labtui.results.numbers import Table
 
@@ -213,7 +214,7 @@ class FormulaPicture(msgspec.Struct, frozen=True):
 
 
 @functools.lru_cache(maxsize=256)
-def formula_picture(tex: str, form: str = "svg", colour: str = "#1B2733") -> FormulaPicture | None:
+def formula_picture(tex: str, form: str = "svg") -> FormulaPicture | None:
     """The formula as a picture; None for one that mathtext cannot read as a whole."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.mathtext import MathTextParser, math_to_image
@@ -225,7 +226,7 @@ def formula_picture(tex: str, form: str = "svg", colour: str = "#1B2733") -> For
     try:
         parsed = MathTextParser("path").parse(text, dpi=72, prop=look)
         stream = io.BytesIO()
-        math_to_image(text, stream, prop=look, dpi=72 if form == "svg" else 300, format=form, color=colour)
+        math_to_image(text, stream, prop=look, dpi=72 if form == "svg" else 300, format=form, color=TEXT)
     except (ValueError, RuntimeError):
         return None
     return FormulaPicture(stream.getvalue(), parsed.width / size, parsed.height / size, parsed.depth / size)

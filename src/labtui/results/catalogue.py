@@ -253,7 +253,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
         _over_epochs("error", _policy_lines(e for e in errors if len(e[1]) > 1)),
         _batch_accuracy_chart(best),
     )
-    yield from (replace(chart, message=messages.study_message(best)) for chart in made if not chart.empty)
+    yield from (replace(chart, message=messages.study_message(best)) for chart in made)
 
 
 def policy(run: MeasuredRun) -> str:

@@ -68,7 +68,7 @@ def report_text(
         "Notes": messages.note_lines(results),
         "Sources": _sources(results) if sources else [],
     }
-    own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []
+    own = [row for _, row in own_rows(results)] if any(len(row.members) > 1 for row in results.rows) else []
     texts = [
         _section(f"All epochs but the first. {SIGNS}", (), width, text_table(results.rows, ANSWER, width)),
         _section("Each run by itself", (), width, text_table(own, ANSWER, width)),
