@@ -165,6 +165,8 @@ def test_values_by_place():
     assert text == "#SBATCH --job-name=a.b\n# for a.b\necho a.b\none\ntwo\nend"
     code = '"$@" ${list[@]} ${1:-x} $name $(date) a@b.c %x.%j {"k": 1} $$'
     assert render(code, {}) == code, "the shell's own words are left alone"
+    with pytest.raises(TemplateError, match=r"unknown placeholder @\{cpu\}"):
+        render("srun -c @{cpu}", {"cpus": "20"})
 
 
 @pytest.mark.parametrize(

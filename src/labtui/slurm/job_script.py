@@ -21,8 +21,13 @@ def render(template: str, values: Mapping[str, str]) -> str:
     """Fill a template; each value becomes one quoted shell word, but is unquoted in directives and comments.
 
     Raises:
-        TemplateError: for a value that is not allowed at its placeholder.
+        TemplateError: for an unknown placeholder, or a value that is not allowed there.
     """
+    if unknown := sorted(set(PLACEHOLDER.findall(template)) - values.keys()):
+        raise TemplateError(
+            f"The job script template has an unknown placeholder @{{{unknown[0]}}}.",
+            "Correct it in slurm/templates/, or delete that file: labtui's own template is used then.",
+        )
     rendered = []
     for line in template.split("\n"):
         block = PLACEHOLDER.fullmatch(line.strip())
