@@ -1,4 +1,4 @@
-"""All benchmarks, one after another: `make bench`. Each prints ratios from one run of its own."""
+"""Run all benchmarks, one after another: `make bench`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Run every benchmark beside this file; the exit code is the worst of theirs."""
+    """Run every benchmark beside this file; return the highest exit code."""
     worst = 0
     for path in sorted(HERE.glob("*.py")):
         if path.name.startswith("_"):

@@ -1,4 +1,4 @@
-"""What the benchmarks measured beside what was promised, and the exit status that makes."""
+"""Compare what the benchmarks measured with their budgets, and make the exit status from that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Budget:
-    """A promise: the figure `measured` is at most `most`, both in the unit that `name` tells."""
+    """A budget: `measured` has to be at most `most`, both in the unit named in `name`."""
 
     name: str
     measured: float
@@ -17,12 +17,12 @@ class Budget:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise holds in this run; a figure that is no number keeps none."""
+        """Whether this run is within the budget; NaN is not."""
         return self.measured <= self.most
 
 
 def verdict(budgets: Iterable[Budget]) -> int:
-    """Say on standard error which budgets were missed; 1 when one was, else 0."""
+    """Print the missed budgets on standard error; return 1 if there are any, else 0."""
     missed = [budget for budget in budgets if not budget.kept]
     for budget in missed:
         print(

@@ -1,7 +1,7 @@
-"""A connection like a student's: a TCP proxy on loopback with a rate and a delay, for comparisons on the same terms.
+"""A slow network connection for fair comparisons: a TCP proxy on loopback with a rate and a delay.
 
-Each way has its own rate; what is on its way at once is bounded, as in a router's buffer, so that a submitter
-feels its pace.
+Each direction has its own rate; the data in flight is bounded, as by a router's buffer, so that a sender is slowed
+down.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 
 PIECE = 16 * 1024
 BUFFER_S = 0.05
-"""What its own buffer holds, in seconds of its rate."""
+"""The size of the proxy's own buffer, in seconds at its rate."""
 
 
 class SlowLink:
-    """Forwards connections to `target` at `rate` bytes a second each way, `delay_s` seconds later each way."""
+    """Forwards connections to `target` at `rate` bytes per second and with `delay_s` seconds, in each direction."""
 
     def __init__(self, target: tuple[str, int], *, rate: float, delay_s: float) -> None:
         self.target, self.rate, self.delay_s = target, rate, delay_s
@@ -27,7 +27,7 @@ class SlowLink:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Take no further connections."""
+        """Accept no further connections."""
         self._listener.close()
 
     def _accept(self) -> None:
@@ -41,7 +41,7 @@ class SlowLink:
 
 
 class _Way:
-    """One direction of one connection: taken in at the line's rate, given out a delay later."""
+    """One direction of a connection: receives at the line's rate and sends after the delay."""
 
     def __init__(self, source: socket.socket, sink: socket.socket, rate: float, delay_s: float) -> None:
         self.source, self.sink, self.rate, self.delay_s = source, sink, rate, delay_s

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal of its own, and the time until some words are shown there."""
+"""Run a program in a pseudo-terminal and measure the time until it shows some words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Shown(NamedTuple):
-    """What it took until the last words were shown: seconds by the clock, peak memory, seconds of processor time."""
+    """What it took to show the last words: wall time, peak memory, processor time."""
 
     seconds: float
     peak_mb: float
@@ -23,7 +23,7 @@ class Shown(NamedTuple):
 
 
 def until_shown(command: list[str], stages: list[tuple[bytes, bytes]]) -> Shown:
-    """Run a program until the last stage's words are shown; a stage's words bring its keys."""
+    """Run a program until it shows the last stage's words. When a stage's words are shown, its keys are sent."""
     started = time.perf_counter()
     child, terminal = pty.fork()
     if child == 0:

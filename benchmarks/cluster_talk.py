@@ -1,13 +1,13 @@
-"""What labtui costs a cluster and how late it is, beside what a student would use instead. One run, one cluster.
+"""labtui's load on a cluster and its delays, compared with the tools that a student would use instead.
 
-* a line written by a job to labtui's mirror, beside `ssh host tail -F` without inotify (GPFS has none)
-* controller requests a minute while a job runs and its log is open (counted by sdiag), beside `watch -n2 squeue --me`
-* fetching a large log, beside `sftp get`: on loopback, and over a line of 200 Mbit/s with 30 ms there and back
+* the delay from a job's write to labtui's mirror; `ssh host tail -F` without inotify, which GPFS lacks
+* controller requests per minute while a job runs and its log is open, counted by sdiag; `watch -n2 squeue --me`
+* fetching a large log, on loopback and over a line with 200 Mbit/s and a round trip of 30 ms; `sftp get`
 
 `python benchmarks/cluster_talk.py [--log-mb 1000]`, as root on Debian: it starts a real OpenSSH and a real Slurm.
-Exit status 1 when a budget is missed: a line within 100 ms (median; 150 ms for 95 of 100), at most 6 requests a minute
-with one job and its log open, fetching at least 0.8 times as fast as `sftp get`. Where no cluster can be started
-nothing is measured, and nothing is missed.
+Exit status 1 if a budget is missed: a line within 100 ms (median; 95th percentile 150 ms), at most 6 requests per
+minute with one job and its log open, fetching at least 0.8 times as fast as `sftp get`. If no cluster can be started,
+nothing is measured and the exit status is 0.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ HEAD = (
 )
 LINES = 60
 LINE_BYTES_S, LINE_DELAY_S = 25e6, 0.015
-"""A good line from home: 200 Mbit/s, 15 ms each way."""
+"""A good home connection: 200 Mbit/s, 15 ms each way."""
 AFAR_MB = 100
 
 
 def ssh_words(student: Student, program: str = "ssh") -> list[str]:
-    """OpenSSH's client, logged in without questions."""
+    """The command line of OpenSSH's client for a login without questions."""
     port = "-P" if program == "sftp" else "-p"
     return [
         program, "-q", port, str(student.port), "-i", str(student.key), "-o", "IdentitiesOnly=yes",
@@ -53,7 +53,7 @@ def ssh_words(student: Student, program: str = "ssh") -> list[str]:
 
 
 def submit(session: Session, student: Student, script: str) -> str:
-    """A job in labtui's hands; its token, once it runs."""
+    """Submit a job through labtui; return its token once it runs."""
     token = session.submit(
         draft(student.account), script=HEAD.format(account=student.account) + script
     ).result(60)
@@ -68,7 +68,7 @@ def submit(session: Session, student: Student, script: str) -> str:
 
 
 def remote_path(session: Session, token: str) -> str:
-    """Where the job's log lies on the cluster."""
+    """The path of the job's log on the cluster."""
     item = session.state.submissions[token]
     return item.remote_logs["out"].replace("%j", item.job.job_id)
 
@@ -98,15 +98,15 @@ def delay_of_a_line(session: Session, student: Student) -> tuple[float, float, f
         ours += [now - float(line) for line in lines]
         time.sleep(0.003)
     tail.kill()
-    # The first lines were there before tail began.
+    # Leave out the first lines, which were there before tail began.
     late = statistics.quantiles(ours[5:], n=20)[-1]
     return statistics.median(ours[5:]), late, statistics.median(theirs[5:])
 
 
 def requests_a_minute(cluster: Cluster, session: Session, student: Student) -> tuple[float, float]:
-    """Controller requests a minute with one running job and its log open, and those of `watch -n2 squeue --me`."""
+    """Controller requests per minute with one running job and its log open, and those of `watch -n2 squeue --me`."""
     submit(session, student, "for i in $(seq 1 600); do echo $i; sleep 0.5; done\n")
-    time.sleep(15)  # a job that just began is asked about sooner
+    time.sleep(15)  # labtui asks more often about a job that has just begun
     before = cluster.student_requests()
     time.sleep(60)
     ours = cluster.student_requests() - before
@@ -122,13 +122,13 @@ def requests_a_minute(cluster: Cluster, session: Session, student: Student) -> t
 
 
 def fetching(cluster: Cluster, session: Session, student: Student, megabytes: int) -> tuple[float, float]:
-    """Seconds for a large finished log: labtui (mirrored, checked), and `sftp get`, both by `student`'s port."""
+    """Seconds to fetch a large finished log: with labtui (mirrored and checked), and with `sftp get`."""
     line = "1234/5000 [=====>........] - ETA: 12s - loss: 2.1234 - accuracy: 0.2345 of a long progress bar"
     script = f"yes '{line}' | head -c {megabytes}000000 > big; cat big; rm big\n"
     hold = cluster.outside(f"{student.scratch}/hold-{time.time_ns()}")
     gate = str(hold)[str(hold).index("/gpfs") :]
     token = submit(session, student, f"while [ ! -e {gate} ]; do sleep 0.1; done\n{script}")
-    session.close()  # labtui is away while the log grows
+    session.close()  # labtui is not running while the log grows
     hold.touch()
     path = remote_path(session, token)
     wait_until(
@@ -156,18 +156,16 @@ def fetching(cluster: Cluster, session: Session, student: Student, megabytes: in
 
 
 def report(what: str, ours: float, other: str, theirs: float, ratio: float) -> None:
-    """One line of the table; the ratio is labtui's figure over the other's."""
+    """Print a line of the table; the ratio is labtui's figure divided by the other's."""
     print(f"{what:<34} labtui {ours:9.2f}   {other:<17}{theirs:9.2f}   ratio {ratio:.2f}", flush=True)
 
 
 def budgets(
     line_s: float, late_s: float, requests: float, fetching_ratio: float, afar_ratio: float
 ) -> list[Budget]:
-    """The promises: a line's median delay and its 95th percentile in seconds, requests a minute, fetching time.
+    """The budgets for a line's median delay and 95th percentile in seconds, requests per minute, and fetching.
 
-    The time is over that of `sftp get`.
-
-    `fetching_ratio` is on loopback, `afar_ratio` over a line.
+    The ratios are times of fetching divided by those of `sftp get`, on loopback and (`afar_ratio`) over a slow line.
     """
     return [
         Budget("a line on its way, median, ms", 1000 * line_s, 100.0),
@@ -178,8 +176,8 @@ def budgets(
     ]
 
 
-def measured(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
-    """All comparisons on one cluster, each printed as it is done."""
+def measure(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
+    """Make all comparisons on one cluster and print each when it is done."""
     student = cluster.student
 
     def session(name: str, port: int = student.port) -> Session:
@@ -209,7 +207,7 @@ def measured(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
 
 
 def main() -> int:
-    """Print the table; exit status 1 when a budget is missed."""
+    """Print the table; return 1 if a budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--log-mb", type=int, default=1000)
     options = parser.parse_args()
@@ -219,7 +217,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster.start(settings=ClusterSettings())
         try:
-            promises = measured(cluster, Path(folder), options.log_mb)
+            promises = measure(cluster, Path(folder), options.log_mb)
         finally:
             cluster.down()
     return verdict(promises)

@@ -1,11 +1,11 @@
-"""How long `labtui export` takes for a whole lab, and how much memory, on two cores.
+"""Time and memory of `labtui export` for a whole lab, on two cores.
 
     python -m benchmarks.export_lab [--edition sa-miri-2025-pg] [--repeat 3]
 
-A lab folder is made in a temporary place with every run the edition plans, an answer to every question and the
-scripts its reference declares; then the export runs in a process of its own, held to two cores where the system
-allows it. Beside it the same process without charts and deck, so that the ratio says what they cost. Seconds mean
-nothing on another machine; the promise is below 10 s on two cores, and 250 MB. Exit status 0 when it is kept.
+Makes a temporary lab folder with every run that the edition plans, an answer to every question and the scripts that its
+reference declares; then exports it in a process of its own, limited to two cores if the system allows it, with and
+without charts and deck, so that the ratio shows what these cost. Seconds do not compare across machines; the budget is
+10 s on two cores, and 250 MB. Exit status 1 if it is missed.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def make_folder(path: Path, name: str) -> None:
 
 
 def two_cores() -> None:
-    """Hold this process to two cores."""
+    """Limit this process to two cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:2]))
 
 
-def measured(folder: Path, edition: str, what: str) -> dict[str, float]:
-    """One export in a process of its own."""
+def measure(folder: Path, edition: str, what: str) -> dict[str, float]:
+    """Export once, in a process of its own; return its figures."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(folder), edition, what],
         capture_output=True,
@@ -76,7 +76,7 @@ def measured(folder: Path, edition: str, what: str) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure and say it."""
+    """Measure and print the figures; return 1 if the budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edition", default="sa-miri-2025-pg", help="the longest of the four by default")
     parser.add_argument("--repeat", type=int, default=3)
@@ -84,8 +84,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="labtui-bench-") as name:
         folder = Path(name) / "lab"
         make_folder(folder, options.edition)
-        full = [measured(folder, options.edition, "full") for _ in range(options.repeat)]
-        bare = [measured(folder, options.edition, "bare") for _ in range(options.repeat)]
+        full = [measure(folder, options.edition, "full") for _ in range(options.repeat)]
+        bare = [measure(folder, options.edition, "bare") for _ in range(options.repeat)]
     seconds = statistics.median(each["seconds"] for each in full)
     without = statistics.median(each["seconds"] for each in bare)
     peak = max(each["peak"] for each in full)

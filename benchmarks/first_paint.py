@@ -1,12 +1,12 @@
-"""First paint of labtui against a minimal Textual app, and key presses while a log grows by 10 MB a second.
+"""First paint of labtui compared with a minimal Textual app, and key presses while a log grows by 10 MB per second.
 
-Both are measured in one run and reported as a ratio and as milliseconds: `python benchmarks/first_paint.py`.
-Each program starts in a pseudo-terminal of its own; the clock stops when its first words are on the screen: for
-labtui those of the first frame (its tabs), and, told beside it, the first number of the
-last thing to come, the epoch times. The lab folder holds a finished session, so that labtui has something to paint.
-The processor time for each second's worth of the log stands beside that of a loop which only reads the same lines.
-Exit status 1 when a budget is missed: the first paint at most 1.5 times the minimal app's, 95 % of the key presses
-within 50 ms.
+Both are measured in one run and reported as a ratio and in milliseconds: `python benchmarks/first_paint.py`.
+Each program starts in a pseudo-terminal of its own; its time ends when its first words are on the screen. For labtui
+these are in the first frame (its tabs); the time until the last part, the epoch times, is reported as well. The lab
+folder holds a finished session, so that there is something to paint. The processor time per second of log is compared
+with that of a loop that only reads the same lines.
+Exit status 1 if a budget is missed: the first paint takes at most 1.5 times the minimal app's, 95 % of the key presses
+at most 50 ms.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ LABTUI = "import sys; from labtui.commands.cli import main; sys.exit(main([sys.a
 
 
 def first_words(command: list[str], words: bytes) -> float:
-    """Seconds from the start of a program to these words on its terminal."""
+    """Seconds from the start of a program until it shows these words."""
     return until_shown(command, [(words, b"")])[0]
 
 
 def make_lab(folder: Path) -> Path:
-    """A lab folder with a finished session."""
+    """Make a lab folder with a finished session."""
     from tests.tui.fed_session import lab_session, make_folder, open_session
 
     make_folder(folder)
@@ -53,7 +53,7 @@ def make_lab(folder: Path) -> Path:
 
 
 def paint(rounds: int) -> dict[str, float]:
-    """Medians of both programs, taken in turn so that the machine's mood hits both."""
+    """Medians of both programs, which run alternately so that the machine's load affects both."""
     with tempfile.TemporaryDirectory() as place:
         lab = make_lab(Path(place) / "lab")
         minimal: list[float] = []
@@ -73,7 +73,7 @@ def paint(rounds: int) -> dict[str, float]:
 
 
 def keys(seconds: float, rate: int = 10_000_000) -> dict[str, float]:
-    """How long a key press waits while the log on the screen grows by `rate` bytes a second."""
+    """How long a key press waits while the log on the screen grows by `rate` bytes per second."""
     import asyncio
 
     with tempfile.TemporaryDirectory() as place:
@@ -82,7 +82,7 @@ def keys(seconds: float, rate: int = 10_000_000) -> dict[str, float]:
 
 
 async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: int) -> dict[str, float]:
-    """How long key presses wait, in ms, while this submission's log is on the screen and grows."""
+    """How long key presses wait, in ms, while this submission's log is on the screen and grows; and the core's load."""
     import threading
 
     from labtui.tui.app import LabApp
@@ -134,7 +134,7 @@ async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: i
 
 
 async def _press(app: Any, seconds: float) -> list[float]:
-    """How long each of many presses waited, sorted: a callback queues behind what is there, as a key press does."""
+    """The waiting times of many presses, sorted. Each is a callback, which is queued as a key press is."""
     import asyncio
 
     waits: list[float] = []
@@ -150,7 +150,7 @@ async def _press(app: Any, seconds: float) -> list[float]:
 
 
 def budgets(painted: dict[str, float], pressed: dict[str, float]) -> list[Budget]:
-    """The promises about what `paint` and `keys` found."""
+    """The budgets for the results of `paint` and `keys`."""
     return [
         Budget("first paint, times a minimal app's", painted["ratio"], 1.5),
         Budget("key press while 10 MB/s arrive, 95 %, ms", pressed["p95_ms"], 50.0),
@@ -158,7 +158,7 @@ def budgets(painted: dict[str, float], pressed: dict[str, float]) -> list[Budget
 
 
 def main() -> int:
-    """Measure and print JSON; exit status 1 when a budget is missed."""
+    """Measure and print JSON; return 1 if a budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=6.0)

@@ -1,12 +1,12 @@
-"""How labtui's costs grow with a lab folder of 10, 100 and 500 runs, and with 5,000 other jobs in the controller.
+"""How labtui's costs grow with the runs of a lab folder (10, 100, 500), and with 5,000 jobs of others in the queue.
 
 `python benchmarks/large_lab.py [--sizes 10 100 500] [--others 5000]`
 
 * for each size: opening the folder, first frame, everything stored on the screen, memory, processor time while idle
-  and while the log on the screen grows by 10 MB a second, key presses meanwhile, the numbers, a whole export
-* one look at the queue of a real Slurm, empty and with so many jobs of others (none without a cluster)
+  and while the log on the screen grows by 10 MB per second, key presses meanwhile, the results, a whole export
+* reading the queue of a real Slurm once, empty and with the jobs of others (skipped without a cluster)
 
-Exit status 1 when a cost grows faster than the number of runs, or when the first frame or a key press grows with it.
+Exit status 1 if a cost grows faster than the number of runs, or if the first frame or a key press grows with it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ print(json.dumps({"export_s": time.process_time() - began}))
 
 
 def make_lab(folder: Path, runs: int) -> Path:
-    """A lab folder with so many runs, all but the last one finished, and their logs."""
+    """Make a lab folder with `runs` runs, all finished but the last one, and their logs."""
     from tests.tui import fed_session
 
     fed_session.make_folder(folder)
@@ -77,14 +77,14 @@ def make_lab(folder: Path, runs: int) -> Path:
 
 
 def child(code: str, lab: Path) -> dict[str, float]:
-    """What a program of its own prints about the lab."""
+    """Run `code` on the lab in a process of its own; return the figures it prints."""
     done = subprocess.run([sys.executable, "-c", code, str(lab)], check=True, capture_output=True, text=True)
     answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
 def measure(runs: int, seconds: float) -> dict[str, float]:
-    """Every figure of one size, the best of `ROUNDS`; seconds are processor time, which other work does not change."""
+    """All figures of one size, the best of `ROUNDS`; seconds are processor time, which other load hardly changes."""
     with tempfile.TemporaryDirectory() as place:
         lab = make_lab(Path(place) / "lab", runs)
         rounds = [child(OPEN, lab) for _ in range(ROUNDS)]
@@ -104,7 +104,7 @@ def measure(runs: int, seconds: float) -> dict[str, float]:
 
 
 async def _idle(lab: Path, seconds: float) -> float:
-    """The share of one processor that the screens take while nothing happens."""
+    """The share of one core that the screens take while nothing happens."""
     from labtui.tui.app import LabApp
     from tests.tui.fed_session import NOW, open_session
 
@@ -125,7 +125,7 @@ def _processor_s() -> float:
 
 
 def queue_looks(others: int) -> dict[str, float]:
-    """Seconds of one look at the queue of a real Slurm, without and with so many jobs of somebody else."""
+    """Seconds to read the queue of a real Slurm once, without and with `others` jobs of another user."""
     from labtui.session.session import Session
     from tests.real_cluster import Cluster, missing_requirements
     from tests.session.small_job import make_lab as make_real_lab
@@ -144,11 +144,11 @@ def queue_looks(others: int) -> dict[str, float]:
                         "sbatch", "--hold", "--time=1", array, "--wrap=true", "--output=/dev/null"
                     )
                 with Session.open(folder.path) as session:
-                    _await(lambda: session.state.connection.status == "online")
+                    _wait_until(lambda: session.state.connection.status == "online")
                     for _ in range(5):
                         seen = len(session.commands)
                         session.refresh()
-                        _await(lambda seen=seen: len(session.commands) > seen)  # type: ignore[misc]
+                        _wait_until(lambda seen=seen: len(session.commands) > seen)  # type: ignore[misc]
                     ticks = [one.seconds for one in session.commands if one.name == "tick"]
                     figures[f"look_{name}_s"] = min(ticks)
             figures["other_jobs"] = len(cluster.as_root("squeue", "-h", "-r", "-o", "%i").out.splitlines())
@@ -157,7 +157,7 @@ def queue_looks(others: int) -> dict[str, float]:
         cluster.down()
 
 
-def _await(condition: Any, limit_s: float = 120.0) -> None:
+def _wait_until(condition: Any, limit_s: float = 120.0) -> None:
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:
@@ -166,7 +166,7 @@ def _await(condition: Any, limit_s: float = 120.0) -> None:
 
 
 def budgets(small: dict[str, float], large: dict[str, float], times: float) -> list[Budget]:
-    """The promises: `large` has `times` the runs of `small`."""
+    """The budgets, where `large` has `times` as many runs as `small`."""
     linear = ("open_s", "results_s", "export_s", "everything_s", "screens_peak_mb")
     return [
         *(
@@ -181,7 +181,7 @@ def budgets(small: dict[str, float], large: dict[str, float], times: float) -> l
 
 
 def main() -> int:
-    """Measure and print JSON; exit status 1 when a budget is missed."""
+    """Measure and print JSON; return 1 if a budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 500])
     parser.add_argument("--others", type=int, default=5000)

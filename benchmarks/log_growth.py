@@ -1,8 +1,8 @@
-"""How the time to read a log grows: eight times the epochs, or the runs, must not cost more than ten times.
+"""How the time to read a log grows: eight times as many epochs or runs may take at most ten times as long.
 
     python benchmarks/log_growth.py
 
-Processor seconds of one process, so that only the ratio means something elsewhere.
+Measured in processor seconds of one process; only the ratios compare across machines.
 """
 
 from __future__ import annotations

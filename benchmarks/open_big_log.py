@@ -1,8 +1,8 @@
-"""Opening a lab folder whose log has a gigabyte: its last line on the screen, and memory; beside `less +G`.
+"""Time and memory to show the end of a log of one gigabyte, compared with `less +G`.
 
-`python benchmarks/open_big_log.py [--log-mb 1000]`. The clock runs from the start of the program: labtui paints, gets
-the key of the log pane, and shows the end of the log; `less` shows the same. Seconds mean nothing on another machine.
-Exit status 1 when a budget is missed: labtui's screen below 0.7 s and 200 MB.
+`python benchmarks/open_big_log.py [--log-mb 1000]`. The time is from the start of the program: labtui paints, gets the
+key of the log pane, and shows the end of the log. Seconds do not compare across machines.
+Exit status 1 if a budget is missed: labtui takes at most 0.7 s and 200 MB.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LAST = b"the-last-line-of-all\n"
 
 
 def grow(lab: Path, megabytes: int) -> Path:
-    """Make one mirror of the lab folder that long; its path."""
+    """Append so many megabytes to a mirror of the lab folder; return its path."""
     session = open_session(lab, start=False)
     submission = session.state.submissions["lt000000000000000ddd"]
     path = session.folder.path / submission.mirror("out")
@@ -40,7 +40,7 @@ def grow(lab: Path, megabytes: int) -> Path:
 
 
 def budgets(seconds: float, peak_mb: float) -> list[Budget]:
-    """The promises about labtui's screen: the median time and the peak memory in MB."""
+    """The budgets of labtui: its median time and its peak memory in MB."""
     return [
         Budget("the end of a large log on the screen, s", seconds, 0.7),
         Budget("memory for a large log, MB", peak_mb, 200.0),
@@ -48,7 +48,7 @@ def budgets(seconds: float, peak_mb: float) -> list[Budget]:
 
 
 def main() -> int:
-    """Print the table; exit status 1 when a budget is missed."""
+    """Print the table; return 1 if a budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--log-mb", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)

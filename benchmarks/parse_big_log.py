@@ -1,15 +1,15 @@
-"""How fast a big progress-bar log is read, beside a plain per-line regex loop and `wc -l`, in one run.
+"""How fast a large log is read, compared with a regular expression on each line and with `wc -l`, in one run.
 
     python benchmarks/parse_big_log.py [--megabytes 1000] [--variant lines joined lines3 joined3 pytorch pytorch-ranks]
 
-Each variant's file is made in a temporary folder and removed again. `lines` has one update of Keras 2's bar
-a line, `joined` one epoch a line, its updates joined by backspaces and carriage returns as they lie in
-real files; `lines3` and `joined3` are the same with Keras 3's bars. `pytorch` is one ImageNet progress line a
-batch; `pytorch-ranks` (only when asked for) the same with short epochs, validations and the mark of a rank.
+Each variant's file is made in a temporary folder. `lines` has one update of Keras 2's bar per line, `joined` one epoch
+per line, whose updates are joined by backspaces and carriage returns as in real files; `lines3` and `joined3` are the
+same with Keras 3's bars. `pytorch` has one ImageNet progress line per batch; `pytorch-ranks` (only on request) the same
+with short epochs, validations and the prefix of a rank.
 
-Each reader is a process of its own, which also reports its peak resident memory. The figures are ratios of
-one run on one machine; the seconds mean nothing elsewhere. Exit status 0 when labtui read every epoch, faster
-than the plain loop (PyTorch's lines: in at most `MOST` times its time), in all variants.
+Each reader runs in a process of its own and reports its peak resident memory. Only the ratios compare across machines.
+Exit status 0 if in all variants labtui read every epoch, and faster than the plain loop (PyTorch's lines: in at most
+`MOST` times its time).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PLAIN_PYTORCH = re.compile(
 
 VARIANTS = ("lines", "joined", "lines3", "joined3", "pytorch")
 MOST = {"pytorch": 2.0}
-"""How many times the loop's time labtui may take; bars (of Keras 2 and 3) must be read faster than by the loop."""
+"""How many times the loop's time labtui may take; 1 for other variants."""
 
 
 def old_bar(done: int, total: int, last: bool) -> bytes:
@@ -67,7 +67,7 @@ def pytorch_line(done: int, total: int, last: bool) -> bytes:
 
 
 def epoch(variant: str) -> bytes:
-    """One epoch's bytes, without its header."""
+    """The bytes of one epoch, without its header."""
     if variant == "pytorch-ranks":  # short epochs and validations, as `srun -l` marks them
         training = [pytorch_line(done, 50, done == 50) for done in range(1, 51)]
         validation = [line.replace(b"Epoch: [0]", b"Test: ") for line in training[:20]]
@@ -84,7 +84,7 @@ def epoch(variant: str) -> bytes:
 
 
 def write(path: Path, variant: str, size: int) -> int:
-    """Writes about `size` bytes; returns the number of epochs."""
+    """Write about `size` bytes; return the number of epochs."""
     body = epoch(variant)
     if variant.startswith("joined"):  # one epoch may be hundreds of megabytes long
         inner, final = body[: body.rindex(b"\r") + 1], body[body.rindex(b"\r") + 1 :]
@@ -114,9 +114,9 @@ def read_labtui(path: Path) -> int:
 
 
 def read_plain(path: Path) -> int:
-    """What one would write in ten lines: a regex on each line; for a joined epoch, on its last piece.
+    """The obvious ten lines: a regular expression on each line, or on the last piece of a joined epoch.
 
-    It is told which generation it will meet, so that it needs only one expression.
+    It looks at the beginning to choose one expression for the whole file.
     """
     with path.open("rb") as source:
         head = source.read(4000)
@@ -143,7 +143,7 @@ READERS = {"labtui": read_labtui, "plain loop": read_plain, "wc -l": read_wc}
 
 
 def child(reader: str, path: Path) -> None:
-    READERS[reader](Path("/dev/null"))  # imports and start-up are not what is measured
+    READERS[reader](Path("/dev/null"))  # so that imports and start-up are not measured
     start = time.perf_counter()
     found = READERS[reader](path)
     seconds = time.perf_counter() - start
@@ -151,7 +151,7 @@ def child(reader: str, path: Path) -> None:
 
 
 def peak_megabytes() -> float:
-    """Peak resident memory of this process since it was started (getrusage would count what it was forked from)."""
+    """Peak resident memory of this process in MB (getrusage would include the process it was forked from)."""
     status = Path("/proc/self/status")
     if status.exists():
         match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
@@ -163,7 +163,7 @@ def peak_megabytes() -> float:
 
 
 def measure(reader: str, path: Path, rounds: int) -> dict[str, float]:
-    """The fastest of some rounds, as the noise of a busy machine only adds."""
+    """The fastest of some rounds, because other load only adds time."""
     command = [sys.executable, __file__, "--child", reader, str(path)]
     answers = [
         json.loads(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(rounds)

@@ -1,13 +1,13 @@
-"""Why a training does not scale: does each planted cause land in its own part?
+"""Check that labtui attributes known causes of lost efficiency to the right part.
 
-A cause that is known (a slow loader, a rank delayed in its backward pass, a slow line, cores withheld) is planted into
-real trainings: two gloo processes of PyTorch, whose logs tell step times, and two CPU devices of TensorFlow's
-MirroredStrategy, whose parts come from control runs. Prints for each cause, in points of the efficiency that is lost,
-what was planted and what labtui finds in its part, by how much the other parts differ from those of a training without
-any cause, and by how much the step that labtui predicts without the cause differs from the one measured without it.
-What was planted is the pauses as they were made; of a slow line and of TensorFlow, what removing the cause saves. A
-part has labtui's own bounds, differences between rounds have bounds that hold for a whole table at 95 %. Exit status 1
-where they do not agree.
+A known cause (a slow loader, a rank delayed in its backward pass, a slow line, withheld cores) is planted into real
+trainings: two gloo processes of PyTorch, whose logs have step times, and two CPU devices of TensorFlow's
+MirroredStrategy, whose parts come from control runs. For each cause it prints, in points of lost efficiency, what was
+planted and what labtui finds in that part; how much the other parts differ from those of a training without a cause;
+and how much the step that labtui predicts without the cause differs from the one measured without it. The planted
+amount is the mean of the pauses made; for a slow line and for TensorFlow it is what removing the cause saves. Parts
+have labtui's own bounds, differences between rounds have bounds that hold for a whole table at 95 %. Exit status 1 if
+they do not agree.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from tests.remote.torch_ranks import SCRIPTS, SMALL, Ranks
 
 CAUSE_S = 0.1
 LINE_MBIT_S = 20
-"""The gradients of the small network, 133 kB from each of two ranks, take some `CAUSE_S` on such a line."""
+"""On such a line the gradients of the small network, 133 kB from each of two ranks, take about `CAUSE_S`."""
 FIRST = """
 import contextlib, os
 with contextlib.suppress(OSError):  # where this may be: before whatever else is running here
@@ -135,11 +135,11 @@ def network(include_top, weights, input_shape, classes):
 def train(args, network=network):
 '''
 BATCH, IMAGES, PAUSE_S = 16, 320, 0.01
-"""The batch on each device of TensorFlow; its images; seconds that its loader takes for each of them."""
+"""For TensorFlow: the batch on each device, the number of images, and the pause of the slow loader per image, in s."""
 
 
 class Case(NamedTuple):
-    """A cause: the part it is to land in, and the environment that plants it."""
+    """A cause: the part to which it belongs, and the environment that plants it."""
 
     name: str
     part: str
@@ -147,24 +147,24 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The rows of one device and of two, as labtui makes them of some trainings; the pauses that were made."""
+    """labtui's rows of one device and of two for some trainings, and the mean of the pauses made, in seconds."""
 
     one: ResultRow
     two: ResultRow
     pause: Interval | None
 
     def parts(self) -> dict[str, Interval]:
-        """Seconds of a step on two devices that each cause costs more than on one."""
+        """The seconds that each cause adds to a step on two devices, compared with one."""
         return {part.name: part.share.scaled(1 / self.points(1.0)) for part in measured_parts(self.two)}
 
     def points(self, seconds: float) -> float:
-        """The fraction of 1 that so many seconds of a step lose."""
+        """The efficiency lost by so many seconds of a step, as a fraction of 1."""
         assert self.two.batch_factor is not None
         step = self.two.step_times.seconds if self.two.step_times else known_step(self.two)
         return seconds * self.two.batch_factor / step.value
 
     def more(self) -> float:
-        """Seconds of a step on two devices more than on one, by the clock of whole epochs."""
+        """How many seconds longer a step takes on two devices than on one, from the times of whole epochs."""
         return known_step(self.two).value - known_step(self.one).value
 
 
@@ -175,11 +175,11 @@ def known_step(row: ResultRow) -> Interval:
 
 
 FIGURES = 24
-"""At least as many differences between rounds as a table has: other parts, the prediction, and what was planted."""
+"""At least the number of differences in a table (other parts, predictions, planted amounts), for the correction."""
 
 
 def mean(values: Sequence[float], figures: int = 1) -> Interval:
-    """With its bounds, from two values on: at 95 % for so many figures together (Bonferroni, Student's t)."""
+    """The mean of two or more values, with bounds at 95 % for `figures` together (Bonferroni, Student's t)."""
     drawn = np.abs(np.random.default_rng(0).standard_t(len(values) - 1, 2_000_000))
     quantile = float(np.quantile(drawn, 1 - 0.05 / figures))
     return Interval.around(
@@ -190,7 +190,7 @@ def mean(values: Sequence[float], figures: int = 1) -> Interval:
 # --------------------------------------------------------------------------- trainings
 
 Log = tuple[bytes, list[float]]
-"""The log of a training, and the pauses that were planted, in seconds."""
+"""The log of a training, and the planted pauses in seconds."""
 
 
 def pytorch(folder: Path, ranks: int, epochs: int, planted: Mapping[str, str]) -> Log:
@@ -224,7 +224,7 @@ def tensorflow(folder: Path, devices: int, control: str, epochs: int, planted: M
     return done.out, []
 
 
-def measured(logs: Sequence[Log]) -> Measured:
+def measure(logs: Sequence[Log]) -> Measured:
     reports = [(f"{at}.out", parse_log(out)) for at, (out, _) in enumerate(logs)]
     rows = [
         row for row in compute_results(measured_from_reports(reports)).rows if not row.configuration.control
@@ -253,7 +253,7 @@ TENSORFLOW = (
 
 @contextlib.contextmanager
 def slow_line() -> Iterator[str]:
-    """A network of its own whose loopback is slow; "" where none can be made (this needs Linux, root and tc)."""
+    """The path of a network namespace with a slow loopback; "" if it cannot be made (needs Linux, root and tc)."""
     if shutil.which("unshare") is None:
         yield ""
         return
@@ -269,11 +269,11 @@ def slow_line() -> Iterator[str]:
 
 
 Round = dict[str, list[Log]]
-"""The logs of each cause, made once; of no cause under ``none``."""
+"""The logs of one training per cause; under ``none`` those without a cause."""
 
 
 def torch_round(folder: Path, epochs: int) -> Round:
-    """The trainings of PyTorch; causes reach two ranks alone."""
+    """Run PyTorch's trainings; only those with two ranks have a cause."""
     one = pytorch(folder, 1, epochs, {})
     made = {NONE: [one, pytorch(folder, 2, epochs, {})]}
     for case in TORCH:
@@ -285,7 +285,7 @@ def torch_round(folder: Path, epochs: int) -> Round:
 
 
 def tensorflow_round(folder: Path, epochs: int) -> Round:
-    """The trainings of TensorFlow with their control runs; causes reach all of them."""
+    """Run TensorFlow's trainings and control runs; all of them have the cause."""
     runs = [(1, "none"), (1, "one-batch"), (2, "none"), (2, "one-batch"), (2, "independent")]
     return {
         name: [tensorflow(folder, *run, epochs, planted) for run in runs]
@@ -301,14 +301,14 @@ def points(found: Measured, seconds: Interval) -> str:
     return f"{value:.1f} ±{half:.1f}"
 
 
-def judged(case: Case, rounds: Sequence[Round]) -> tuple[list[str], list[str]]:
+def judge(case: Case, rounds: Sequence[Round]) -> tuple[list[str], list[str]]:
     """The row of the table, and what is wrong.
 
-    The part is measured with labtui's own bounds. What it is compared with, is taken round by round beside the training
-    without a cause, as the machine differs from round to round more than from epoch to epoch.
+    The part has labtui's own bounds. It is compared with differences to the training without a cause of the same round,
+    since the machine varies more between rounds than between epochs.
     """
-    found = measured([log for each in rounds for log in each[case.name]])
-    pairs = [(measured(each[case.name]), measured(each[NONE])) for each in rounds]
+    found = measure([log for each in rounds for log in each[case.name]])
+    pairs = [(measure(each[case.name]), measure(each[NONE])) for each in rounds]
     mine = found.parts()[case.part]
     planted = found.pause or mean([each.more() - clean.more() for each, clean in pairs], FIGURES)
     held = mine.lo > 0 and mine.lo <= planted.hi and planted.lo <= mine.hi
@@ -328,7 +328,7 @@ def judged(case: Case, rounds: Sequence[Round]) -> tuple[list[str], list[str]]:
 
 
 def main() -> int:
-    """Print the tables; exit status 1 when something is wrong."""
+    """Print the tables; return 1 if something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=["pytorch", "tensorflow"])
     parser.add_argument("--rounds", type=int, default=8, help="each training is made once in a round")
@@ -343,13 +343,13 @@ def main() -> int:
         ]
         with tempfile.TemporaryDirectory() as folder:
             rounds = [train(Path(folder), options.epochs) for _ in range(options.rounds)]
-        clean = measured([log for each in rounds for log in each[NONE]])
+        clean = measure([log for each in rounds for log in each[NONE]])
         shown = "; ".join(f"{part} {points(clean, seconds)}" for part, seconds in clean.parts().items())
         step = known_step(clean.two)
         print(f"{name}, no cause: {shown}; a step {1e3 * step.value:.0f} ±{1e3 * step.half_width:.0f} ms")
         for case in cases:
             if case.name in rounds[0]:
-                row, wrong = judged(case, rounds)
+                row, wrong = judge(case, rounds)
                 grid.append(row)
                 failures += [f"{name}, {case.name}: {what}" for what in wrong]
         print(grid_text(grid, [False] * 6), flush=True)

@@ -1,8 +1,8 @@
-"""What the practice cluster adds to a lab session: the time until it is ready, and what it costs while nothing happens.
+"""What the practice cluster adds to a lab session: the time until it is ready, and its cost while idle.
 
-Prints the median seconds of `PracticeCluster` until the first login is possible, and that time over the start of
-a Python that imports Textual: the budget is one second beyond the screens' own start. Then the processor's time that an
-idle cluster takes, its watchdog included: the budget is one hundredth of a core. Exit status 1 when one is missed.
+Prints the median time until `PracticeCluster` accepts logins, and its ratio to the start of a Python that imports the
+screens; the budget is one second more than the latter. Then prints the processor time of an idle cluster and of its
+watchdog; the budget is one hundredth of a core. Exit status 1 if a budget is missed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ IDLE = """
 import json, os, sys, time
 from labtui.practice.cluster import PracticeCluster
 cluster = PracticeCluster()
-time.sleep(2)  # what starting left to do
+time.sleep(2)  # let the start finish
 began, busy = time.monotonic(), time.process_time()
 time.sleep(float(sys.argv[1]))
 busy, took = time.process_time() - busy, time.monotonic() - began
-cluster.close()  # waits for the watchdog, whose time in all counts from then on
+cluster.close()  # waits for the watchdog, whose time is known from then on
 used = os.times()
 print(json.dumps({"idle": busy, "seconds": took, "watchdog": used.children_user + used.children_system}))
 """
@@ -43,14 +43,14 @@ IDLE_PERCENT = 1.0
 
 
 def seconds(code: str) -> float:
-    """Wall time of a fresh Python that runs this."""
+    """Wall time of a new Python process that runs this code."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)
     return time.perf_counter() - began
 
 
 def idle(how_long: float) -> dict[str, float]:
-    """Processor seconds that a cluster with nobody on it took in `seconds` (`idle`), and its watchdog in all."""
+    """Run an idle cluster: processor seconds that it took (`idle`) in `seconds`, and those of its watchdog in total."""
     done = subprocess.run(
         [sys.executable, "-c", IDLE, str(how_long)], check=True, capture_output=True, text=True
     )
@@ -58,7 +58,7 @@ def idle(how_long: float) -> dict[str, float]:
 
 
 def budgets(screens: float, cluster: float, idle_percent: float) -> list[Budget]:
-    """The promises; both starts in seconds, the idle cost in percent of a core."""
+    """The budgets; both starts in seconds, the idle cost in percent of a core."""
     return [
         Budget(
             "the practice cluster is ready, s beyond the screens' start", cluster - screens, BEYOND_SCREENS_S
@@ -68,7 +68,7 @@ def budgets(screens: float, cluster: float, idle_percent: float) -> list[Budget]
 
 
 def main() -> int:
-    """Print the figures; exit status 1 when a budget is missed."""
+    """Print the figures; return 1 if a budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument(

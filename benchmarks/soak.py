@@ -1,11 +1,11 @@
-"""Jobs that come and go on the practice cluster, the screens open: memory, threads and file descriptors stay flat.
+"""Check that memory, threads and file descriptors do not grow while jobs come and go and the screens are open.
 
 `python benchmarks/soak.py [--minutes 20]`: the practice cluster runs in a process of its own (`labtui practice
---serve`), the screens in this one, headless. About every six seconds a job is sent; it writes 2,000 lines of log and
-ends up to three seconds later, every fifth one is cancelled; the panes are walked through meanwhile. Prints JSON: what
-both processes held in the second fifth of the time and in the last. Exit status 1 when the end is not flat against the
-beginning: memory at most 1.1 times and what the records of the jobs since are worth; threads and descriptors but for a
-few, which come and go with a connection or a question to the cluster.
+--serve`), the screens run headless in this one. About every six seconds a job is sent; it writes 2,000 lines of log and
+ends up to three seconds later; every fifth one is cancelled. Meanwhile the panes are switched. Prints, as JSON, what
+both processes held in the second and the last fifth of the time. Exit status 1 if they have grown: memory by more than
+a tenth and the records of the new jobs; threads and descriptors by more than the few that come and go with a connection
+or a question to the cluster.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 EVERY = 5
-"""A job is sent each time after so many looks, a second apart."""
+"""Samples between two jobs; they are a second apart."""
 LOOSE = 4
-"""Threads and descriptors that a moment may have more than another."""
+"""By how much the numbers of threads and descriptors may vary."""
 SCRIPT = """#!/bin/bash
 #SBATCH --account={account}
 #SBATCH --qos=gp_training
@@ -46,12 +46,12 @@ seq 1 {lines}
 sleep {seconds}
 """
 PER_JOB_MB = 0.02
-"""What one more job may cost for good: its events, its state and its rows."""
+"""Memory that a job may take permanently: its state and its rows."""
 
 
 @dataclass
 class Samples:
-    """One value a second: MB, threads and descriptors of the screens' process (and MB of the cluster's)."""
+    """One value per second: memory, threads and descriptors of the screens' and the cluster's process; jobs."""
 
     memory_mb: list[float] = field(default_factory=list)
     threads: list[float] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Samples:
     finished: list[int] = field(default_factory=list)
 
     def take(self, cluster_pid: int, session: Session) -> None:
-        """One sample of everything."""
+        """Take one sample of each value."""
         for pid, prefix in (("self", ""), (str(cluster_pid), "cluster_")):
             status = (Path("/proc") / pid / "status").read_text(encoding="ascii").splitlines()
             words = dict(line.split(":", 1) for line in status)
@@ -94,7 +94,7 @@ def practice(place: Path, factor: float) -> Iterator[tuple[subprocess.Popen[str]
 
 
 def submit(session: Session, number: int) -> None:
-    """One more job; its log has some 2,000 lines."""
+    """Submit a job, whose log has 2,000 lines."""
     from labtui.domain.model import RunSpec, SubmissionDraft
 
     account = session.settings.account
@@ -114,7 +114,7 @@ def submit(session: Session, number: int) -> None:
 
 
 async def soak(lab: Path, cluster_pid: int, seconds: float) -> Samples:
-    """Sample the open screens each second while jobs come and go."""
+    """Sample the open screens every second while jobs come and go."""
     from labtui.session.session import Session
     from labtui.tui.app import LabApp
 
@@ -135,16 +135,16 @@ async def soak(lab: Path, cluster_pid: int, seconds: float) -> Samples:
                 await asyncio.sleep(1)
                 samples.take(cluster_pid, session)
                 tick += 1
-                if tick % 60 == 0:  # what was seen so far, should somebody end it early
+                if tick % 60 == 0:  # the latest values, in case it is interrupted
                     seen = {name: round(values[-1], 1) for name, values in vars(samples).items()}
                     print(json.dumps(seen), file=sys.stderr, flush=True)
     return samples
 
 
 def flat(samples: Samples) -> dict[str, float]:
-    """What was held in the last fifth beside the second fifth: the most memory, the fewest threads and descriptors.
+    """The values in the second and the last fifth of the time: the most memory, the fewest threads and descriptors.
 
-    Those of a moment, for a connection or a question, come and go; a leak raises what is always there.
+    Some of the latter come and go with a connection or a question; a leak raises the minimum.
     """
     fifth = max(1, len(samples.jobs) // 5)
     found: dict[str, float] = {}
@@ -156,7 +156,7 @@ def flat(samples: Samples) -> dict[str, float]:
 
 
 def budgets(found: dict[str, float]) -> list[Budget]:
-    """The promises about what `flat` found."""
+    """The budgets for the result of `flat`."""
     jobs = found["jobs_ended"] - found["jobs_began"]
     allowed = 1.1 * found["memory_mb_began"] + PER_JOB_MB * jobs
     return [
@@ -170,7 +170,7 @@ def budgets(found: dict[str, float]) -> list[Budget]:
 
 
 def main() -> int:
-    """Measure and print JSON; exit status 1 when something grows."""
+    """Measure and print JSON; return 1 if something grows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument(

@@ -1,9 +1,9 @@
-"""What timing one step in ten costs a PyTorch training: the timer's own work, counted, beside the step of a training.
+"""What timing one step in ten costs a PyTorch training: the timer's own work, relative to a training step.
 
-One process on the CPU makes all calls that the timer makes, many times over and without a training: asking for batches,
-reading the clock, reading DDP's record, and DDP's own keeping of that record. Beside it stands the quickest step of a
-small training of two layers, so a real training pays less. On a GPU a timed step also waits for the GPU twice, which
-nothing here measures. Exit status 1 when the work is above 1 % of that step.
+One process on the CPU makes all calls of the timer many times without a training: it asks for batches, reads the clock
+and DDP's record, and lets DDP make that record. This is compared with the fastest step of a small training with two
+layers, so a real training pays less. On a GPU a timed step also waits for the GPU twice, which is not measured here.
+Exit status 1 if the work is above 1 % of that step.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ dist.destroy_process_group()
 
 
 def main() -> int:
-    """Print the cost; exit status 1 when it is above the budget."""
+    """Print the cost; return 1 if it is above the budget."""
     if not TORCH_PYTHON.exists():
         print(f"No PyTorch at {TORCH_PYTHON}: nothing was measured.")
         return 0

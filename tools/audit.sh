@@ -1,6 +1,6 @@
 #!/bin/sh
-# Known vulnerabilities of the locked packages, asked of PyPI by pip-audit, which has an environment of its own.
-# Exit status 1 when there is one. Without a network it is skipped with a word: it says nothing of the code.
+# Look for known vulnerabilities of the locked packages with pip-audit, in an environment of its own.
+# Exit status 1 if there are any. Without a network the check is skipped with a message.
 set -u
 folder=$1
 log=$folder/audit.log

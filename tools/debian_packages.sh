@@ -1,6 +1,6 @@
 #!/bin/sh
-# Install the programs that the tests start or look with: only as root on Debian (or Ubuntu).
-# Elsewhere tests that need a missing one are skipped, and pytest's last lines say how many and why.
+# Install the programs that the tests need; only as root on Debian or Ubuntu.
+# Elsewhere tests that need a missing program are skipped, and pytest's last lines say how many and why.
 set -eu
 [ "$(uname -s)" = Linux ] && [ -f /etc/debian_version ] && [ "$(id -u)" = 0 ] || exit 0
 

@@ -2,7 +2,7 @@
 
 Builds a Debian root with debootstrap (python3, python3-venv, make, git and what these need), clones the committed
 checkout into a copy of it, and runs the commands there in namespaces of their own. Needs root, debootstrap and the
-network. The standard library alone, because it runs before anything is set up.
+network. Uses only the standard library, because it runs before anything is set up.
 
     python3 tools/fresh.py [--as root|user] [--only practice|test] [--keep] [--folder DIR] [PYTEST ARGUMENT ...]
 """
@@ -39,7 +39,7 @@ ENTER = """
 set -e
 mount --bind "$0" "$0"  # a mount point, so that programs inside can change how mounts propagate
 mount -t proc proc "$0/proc"
-mount --rbind /sys "$0/sys"  # with the control groups, as in every booted system
+mount --rbind /sys "$0/sys"  # with control groups, as in a booted system
 mount --rbind /dev "$0/dev"
 mount -t tmpfs -o mode=1777 shm "$0/dev/shm"
 mount -t tmpfs -o mode=755 run "$0/run"
@@ -49,7 +49,7 @@ exec chroot "$0" "$@"
 
 @dataclass
 class Outcome:
-    """What one command did for one user; `lines` are its last lines and what it skipped."""
+    """The outcome of a command for a user; `lines` are its last lines and what it skipped."""
 
     command: str
     user: str
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def base_root(folder: Path) -> Path:
-    """The Debian root, made once."""
+    """The Debian root, made on first use."""
     base = folder / SUITE
     if base.exists():
         return base
@@ -80,7 +80,7 @@ def base_root(folder: Path) -> Path:
 
 
 def new_machine(base: Path, root: Path) -> None:
-    """A copy of the base with this machine's way to the network, a user, and a clone for root and for the user."""
+    """A copy of the base with this machine's network settings, a user, and a clone each for root and for the user."""
     remove(root)
     subprocess.run(["cp", "-a", "--reflink=auto", str(base), str(root)], check=True)
     certificates = {os.environ.get(name, "") for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")}
@@ -116,7 +116,7 @@ def remove(root: Path) -> None:
 
 
 def inside(root: Path, user: str, command: str) -> list[str]:
-    """The words that run a shell command in the user's clone, in namespaces that end with it."""
+    """The command line that runs a shell command in the user's clone, in namespaces that end with it."""
     home = "/root" if user == "root" else f"/home/{user}"
     path = "/usr/local/bin:/usr/bin:/bin"
     environment = {
@@ -128,7 +128,7 @@ def inside(root: Path, user: str, command: str) -> list[str]:
         "PATH": f"/usr/local/sbin:{path}:/usr/sbin:/sbin" if user == "root" else path,
         **{name: value for name, value in os.environ.items() if NETWORK.fullmatch(name)},
     }
-    environment.pop("PIP_FIND_LINKS", None)  # a directory of this machine
+    environment.pop("PIP_FIND_LINKS", None)  # a directory outside the new root
     become = (
         [] if user == "root" else ["setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--init-groups"]
     )
@@ -155,7 +155,7 @@ def inside(root: Path, user: str, command: str) -> list[str]:
 
 
 def try_practice(root: Path, user: str) -> Outcome:
-    """`make practice` on a terminal: it opens, is online on the practice cluster, and is left with q."""
+    """Run `make practice` on a terminal until it is online on the practice cluster, and leave it with q."""
     outcome = Outcome("make practice", user, 1)
     child, terminal = pty.fork()
     if child == 0:
@@ -189,7 +189,7 @@ def try_practice(root: Path, user: str) -> Outcome:
 
 
 class Screen:
-    """What a program wrote to a terminal, escape sequences taken out."""
+    """The output of a program on a terminal, without escape sequences."""
 
     SEQUENCE = re.compile(r"\x1b(\[[0-9;:?<=>]*[ -/]*[@-~]|[\]P_^X][^\x1b\x07]*(\x07|\x1b\\)|[ -/]*[0-~])")
 
@@ -204,7 +204,7 @@ class Screen:
         self._data = b""
 
     def come_to(self, wanted: str, limit_s: float) -> bool:
-        """Read until the words are there; without words: until the program has closed the terminal."""
+        """Read until the words are there or, without words, until the program has closed the terminal."""
         end = time.monotonic() + limit_s
         while time.monotonic() < end:
             if wanted and wanted in self.text():
@@ -212,7 +212,7 @@ class Screen:
             if select.select([self._terminal], [], [], 0.5)[0]:
                 try:
                     data = os.read(self._terminal, 65536)
-                except OSError:  # how Linux tells that the other side is closed
+                except OSError:  # Linux's sign that the other side is closed
                     data = b""
                 if not data:
                     return not wanted
@@ -224,7 +224,7 @@ class Screen:
 
 
 def try_tests(root: Path, user: str, arguments: list[str]) -> Outcome:
-    """`make test`, its output passed on; the outcome has what failed, what was skipped, and pytest's last line."""
+    """Run `make test` and print its output; the outcome has failed and skipped tests and pytest's last line."""
     outcome = Outcome("make test", user, 1)
     command = "make test" + (f" PYTEST_ARGS={shlex.quote(shlex.join(arguments))}" if arguments else "")
     with subprocess.Popen(
@@ -242,7 +242,7 @@ def try_tests(root: Path, user: str, arguments: list[str]) -> Outcome:
 
 
 def main(argv: list[str]) -> int:
-    """0 when both commands worked for both users."""
+    """Run both commands for both users; return 0 if all worked."""
     parser = argparse.ArgumentParser(prog="tools/fresh.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--as", dest="user", choices=("root", "user"), help="only as this user")
     parser.add_argument("--only", choices=("practice", "test"), help="only this command")
@@ -256,7 +256,7 @@ def main(argv: list[str]) -> int:
         if options.user not in (None, "root" if user == "root" else "user"):
             continue
         root = options.folder / f"machine-{user}"
-        new_machine(base, root)  # each starts bare: what root's run installed is not there for the user
+        new_machine(base, root)  # for each user, so that what root's run installed is not there for the other
         if options.only != "test":
             print(f"== make practice, as {user}", flush=True)
             outcomes.append(try_practice(root, user))

@@ -1,4 +1,4 @@
-"""Writes docs/log-forms.md from the table of forms, log_forms.toml, with what labtui reads of each example.
+"""Write docs/log-forms.md from the table of forms, log_forms.toml, with what labtui reads from each example.
 
 python tools/log_forms.py
 """
@@ -41,7 +41,7 @@ def _section(form: dict[str, Any]) -> str:
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The text of the page."""
     data = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     rows = [
         f"| [{form['title']}](#{_anchor(form['title'])}) | {form['generation']} | `{line}` |"

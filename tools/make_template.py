@@ -1,6 +1,6 @@
-"""Make src/labtui/export/template.pptx: our theme and four layouts with their slots, from python-pptx's own template.
+"""Make src/labtui/export/template.pptx, with labtui's theme and four layouts, from python-pptx's default template.
 
-Run it when the look changes; the file is kept in the repository.
+Run it when the design changes; the file is kept in the repository.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LAYOUTS = {
         *((20 + at, "body", (0.6 + 3.05 * at, 1.65, 2.95, 1.3), "t", SMALL) for at in range(4)),
     ),
 }  # fmt: skip
-"""The slots: number, kind, place in inches, where the text stands, and size, colour, bold of each level."""
+"""The slots of each layout: number, kind, box in inches, alignment, and size, colour and bold for each level."""
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ _FIELD = '<a:fld id="{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}" type="slidenum"><a:
 
 
 def _slot(number, kind, box, side, levels):  # type: ignore[no-untyped-def]
-    """A place for text; `side` t and b: at its top and bottom, r: to the right."""
+    """A placeholder for text; `side` aligns it to the top (t), bottom (b) or right (r)."""
     styles = "".join(
         f'<a:lvl{at}pPr algn="{"r" if side == "r" else "l"}" marL="0" indent="0">'
         f'<a:spcBef><a:spcPts val="0"/></a:spcBef><a:buNone/><a:defRPr sz="{100 * size}" b="{int(bold)}">'
@@ -95,7 +95,7 @@ def _slot(number, kind, box, side, levels):  # type: ignore[no-untyped-def]
 
 
 def _foot(name, x, width, side, words):  # type: ignore[no-untyped-def]
-    """What stands at the foot of every slide: the layout's own, so slides have it without a copy."""
+    """A text at the foot of every slide, part of the layout, so that slides need no copy."""
     style = (
         f'<a:lvl1pPr algn="{side}"><a:defRPr sz="1400"><a:solidFill><a:schemeClr val="tx2"/></a:solidFill></a:defRPr>'
         "</a:lvl1pPr>"

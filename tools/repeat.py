@@ -1,7 +1,7 @@
-"""Run tests that touch a cluster, a clock or a thread again and again on a busy machine, and say which ever failed.
+"""Run tests that depend on a cluster, a clock or threads repeatedly on a busy machine, and list those that ever failed.
 
-``python tools/repeat.py [--times 20] [--busy 2] [--workers 6] [-- PYTEST_ARGS]`` from the project's folder. No test is
-tried twice here. The output of each run with a failure is kept below ``--logs``.
+``python tools/repeat.py [--times 20] [--busy 2] [--workers 6] [-- PYTEST_ARGS]`` from the project's folder. No failed
+test is retried. The output of each run with a failure is kept in ``--logs``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections import Counter
 from pathlib import Path
 
 FOLDERS = ("cluster", "commands", "contract", "doctor", "e2e", "practice", "reliability", "session", "tui")
-"""Whose tests may depend on when something happens; the others compute."""
+"""The folders whose tests may depend on timing."""
 ENDED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 def run(pytest: list[str], log: Path) -> tuple[set[str], str]:
-    """One run: the tests that failed, and pytest's last line."""
+    """Run pytest once; return the failed tests and pytest's last line."""
     done = subprocess.run(pytest, capture_output=True, text=True, check=False)
     failed = set(ENDED.findall(done.stdout))
     lines = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
@@ -33,7 +33,7 @@ def run(pytest: list[str], log: Path) -> tuple[set[str], str]:
 
 
 def main() -> int:
-    """1 when any test ever failed."""
+    """Run the tests; return 1 if any test ever failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--busy", type=int, default=2, help="busy loops beside the tests")

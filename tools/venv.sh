@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make (or complete) a virtual environment from a lock file: tools/venv.sh DIR LOCKFILE
 #
-# Takes the newest Python between 3.11 and 3.14 that it finds. Packages are installed by hash, if the file has hashes.
+# Takes the first Python from 3.11 to 3.14 that it finds. Packages are installed by hash, if the file has hashes.
 set -eu
 dir=$1
 lock=$2
@@ -10,7 +10,7 @@ supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] 
 
 if ! [ -x "$dir/bin/python" ]; then
     python=
-    # python3 first: it is what the user chose; the others only when that one is too old.
+    # python3 first, since it is the user's choice; the others only if it is too old.
     for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python; do
         if supported "$candidate"; then python=$candidate; break; fi
     done
