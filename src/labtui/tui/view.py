@@ -370,22 +370,21 @@ def connected(state: LabState) -> bool:
 def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) -> RunLine:
     submission = view.state.submissions.get(run.token)
     run, cause = _decided(view, run, submission)
-    line = RunLine(run=run, submission=submission, cause=cause)
-    left = _time(line, row, view)
+    line = RunLine(run=run, submission=submission, cause=cause, row=row)
+    left = _time(line, view)
     done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(
         line,
-        row=row,
         left_s=left[0] if left is not None else None,
         took_s=_took(line, view),
         share=min(1.0, 1 - left[0] / left[1] if left is not None and left[1] else done),
-        why_not=_why_not(view, line, row, left_out),
+        why_not=_why_not(view, line, left_out),
     )
 
 
-def _why_not(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> str:
+def _why_not(view: View, line: RunLine, left_out: str) -> str:
     """Why a run's numbers do not count; "" where they do."""
-    submission = line.submission
+    submission, row = line.submission, line.row
     if submission is not None and submission.practice is not view.practice:
         return "practice run" if submission.practice else "real run in a practice lab"
     if line.live:
@@ -397,7 +396,7 @@ def _why_not(view: View, line: RunLine, row: ResultRow | None, left_out: str) ->
     return left_out or ("" if row is not None or view.loading else "its log has no epoch that counts")
 
 
-def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, float] | None:
+def _time(line: RunLine, view: View) -> tuple[float, float] | None:
     """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects.
 
     Where its job's time limit comes first, those to the limit.
@@ -410,8 +409,8 @@ def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, floa
     most = math.inf
     if line.job is not None and line.job.time_limit_s:
         most = line.job.time_limit_s - line.job.ran_s(now)
-    if row is not None and row.epoch_seconds is not None:
-        pace, missing = row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
+    if line.row is not None and line.row.epoch_seconds is not None:
+        pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
         left, whole = max(0.0, pace * missing - min(pace, passed)), pace * run.spec.epochs
     elif view.edition is None:
         return None

@@ -1,6 +1,7 @@
 """The first run: which lab, which cluster, who; try the connection; make the lab folder."""
 
 import threading
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -128,12 +129,9 @@ class WizardScreen(Screen[None]):
         prompter: Any = self.app.prompter  # type: ignore[attr-defined]
         ok = False
         try:
-            cluster = connection_to(settings, load_profile(settings.profile), prompter)
-            try:
+            with closing(connection_to(settings, load_profile(settings.profile), prompter)) as cluster:
                 cluster.connect()
                 ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.files.home()}."
-            finally:
-                cluster.close()
         except LabError as error:
             text = f"{error.sentence} {error.hint}".strip()
         except Exception as error:  # a thread has nobody else to tell
@@ -145,30 +143,25 @@ class WizardScreen(Screen[None]):
     @on(Button.Pressed, "#make")
     def _make(self) -> None:
         from labtui.session.folder import LabFolder
+        from labtui.session.lab_cluster import check_settings
         from labtui.session.labs import load_edition
+        from labtui.session.settings import load_profile
 
         try:
             settings = self.settings()
             place = self.query_one("#dir", Input).value.strip()
             if not place:
                 raise UsageError("Enter the folder to make.")
-            self._check(settings)
+            try:
+                check_settings(settings, load_profile(settings.profile))
+            except UsageError as error:
+                raise UsageError(error.sentence, "Fill it in above.") from error
             withheld = load_edition(settings.edition).withheld_scripts
             folder = LabFolder.create(place, settings, withheld=withheld)
         except LabError as error:
             self._say(f"{error.sentence} {error.hint}", ok=False)
             return
         self.app.exit(folder.path)
-
-    def _check(self, settings: Settings) -> None:
-        """Refuse what no connection could ever begin with."""
-        from labtui.session.lab_cluster import check_settings
-        from labtui.session.settings import load_profile
-
-        try:
-            check_settings(settings, load_profile(settings.profile))
-        except UsageError as error:
-            raise UsageError(error.sentence, "Fill it in above.") from error
 
     def action_leave(self) -> None:
         """No folder."""

@@ -39,10 +39,6 @@ class Row(msgspec.Struct, frozen=True):
 class KeyedTable(DataTable[Text]):
     """Rows with keys. Use `sync` only."""
 
-    DEFAULT_CSS = """
-    KeyedTable { height: auto; max-height: 100%; overflow-x: hidden; scrollbar-size-vertical: 1; }
-    """
-
     _shown_columns: tuple[TableColumn, ...] = ()
     _shown: Mapping[str, list[object]] = MappingProxyType({})
 
