@@ -146,8 +146,11 @@ def _says(fold: Fold, line: int, said: Says) -> None:
     """A fact: of the run announced, else of the next."""
     if said.gpus is not None:
         _gpus(fold, said.gpus)
-    if said.job or said.run:
-        _hint(fold, said.facts, said.run)
+    if said.run:
+        fold.plan[said.run] = said.facts
+        return
+    if said.job:
+        fold.hints = fold.hints.with_others(said.facts)
         return
     run = fold.open
     if run is not None and (said.starts or said.shortage is not None):
@@ -172,15 +175,6 @@ def _says(fold: Fold, line: int, said: Says) -> None:
     run.last_line = max(run.last_line, line)
     run.batch_line = run.batch_line or said.batch_line
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
-
-
-def _hint(fold: Fold, facts: RunFacts, run: int) -> None:
-    if run:
-        fold.plan[run] = facts
-        return
-    fold.hints = fold.hints.with_others(facts)
-    if facts.practice and fold.open is not None:
-        fold.open.update_facts(RunFacts(practice=True))
 
 
 def _gpus(fold: Fold, found: GpuCount) -> None:

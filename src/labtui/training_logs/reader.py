@@ -17,7 +17,7 @@ from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer,
 from labtui.training_logs.patterns import OwnPattern
 from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts
-from labtui.training_logs.said import TRAINS, Batch, Begins, Said, Says
+from labtui.training_logs.said import TRAINS, Batch, Begins, Said
 
 MAX_FORKS = 64
 _MENTION = re.compile(r"(?i)\bepochs?\b\W{0,8}\d|\b(?:img|images|samples|examples|tokens|it)/s")
@@ -52,9 +52,8 @@ class LogReader:
         self._changed = False
         self._cpu_warnings = 0
         if (hint := facts_of_name(job_name)).model:
-            self._fold.take(0, Says(hint, job=True))
-        for number, facts in enumerate(plan, start=1):
-            self._fold.take(0, Says(facts, job=True, run=number))
+            self._fold.hints = hint
+        self._fold.plan.update(enumerate(plan, start=1))
 
     def feed(self, data: bytes) -> bool:
         """Take the next bytes of the log; gives whether the report may say more than before."""
@@ -121,8 +120,8 @@ class LogReader:
                 self._deliver(line.number, rest, said, writer)
                 break
         self._note_findings()
-        if said is not None and not (said and type(said[0]) is Says and said[0].starts):
-            return  # what a starting process says is looked at for errors, too
+        if said is not None:
+            return
         self._mentions(line.number, rest, text)
         # a time stamp alone is left: the programs whose texts are known print one, too
         self._diagnose(line, rest if writer else text)

@@ -81,7 +81,7 @@ def read_job_header(text: str) -> Says | None:
         learning_rate=_float(pairs.get("learning_rate")),
         tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
     )
-    return Says(facts, job=True, run=int(match[1]))
+    return Says(facts, run=int(match[1]))
 
 
 _DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
