@@ -6,17 +6,18 @@ import json
 import re
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
-from labtui.commands.submit import exit_code
+from labtui.commands.submit import _settled, exit_code
 from labtui.commands.terminal import Open, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase
-from labtui.domain.state import ConnectionState
+from labtui.domain.state import ConnectionState, LabState
 from tests.changes import ended
 from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
@@ -242,6 +243,15 @@ def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connect
 )
 def test_submits_exit_code_is_what_slurm_answered(statuses, broken, code):
     assert exit_code(statuses, ConnectionLost("It broke.") if broken else None) == code
+
+
+@pytest.mark.parametrize("queue", [{"qos": "debug"}, {"qos": "", "partition": "debug"}])
+def test_submit_does_not_wait_for_a_queue_that_refused_lately(folder, queue):
+    sentence = "The queue takes no more of your jobs now."
+    state = planned("lt01", "10.4", 1, spec(), sentence=sentence, **queue)(LabState())
+    with open_session(folder.path, start=False) as session:
+        lab = SimpleNamespace(session=session, check_connection=lambda patient: None)
+        assert _settled(lab, state, ["lt01"], wait=False) and not _settled(lab, state, ["lt01"], wait=True)
 
 
 DRY = ["--dry-run", "--offline"]

@@ -342,7 +342,7 @@ def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bo
     waiting = [item for item in items if item.status is SubmissionStatus.WAITING]
     if not waiting:
         return True
-    shut = {item.qos for item in waiting if item.sentence}
+    shut = {item.queue for item in waiting if item.sentence}
     return not wait and sendable(state, lab.session.profile, shut) is None
 
 
