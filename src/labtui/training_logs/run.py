@@ -99,8 +99,6 @@ class OpenRun(msgspec.Struct, dict=True):
             again = said.text == "run_start" and self.started
             other = self.rates or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
             return not (self.ended or other or (again and (self.trained or self.fresh)))
-        if said.by == "config":
-            return not (self.ended or self.success or self.epochs or self.clocked)
         if self.trained or self.ended or self.broken or said.by == "sweep":
             return False
         if said.by == "command" and self.announced:  # each process of a launcher may echo it
@@ -130,7 +128,7 @@ class OpenRun(msgspec.Struct, dict=True):
             return True
         if self.form != said.form or self.success or len(planned) > 1:
             return False
-        if said.number is None or not self.epochs:
+        if said.number is None:
             return True
         number = int(said.number) + self.shift
         if number == self.last:  # once more, by another process; or the one epoch of another training
