@@ -61,6 +61,16 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log):
         await until(pilot, lambda: not tail.follow, "the wheel ends following")
 
 
+async def test_a_look_to_the_right_goes_on_following(log):
+    with log.open("a") as file:
+        file.write("x" * 90 + "\n")
+    async with bench(log) as (_, tail, pilot):
+        await until(pilot, lambda: tail.max_scroll_x > 0 and tail.scroll_y == tail.max_scroll_y)
+        await pilot.press("right")
+        await until(pilot, lambda: tail.scroll_x > 0)
+        assert tail.follow
+
+
 async def test_a_brief_view_has_no_time_stamps(log):
     log.write_text(
         "[11/25/2026 11:01:37 PM] INFO     one\n2026-11-25 23:01:37,123 - WARNING - two\n7/7 - 5s - loss: 2.1\n"

@@ -296,6 +296,11 @@ class TailView(ScrollView, can_focus=True):
 
     # ------------------------------------------------------------------ following
 
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        """Sideways is not away from the end."""
+        super().watch_scroll_x(old_value, new_value)
+        self._check_anchor()
+
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Whether the end is followed, or how far it is, is told."""
         super().watch_scroll_y(old_value, new_value)
