@@ -143,8 +143,8 @@ class LabFolder(msgspec.Struct, frozen=True):
         folder = cls(refuse_lab_folder(path))
         try:
             local_files.make_private(folder.path)
-            for room in (folder.scripts, folder.slurm, folder.logs, folder.answers, folder.plots):
-                local_files.make_folder_inside(folder.path, room)
+            for place in (folder.scripts, folder.slurm, folder.logs, folder.answers, folder.plots):
+                local_files.make_folder_inside(folder.path, place)
         except OSError as error:
             raise FolderError(
                 f"{folder.path} cannot be made: {error.strerror}.", "Choose another place."
