@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
 from labtui.lab.expected_time import expectation, run_seconds
-from labtui.lab.plan import PlanOverrides, fill, in_queue, task_drafts
+from labtui.lab.plan import PlanOverrides, fill, task_drafts, with_queue
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full
 from tests.preflight.cases import PROFILE
@@ -103,10 +103,10 @@ def test_a_qos_never_becomes_a_partition():
 
 def test_a_folders_queue_is_for_its_devices():
     gpus, cpu = task_drafts(EDITION, "10.5", PARTITIONS)[0], task_drafts(EDITION, "10.3", PARTITIONS)[0]
-    assert in_queue(gpus, PARTITIONS, qos="q", partition="").qos == "q"
-    assert in_queue(gpus, PARTITIONS, qos="", partition="main").partition == "gpu"
-    assert in_queue(cpu, PARTITIONS, qos="", partition="gpu").partition == "main"
-    assert in_queue(cpu, PARTITIONS, qos="", partition="long").partition == "long"
+    assert with_queue(gpus, PARTITIONS, qos="q", partition="").qos == "q"
+    assert with_queue(gpus, PARTITIONS, qos="", partition="main").partition == "gpu"
+    assert with_queue(cpu, PARTITIONS, qos="", partition="gpu").partition == "main"
+    assert with_queue(cpu, PARTITIONS, qos="", partition="long").partition == "long"
 
 
 def test_fill_leaves_what_it_does_not_know():

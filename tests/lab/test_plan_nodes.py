@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, RunSpec
-from labtui.lab.plan import PlanOverrides, drafts_from, placed, refuse_too_many_nodes, task_drafts
+from labtui.lab.plan import PlanOverrides, drafts_from, place_run, refuse_too_many_nodes, task_drafts
 from labtui.lab.plan_table import changed, forms_of, rows_of
 from labtui.lab.runs import Sweep
 from labtui.results.cost import lab_cost
@@ -115,8 +115,8 @@ def test_a_programs_sizes_share_a_job_as_far_as_they_share_nodes():
 def test_nodes_share_the_gpus_evenly(gpus, per_node, nodes):
     size = {"n_gpus": gpus, "batch_size": gpus, "epochs": 2}
     spec = RunSpec(model="vit", device="gpu", script="a.py", launcher="torchrun", **size)
-    assert placed(spec, "torchrun", replace(MN5, gpus_per_node=per_node)).nodes == nodes
-    assert placed(replace(spec, launcher="python"), "one-job", MN5).nodes == 1
+    assert place_run(spec, "torchrun", replace(MN5, gpus_per_node=per_node)).nodes == nodes
+    assert place_run(replace(spec, launcher="python"), "one-job", MN5).nodes == 1
 
 
 def test_a_queue_that_takes_fewer_nodes_is_refused_with_one_that_takes_them():

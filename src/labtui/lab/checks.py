@@ -1,8 +1,7 @@
-"""Does a box tick? A pure function of the evidence, with the evidence beside every answer.
+"""Whether a task's box is ticked: a pure function of the evidence, which each answer cites.
 
-Nothing here fails a result for being surprising: a result outside its band gets a note with the band's
-source. A box that rests on runs whose script has changed since is *stale*; one that rests on practice runs
-says so.
+A surprising result never fails a check; a result outside its band gets a note with the band's source. A box that
+relies on runs whose script has changed since is *stale*; one that relies on practice runs says so.
 """
 
 import math
@@ -21,19 +20,19 @@ from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
-from labtui.lab.run_choice import Match, cite_run, listed, match_runs, not_run_yet, notes_for, plan_words
+from labtui.lab.run_choice import Match, cite_run, join, match_runs, not_run_yet, notes_for, plan_words
 from labtui.results.numbers import bounds_text, percent_text
 
 Status = Literal["done", "partial", "open", "stale"]
 
 
 class CheckItem(msgspec.Struct, frozen=True):
-    """One condition: what it asks, what is still to be done for it in one sentence, and what shows it.
+    """One condition: what it requires, what is still `missing` (one sentence), and the `evidence` that it is met.
 
-    A `stale` one is met, and `missing` says what to do again. `mark` says by which runs it is met, where they are not
-    the lab's. `effort` is false for conditions that a fresh lab folder meets by itself. `kind` is the edition's word
-    for the check it belongs to ("runs", "answers", "charts" ...); `run` the planned run that a condition of that kind
-    is about, and `task_id` the task that plans it, where that is another one.
+    A `stale` condition is met, and `missing` says what to do again. `mark` is "practice" or "small" if such runs meet
+    it. `effort` is false for conditions that a new lab folder already meets. `kind` is the edition's word for the
+    check it belongs to ("runs", "answers", "charts" ...). A condition of kind "runs" has the planned `run`, and in
+    `task_id` the task that plans it if that is another task.
     """
 
     sentence: str
@@ -48,7 +47,7 @@ class CheckItem(msgspec.Struct, frozen=True):
 
     @property
     def of_runs(self) -> bool:
-        """Whether it is met by runs, those of another task too."""
+        """Whether runs meet it, be they of this task or of another one."""
         return self.kind in ("runs", "constant-batch", "learning-rate", "metric", "fit", "data-read")
 
     @property
@@ -57,7 +56,7 @@ class CheckItem(msgspec.Struct, frozen=True):
 
 
 class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a task's box. `missing` is one sentence, "" when done; `notes` never fail a box."""
+    """The state of a task's box. `missing` is one sentence, "" when done; `notes` do not affect the status."""
 
     task_id: str
     status: Status
@@ -68,7 +67,7 @@ class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> bool:
-        """Whether the box is ticked (a stale tick is none)."""
+        """Whether the box is ticked; a stale box is not."""
         return self.status == "done"
 
     @property
@@ -79,13 +78,13 @@ class TaskCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
-    at = _At(edition, task, evidence)
-    found = ((check, item) for check in task.checks for item in _CHECKS[type(check)](at, check))
+    ctx = _Context(edition, task, evidence)
+    found = ((check, item) for check in task.checks for item in _CHECKS[type(check)](ctx, check))
     items = [replace(item, kind=str(type(check).__struct_config__.tag)) for check, item in found]
     mark = joint_mark(item.mark for item in items if item.met)
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
-    ran = [item.met for item in items if item.of_runs]  # perhaps by the tasks that this one compares
+    ran = [item.met for item in items if item.of_runs]  # the runs may be of the tasks that this one compares
     begun = own or (bool(ran) and all(ran)) or any(i.met and i.effort and not i.of_runs for i in items)
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
@@ -107,8 +106,8 @@ def check_all(edition: Edition, evidence: Evidence) -> tuple[TaskCheck, ...]:
     return tuple(check_task(edition, task, evidence) for task in edition.tasks)
 
 
-class _At(msgspec.Struct, frozen=True):
-    """What a check looks at: a task of an edition, and the evidence."""
+class _Context(msgspec.Struct, frozen=True):
+    """The arguments that all checks share."""
 
     edition: Edition
     task: Task
@@ -118,10 +117,10 @@ class _At(msgspec.Struct, frozen=True):
 # --------------------------------------------------------------------------- runs
 
 
-def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
-    matches = match_runs(at.edition, at.task, check.tasks, at.evidence, check)
+def _check_runs(ctx: _Context, check: schema.RunsCheck) -> Iterator[CheckItem]:
+    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence, check)
     for match in matches:
-        other = match.task_id if match.task_id != at.task.id else ""
+        other = match.task_id if match.task_id != ctx.task.id else ""
         elsewhere, words = f" (task {other})" if other else "", plan_words(match.spec)
         shown = "run time" if match.spec.program else f"at least {check.min_epochs} epochs"
         ends = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
@@ -133,22 +132,22 @@ def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
             told = match.run.outcome is not None or match.run.epochs
-            again, shown = _again(match, matches), cite_run(match.run, at.evidence) if told else ""
+            again, shown = _stale_message(match, matches), cite_run(match.run, ctx.evidence) if told else ""
             item = CheckItem(sentence, why or again, shown, stale=not why and bool(again), mark=match.mark)
         yield replace(item, run=match.spec, task_id=other)
 
 
-def _again(match: Match, matches: Sequence[Match]) -> str:
-    """One sentence for all runs that became stale by the same change; empty when this one did not."""
+def _stale_message(match: Match, matches: Sequence[Match]) -> str:
+    """One sentence for all runs that the same change made stale; "" if this one is not stale."""
     if not match.changed:
         return ""
     numbers = [str(other.run.run_id) for other in matches if other.run and other.changed == match.changed]
-    runs, them = (f"run {numbers[0]}", "it") if len(numbers) == 1 else (f"runs {listed(numbers)}", "them")
-    return f"{listed(match.changed)} changed after {runs}: run {them} again, or undo the change."
+    runs, them = (f"run {numbers[0]}", "it") if len(numbers) == 1 else (f"runs {join(numbers)}", "them")
+    return f"{join(match.changed)} changed after {runs}: run {them} again, or undo the change."
 
 
-def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
-    matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
+def _check_batches(ctx: _Context, check: schema.BatchCheck) -> Iterator[CheckItem]:
+    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence)
     for model in dict.fromkeys(match.spec.model for match in matches):
         own = [match for match in matches if match.spec.model == model]
         made = [(match.spec.n_gpus, match.run) for match in own if match.met and match.run is not None]
@@ -159,7 +158,7 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
         if len(set(used.values())) > 1:
             missing = f"{model} used different batches per GPU ({batches}): its speedup compares unlike work."
         elif untold:
-            missing = f"{model}: the log of run {listed(untold)} names no batch, so it cannot be compared."
+            missing = f"{model}: the log of run {join(untold)} names no batch, so it cannot be compared."
         elif len(used) < len({match.spec.n_gpus for match in own}):
             missing = f"{model}: the batch per GPU can be compared once all sizes have been run."
         else:
@@ -169,22 +168,22 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
 
 _RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
 _GPUS_TIMES = re.compile(r"\*\s*(?:\w+\.)*(?:n(um)?_gpus|\w*replicas\w*)|(?:n(um)?_gpus|\w*replicas\w*)\s*\*")
-_LONGEST = 1_000
-"""Characters of a line that are looked at; code lines are shorter."""
+_MAX_LINE = 1_000
+"""Only this many characters of a line are searched; lines of code are shorter."""
 
 
-def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
-    """Each planned run that was made; one item that waits for them."""
-    matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
+def _check_learning_rates(ctx: _Context, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
+    """An item for each planned run that was made; without any, one item that asks for a run."""
+    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence)
     made = [(match.spec, match.run) for match in matches if match.met and match.run is not None]
     if not made:
         yield CheckItem("the learning rate grows with the GPUs", "The rate is known once a run has started.")
     for spec, run in made:
-        wanted, missing = expected_learning_rate(at.edition, spec), ""
+        wanted, missing = expected_learning_rate(ctx.edition, spec), ""
         rate = run.spec.learning_rate if run.learning_rate is None else run.learning_rate
-        shown = cite_run(run, at.evidence)
+        shown = cite_run(run, ctx.evidence)
         if rate is None:
-            shown = _in_script(run.spec.script, at.evidence)
+            shown = _rate_in_script(run.spec.script, ctx.evidence)
             if not shown:
                 missing = f"Neither the log nor {spec.script} shows the learning rate of {spec.label}."
         elif math.isclose(rate, wanted, rel_tol=1e-6):
@@ -192,28 +191,30 @@ def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
         else:
             missing = (
                 f"{spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
-                f"(base {at.edition.base_learning_rate:g} x {spec.replicas})."
+                f"(base {ctx.edition.base_learning_rate:g} x {spec.replicas})."
             )
         yield CheckItem(f"{spec.label}: learning rate {wanted:g}", missing, shown)
 
 
-def _in_script(script: str, evidence: Evidence) -> str:
-    """The line of the script (or of one it imports) that multiplies the rate by the GPUs."""
+def _rate_in_script(script: str, evidence: Evidence) -> str:
+    """The line of the script, or of one it imports, that multiplies the rate by the number of GPUs; "" without one."""
     for path in script_and_imports(script, evidence.scripts):
         text = evidence.scripts[path].text if path in evidence.scripts else ""
         for number, line in enumerate(text.splitlines(), 1):
-            code = line[:_LONGEST].partition("#")[0]
+            code = line[:_MAX_LINE].partition("#")[0]
             if _RATE.search(code) and _GPUS_TIMES.search(code):
                 return f"scripts/{path}, line {number}: {code.strip()[:80]}"
     return ""
 
 
-def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
+def _check_metric(ctx: _Context, check: schema.MetricCheck) -> Iterator[CheckItem]:
     sentence = f"{check.metric} reached {check.at_least:g}"
-    models = {plan.spec.model for source in at.edition.tasks_of(at.task, check.tasks) for plan in source.runs}
+    models = {
+        plan.spec.model for source in ctx.edition.tasks_of(ctx.task, check.tasks) for plan in source.runs
+    }
     values = [
         (value, sample.epoch, run)
-        for run in at.evidence.state.runs.values()
+        for run in ctx.evidence.state.runs.values()
         if run.spec.model in models
         for sample in run.epochs
         if (value := sample.metrics.get(check.metric)) is not None
@@ -223,16 +224,16 @@ def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
         return
     best, epoch, run = max(values, key=lambda found: found[0])
     missing = f"The best {check.metric} so far is {best:g}; {check.at_least:g} is required: train longer."
-    shown = f"{best:g} in epoch {epoch}: {cite_run(run, at.evidence)}"
+    shown = f"{best:g} in epoch {epoch}: {cite_run(run, ctx.evidence)}"
     met = best >= check.at_least
-    yield CheckItem(sentence, "" if met else missing, shown, mark=at.evidence.state.mark_of(run))
+    yield CheckItem(sentence, "" if met else missing, shown, mark=ctx.evidence.state.mark_of(run))
 
 
-def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
+def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
     for law in check.laws:
-        name, model = f"{law.capitalize()}'s law", at.edition.names.get(check.model, check.model)
+        name, model = f"{law.capitalize()}'s law", ctx.edition.names.get(check.model, check.model)
         sentence = f"{name} can be fitted to {model}"
-        fits = at.evidence.results.fits
+        fits = ctx.evidence.results.fits
         fit = next((found for found in fits if (found.model, found.law) == (check.model, law)), None)
         if fit is None:
             yield CheckItem(sentence, f"{name} needs {model} on one GPU and on one more size.")
@@ -245,25 +246,25 @@ def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
 # --------------------------------------------------------------------------- files and texts
 
 
-def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
-    of = f" of {' and '.join(at.edition.names.get(m, m) for m in check.models)}" if check.models else ""
-    matches = match_runs(at.edition, at.task, check.tasks, at.evidence)
-    state = at.evidence.state
+def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckItem]:
+    of = f" of {' and '.join(ctx.edition.names.get(m, m) for m in check.models)}" if check.models else ""
+    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence)
+    state = ctx.evidence.state
     ran = (each.run for each in matches if each.met or (each.run and _is_measured(each.run)))
     measured = {state.mark_of(run) for run in state.runs.values() if _is_measured(run)}
-    left_out = {"small"} if measured != {"small"} else set()  # as charts leave them out
+    left_out = {"small"} if measured != {"small"} else set()  # charts leave them out as well
     shown = any(run is not None and state.mark_of(run) not in left_out for run in ran)
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
-        found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]
-        if lacking := _lacking(chart, check, at):
+        found = [e for e in ctx.evidence.exports if e.chart == chart and _shows(e, check, ctx.evidence)]
+        if lacking := _models_without(chart, check, ctx):
             yield CheckItem(sentence, f"There is nothing to show in the {chart} chart of {lacking} yet.")
             continue
         if not found or (check.models and matches and not shown):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
         export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
-        later = _later_run(export, check, at.evidence, {each.task_id for each in matches})
+        later = _later_run(export, check, ctx.evidence, {each.task_id for each in matches})
         again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
         yield CheckItem(sentence, again, export.path, stale=bool(again), mark=export.mark)
 
@@ -275,68 +276,68 @@ def _is_measured(run: RunState) -> bool:
 def _later_run(
     export: ExportFact, check: schema.ChartsCheck, evidence: Evidence, tasks: set[str]
 ) -> RunState | None:
-    """A measured run of the chart's models, of these tasks if any, that went on after the chart was written."""
+    """A measured run of the chart's models (and of `tasks`, if any) that changed after the chart was written."""
     if export.at is None:
         return None
     for _, run in sorted(evidence.state.runs.items(), reverse=True):
         submission = evidence.submission(run)
         shown = _is_measured(run) and run.spec.model in check.models and (not tasks or run.task_id in tasks)
-        if shown and submission is not None and _news_at(submission) > export.at:
+        if shown and submission is not None and _last_change_at(submission) > export.at:
             return run
     return None
 
 
-def _news_at(submission: SubmissionState) -> float:
-    """When a submission last brought something for a chart, by our clock: as it was sent, or its job began or ended."""
+def _last_change_at(submission: SubmissionState) -> float:
+    """When a submission last had news for a chart, in UNIX seconds of this computer: planned, job began or ended."""
     job = submission.job
-    seen = 0.0 if job is None else job.seen_at - 15.0  # s: an end is seen some time later
+    seen = 0.0 if job is None else job.seen_at - 15.0  # s: a poll sees the end of a job some time later
     return max(submission.planned_at, seen)
 
 
 _COMPARES = {"speedup": "speedup", "efficiency": "efficiency", "cpu-gpu": "acceleration"}
-"""What a row has that such a chart shows: the file of one that was exported before may be there without it."""
+"""The field that each of these charts shows. A chart exported earlier may still exist when no row has it any more."""
 
 
-def _lacking(chart: str, check: schema.ChartsCheck, at: _At) -> str:
-    """The networks that were measured and have nothing for such a chart."""
-    rows, names = at.evidence.results.measured, at.edition.names
+def _models_without(chart: str, check: schema.ChartsCheck, ctx: _Context) -> str:
+    """The measured models without a value for this chart, as one text; "" if there are none."""
+    rows, names = ctx.evidence.results.measured, ctx.edition.names
     measured, field = {row.model for row in rows}, _COMPARES.get(chart)
     shown = {row.model for row in rows if field is None or getattr(row, field) is not None}
-    return listed([names.get(model, model) for model in check.models if model in measured - shown])
+    return join([names.get(model, model) for model in check.models if model in measured - shown])
 
 
 def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> bool:
-    """Whether a chart shows the models asked for; one that names none shows what was measured."""
+    """Whether a chart shows the models of the check; an export that names no models shows all that were measured."""
     measured = {row.model for row in evidence.results.measured}
     shown = set(export.models) or measured | {row.model for row in evidence.results.programs}
     return set(check.models) <= shown
 
 
-def _answers(at: _At, _check: schema.AnswersCheck) -> Iterator[CheckItem]:
-    sheet = at.evidence.answers.get(at.task.id)
-    for number, question in enumerate(at.task.questions, 1):
+def _check_answers(ctx: _Context, _check: schema.AnswersCheck) -> Iterator[CheckItem]:
+    sheet = ctx.evidence.answers.get(ctx.task.id)
+    for number, question in enumerate(ctx.task.questions, 1):
         answered = sheet is not None and number <= len(sheet.texts) and bool(sheet.texts[number - 1])
         yield CheckItem(
             f"question {number} is answered: {one_line(question.text)}",
             "" if answered else f"Question {number} has no answer yet.",
-            f"answers/{at.task.id}.md" if answered else "",
+            f"answers/{ctx.task.id}.md" if answered else "",
         )
 
 
-def _edited(at: _At, check: schema.EditedCheck) -> Iterator[CheckItem]:
+def _check_edited(ctx: _Context, check: schema.EditedCheck) -> Iterator[CheckItem]:
     sentence = f"{check.script} is your own copy of {check.original} and uses {' and '.join(check.names)}"
-    script = at.evidence.scripts.get(check.script)
-    shipped = at.evidence.originals.get(check.script)
-    source = at.evidence.originals.get(check.original) or at.evidence.scripts.get(check.original)
+    script = ctx.evidence.scripts.get(check.script)
+    shipped = ctx.evidence.originals.get(check.script)
+    source = ctx.evidence.originals.get(check.original) or ctx.evidence.scripts.get(check.original)
     if script is None:
         yield CheckItem(sentence, f"Make {check.script} from {check.original}.")
         return
     names = code_names(script.text)
     lacking = [name for name in check.names if name not in names]
     missing = shown = ""
-    if shipped is not None and script.is_file(shipped.sha256):
+    if shipped is not None and script.matches(shipped.sha256):
         missing = f"{check.script} came with labtui; the task wants your own, made from {check.original}."
-    elif source is not None and script.is_file(source.sha256):
+    elif source is not None and script.matches(source.sha256):
         missing = f"{check.script} is still identical to {check.original}: make the change yourself."
     elif lacking:
         missing, shown = f"{check.script} does not use {' and '.join(lacking)} in its code yet.", check.script
@@ -346,21 +347,20 @@ def _edited(at: _At, check: schema.EditedCheck) -> Iterator[CheckItem]:
     yield CheckItem(sentence, missing, shown)
 
 
-def _files(at: _At, check: schema.FilesCheck) -> Iterator[CheckItem]:
+def _check_files(ctx: _Context, check: schema.FilesCheck) -> Iterator[CheckItem]:
     for name in check.files:
-        there = name in at.evidence.scripts
+        there = name in ctx.evidence.scripts
         missing = "" if there else f"scripts/{name} is missing."
         yield CheckItem(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "", effort=False)
 
 
-def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
-    evidence, sentence = at.evidence, "the data set and the software on the cluster can be reached"
-    trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, at)]
+def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
+    evidence, sentence = ctx.evidence, "the data set and the software on the cluster can be reached"
+    trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, ctx)]
     gone = [path for path, there in evidence.remote.items() if not there]
     if trained:
-        witness = min(
-            trained, key=lambda run: bool(evidence.state.mark_of(run))
-        )  # a real run is the better one
+        # a run without a mark, of a real cluster, is better evidence
+        witness = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
         shown = f"{cite_run(witness, evidence)} read the data and trained"
         yield CheckItem(sentence, evidence=shown, mark=evidence.state.mark_of(witness))
     elif gone:
@@ -373,32 +373,32 @@ def _data(at: _At, _check: schema.DataCheck) -> Iterator[CheckItem]:
         yield CheckItem(sentence, "Data and container: not looked for yet. Press D (`labtui doctor`).")
 
 
-def _reads_data(run: RunState, at: _At) -> bool:
-    """Whether a run shows that the data are there: a script that no task plans may train on anything."""
-    submission = at.evidence.submission(run)
-    planned = {plan.spec.script.rpartition("/")[2] for task in at.edition.tasks for plan in task.runs}
+def _reads_data(run: RunState, ctx: _Context) -> bool:
+    """Whether a run shows that the data are there; a script that no task plans may have read other data."""
+    submission = ctx.evidence.submission(run)
+    planned = {plan.spec.script.rpartition("/")[2] for task in ctx.edition.tasks for plan in task.runs}
     own = submission is not None and submission.form == "own"
     return not own or run.spec.script.rpartition("/")[2] in planned
 
 
-def _hand_in(at: _At, check: schema.HandInCheck) -> Iterator[CheckItem]:
+def _check_hand_in(ctx: _Context, check: schema.HandInCheck) -> Iterator[CheckItem]:
     files = " or ".join(check.files)
-    found = next((name for name in check.files if name in at.evidence.files), "")
+    found = next((name for name in check.files if name in ctx.evidence.files), "")
     yield CheckItem(f"{files} is in the lab folder", "" if found else f"Make {files} (labtui export).", found)
 
 
-_CHECKS: dict[type[schema.Check], Callable[[_At, Any], Iterator[CheckItem]]] = {
-    schema.RunsCheck: _runs,
-    schema.BatchCheck: _batches,
-    schema.LearningRateCheck: _rates,
-    schema.MetricCheck: _metric,
-    schema.ChartsCheck: _charts,
-    schema.AnswersCheck: _answers,
-    schema.EditedCheck: _edited,
-    schema.FilesCheck: _files,
-    schema.DataCheck: _data,
-    schema.FitCheck: _fits,
-    schema.HandInCheck: _hand_in,
+_CHECKS: dict[type[schema.Check], Callable[[_Context, Any], Iterator[CheckItem]]] = {
+    schema.RunsCheck: _check_runs,
+    schema.BatchCheck: _check_batches,
+    schema.LearningRateCheck: _check_learning_rates,
+    schema.MetricCheck: _check_metric,
+    schema.ChartsCheck: _check_charts,
+    schema.AnswersCheck: _check_answers,
+    schema.EditedCheck: _check_edited,
+    schema.FilesCheck: _check_files,
+    schema.DataCheck: _check_data,
+    schema.FitCheck: _check_fits,
+    schema.HandInCheck: _check_hand_in,
 }
 
 
@@ -406,7 +406,7 @@ _MAX_NAMED = 3
 
 
 def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
-    """Which planned runs of these models (of all, without any) lack, and how those that do not count ended."""
+    """Which planned runs of these models are missing, and how those that do not count ended; no models: of all."""
     planned = [(i.run, i) for i in check.items if i.run is not None and (not models or i.run.model in models)]
     made = {spec.label for spec, item in planned if item.evidence}
     specs = [spec for spec, item in planned if not item.evidence]
@@ -421,7 +421,7 @@ def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """`current` is the first task that is not done (None: all are); any may be worked on at any time."""
+    """`current` is the first task that is not done (None: all are); students may work on the tasks in any order."""
 
     current: str | None
     done: int
@@ -429,7 +429,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress(edition: Edition, checks: Sequence[TaskCheck]) -> Progress:
-    """Progress over all tasks."""
     unfinished = {check.task_id for check in checks if not check.done}
     current = next((task.id for task in edition.tasks if task.id in unfinished), None)
     return Progress(current=current, done=len(checks) - len(unfinished), total=len(checks))

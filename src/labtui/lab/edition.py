@@ -1,7 +1,7 @@
-"""An edition of the lab as data: its tasks, their questions, what ticks their boxes, what is handed in.
+"""An edition of the lab as data: its tasks, their questions and checks, and what is handed in.
 
-The structs are the schema of the TOML files in `labtui/labs/` (the author's guide is `docs/editions.md`); what tables
-say of each other is checked in `proof`.
+The structs are the schema of the TOML files in `labtui/labs/` (the author's guide is `docs/editions.md`). Rules that
+involve several tables are checked in `proof`.
 """
 
 import re
@@ -19,7 +19,7 @@ from labtui.lab.runs import Band, Measure, Published, PublishedRow, RunPlan, Swe
 
 
 class Fact(Table, frozen=True, kw_only=True):
-    """A statement that bears on a question, with where it comes from; shown beside the student's own text."""
+    """A statement that helps with a question, with its source; shown beside the student's own text."""
 
     id: str
     text: str
@@ -27,7 +27,7 @@ class Fact(Table, frozen=True, kw_only=True):
 
 
 class Question(Table, frozen=True, kw_only=True):
-    """A question the student answers; `facts` are ids of the facts that bear on it, `chart` the one to look at."""
+    """A question the student answers; `facts` are the ids of facts that help, `chart` is the chart to look at."""
 
     text: str
     facts: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Question(Table, frozen=True, kw_only=True):
 
 
 class _Check(Table, frozen=True, kw_only=True, tag_field="kind"):
-    """A condition of a box. `tasks` names other tasks whose runs count (empty: the task's own)."""
+    """A condition of a task's box. `tasks` names other tasks whose runs count (empty: the task's own)."""
 
     tasks: tuple[str, ...] = ()
 
@@ -43,8 +43,8 @@ class _Check(Table, frozen=True, kw_only=True, tag_field="kind"):
 class RunsCheck(_Check, frozen=True, kw_only=True, tag="runs"):
     """Every planned run was made: same model, device and GPUs, enough epochs, a wanted outcome.
 
-    `min_epochs` counts epochs read from the log; `batch` is ``exact`` (the planned global batch) or ``any``
-    (whatever fitted the memory).
+    `min_epochs` is the number of epochs that the log must show; `batch` is ``exact`` (the planned global batch) or
+    ``any`` (whatever fitted into memory).
     """
 
     min_epochs: Annotated[int, Meta(ge=0, le=fields.MAX_NUMBER)] = 2
@@ -61,7 +61,7 @@ class LearningRateCheck(_Check, frozen=True, kw_only=True, tag="learning-rate"):
 
 
 class MetricCheck(_Check, frozen=True, kw_only=True, tag="metric"):
-    """Some run of the task reached a metric: `metric` (Keras's name) is `at_least` in one of its epochs."""
+    """In some epoch of some run of the task, `metric` (by Keras's name) was `at_least` this value."""
 
     metric: fields.Identifier
     at_least: fields.Positive
@@ -97,18 +97,18 @@ class FilesCheck(_Check, frozen=True, kw_only=True, tag="files"):
 
 
 class DataCheck(_Check, frozen=True, kw_only=True, tag="data-read"):
-    """The data set and the software were reached: seen on the cluster, or a run read them and trained."""
+    """The data set and the software are on the cluster: labtui saw them there, or a run trained with them."""
 
 
 class FitCheck(_Check, frozen=True, kw_only=True, tag="fit"):
-    """There are enough measured GPU counts of `model` for these laws to be fitted."""
+    """`model` was measured on enough GPU counts to fit these laws."""
 
     model: str
     laws: Annotated[tuple[fields.Law, ...], Meta(min_length=1)]
 
 
 class HandInCheck(_Check, frozen=True, kw_only=True, tag="hand-in"):
-    """One of these files stands in the lab folder (the deck, a report)."""
+    """One of these files is in the lab folder (the deck, a report)."""
 
     files: Annotated[tuple[fields.LabFile, ...], Meta(min_length=1)]
 
@@ -129,10 +129,10 @@ Check = (
 
 
 class Task(Table, frozen=True, kw_only=True, dict=True):
-    """One item of the assignment. `id` is its number there; `weight` its share of the mark in percent.
+    """One item of the assignment. `id` is its number there; `weight` is its share of the mark in percent.
 
-    `files` are the scripts it concerns (in `scripts/`), `handed_in` is false for preparation only. It plans either
-    `sweeps` or `measures` of programs: its `runs`, which its edition fills in.
+    `files` are the scripts it concerns (in `scripts/`); `handed_in` is false for mere preparation. A task plans either
+    `sweeps` or `measures` of programs; the edition computes its `runs` from them.
     """
 
     runs: ClassVar[tuple[RunPlan, ...]] = ()
@@ -157,7 +157,7 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
             raise ValueError(f"`measures`: task {self.id} plans either `sweeps` or `measures`.")
 
     def planned(self, programs: Mapping[str, Program]) -> Iterator[RunPlan]:
-        """The runs of its sweeps, or of its measures of `programs`."""
+        """The runs of the sweeps, or of the measures of `programs`."""
         for sweep in self.sweeps:
             yield from sweep.runs()
         for measure in self.measures:
@@ -171,7 +171,7 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
 
     @property
     def own_runs_check(self) -> RunsCheck:
-        """What its box wants of its own runs; as usual where it has no such check."""
+        """The check of the task's own runs; one with the default conditions if it has none."""
         checks = (check for check in self.checks if isinstance(check, RunsCheck) and not check.tasks)
         return next(checks, RunsCheck())
 
@@ -179,10 +179,10 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
 class Excerpt(Table, frozen=True, kw_only=True):
     """Lines to show on a page: of a script in `scripts/`, or of a job of the page's task.
 
-    `source` is a script's name, ``job`` (the job script without labtui's header), ``out``, ``err`` (its logs) or
-    ``changes`` (what differs in the script the task edits). `lines` are regular expressions: the lines they find
-    are shown, without any the whole text. With `parts` the whole text is shown, and each part's name stands at
-    the first line that the expression of the same place finds.
+    `source` is a script's name, ``job`` (the job script without labtui's header), ``out`` or ``err`` (its logs), or
+    ``changes`` (the student's changes to the script the task edits). `lines` are regular expressions: only matching
+    lines are shown; without any, the whole text. With `parts`, the whole text is shown, and each name in `parts`
+    labels the first line that the expression at the same position matches.
     """
 
     source: str
@@ -200,11 +200,11 @@ class Excerpt(Table, frozen=True, kw_only=True):
 
 
 class HandInPage(Table, frozen=True, kw_only=True):
-    """One page of what is handed in (a section, where the hand-in is a report).
+    """One page of what is handed in (one section if it is a report).
 
-    `answers` are the numbers of the task's questions, from 1: the first of them gives the title (none: all of
-    them). `heading` is the title where there is neither an answer nor a number for one. `models` narrows the
-    charts; `target` is the accuracy the accuracy chart is drawn against; with `bars` epoch time and speedup are bars.
+    `answers` are numbers of the task's questions, from 1 (empty: all); the first answer gives the title. `heading` is
+    the title if there is neither an answer nor a number to make one from. `models` limits the charts to these models;
+    `target` is the accuracy marked in the accuracy chart; with `bars`, epoch time and speedup are bar charts.
     """
 
     kind: fields.PageKind = "task"
@@ -224,7 +224,7 @@ class HandInPage(Table, frozen=True, kw_only=True):
 
 
 class HandIn(Table, frozen=True, kw_only=True):
-    """What is delivered in the end, where, and how it is judged; `pages` in their order, as slides or a report."""
+    """What is handed in, where, and how it is graded; `pages` are in order, slides or the sections of a report."""
 
     what: str
     where: str
@@ -234,25 +234,24 @@ class HandIn(Table, frozen=True, kw_only=True):
 
 
 FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
-"""Folders of `remote/` with the scripts of one framework for several nodes."""
+"""Folders of `remote/`, each with one framework's scripts for several nodes."""
 PROGRAM_FOLDERS = ("pi/", "jacobi/")
-"""Folders of `remote/` with the sources of a program that is timed."""
+"""Folders of `remote/`, each with the sources of a program to be timed."""
 TRAINING_SCRIPTS = (
     *(f"ResNet{depth}{end}.py" for depth in (50, 101, 152) for end in ("", "_seq")),
     *("resnet_lab.py", "run_log.py", "mllog.py", "cifar-utils/"),
 )
-"""What a lab of programs alone starts without."""
+"""The training scripts, which a lab with programs only does not need."""
 
 
 class Edition(Table, frozen=True, kw_only=True, dict=True):
-    """A whole assignment. `source` is the document it follows, `profiles` the clusters it was written for.
+    """A whole assignment. `source` is the document it follows, `profiles` are the clusters it was written for.
 
-    `programs` are those that tasks measure, `scripts` those of the course that labtui does not bring. `extends` is the
-    id of the edition that its file changes; what the file leaves out is that edition's. `published_in` is the id of one
-    whose published numbers are this one's, too. `images` is the training set's
-    size per epoch, `base_learning_rate` the rate on one GPU, `startup_seconds` how long a run takes before its first
-    epoch (container, imports, data): mostly, and at most. `names`: what people read for the models that logs name
-    shorter.
+    `programs` are those that tasks measure; `scripts` are the course's own, which do not come with labtui. `extends` is
+    the id of an edition that this one changes: what its file leaves out is taken from there. `published_in` is the id
+    of an edition whose published numbers apply here, too. `images` is the number of images per epoch,
+    `base_learning_rate` the rate on one GPU, `startup_seconds` the usual and the longest time before a run's first
+    epoch (container, imports, data). `names` maps the model names in logs to those that people read.
     """
 
     format: Literal[1]
@@ -285,31 +284,30 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def published_rows(self) -> tuple[PublishedRow, ...]:
-        """What documents say, each configuration by itself."""
+        """The published numbers, one row for each configuration."""
         return tuple(row for table in self.published for row in table.whole_rows())
 
     @cached_property
     def bands(self) -> tuple[Band, ...]:
-        """The ranges of the published numbers."""
         return bands_of(self.published_rows)
 
     def task(self, task_id: str) -> Task | None:
         return next((task for task in self.tasks if task.id == task_id), None)
 
     def tasks_of(self, task: Task, names: Sequence[str]) -> tuple[Task, ...]:
-        """The tasks a check speaks of: those it names, else its own."""
+        """The tasks whose runs a check of `task` considers: those in `names`, or `task` itself if there are none."""
         found = (self.task(name) for name in names)
         return tuple(each for each in found if each is not None) if names else (task,)
 
     def facts_of(self, task: Task) -> tuple[Fact, ...]:
-        """The facts of a task and of its questions, each once, in the order they are named."""
+        """The facts of a task and of its questions, without duplicates, in the order they are named."""
         names = dict.fromkeys([*task.facts, *(name for q in task.questions for name in q.facts)])
         facts = {fact.id: fact for fact in self.facts}
         return tuple(facts[name] for name in names if name in facts)
 
     @property
     def own_scripts(self) -> frozenset[str]:
-        """The scripts that a student makes as a changed copy of another."""
+        """The scripts that a student makes by changing a copy of another script."""
         return frozenset(script for task in self.tasks for _, script in task.copies_to_start)
 
     @property
@@ -320,9 +318,9 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
 
     @property
     def withheld_scripts(self) -> frozenset[str]:
-        """What a lab folder starts without: scripts the student is to make, and whole folders no run of the lab needs.
+        """What a new lab folder leaves out: scripts the student is to make, and folders that no run of the lab needs.
 
-        A folder ends with ``/``. Every script in the lab folder travels with each job.
+        A folder ends with ``/``. It matters because every script in the lab folder is sent with each job.
         """
         sources = (name for program in self.programs for name in program.sources)
         started = {*self.framework_scripts, *sources}

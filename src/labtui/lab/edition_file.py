@@ -1,6 +1,6 @@
-"""From TOML text to an `Edition`, or to one sentence that says what is wrong, in which file, line and key.
+"""Reads TOML text into an `Edition`, or raises one sentence that says what is wrong, in which file, line and key.
 
-Three nets: TOML's grammar, the schema with its constraints (`edition`), and what tables say of each other
+Three stages: TOML's grammar, the schema with its constraints (`edition`), and the rules that involve several tables
 (`proof`). The first mistake becomes an error with its line.
 """
 
@@ -26,11 +26,11 @@ _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Control characters and invisible ones that reorder or hide text: never needed in a lab sheet."""
+"""Control characters, and invisible ones that reorder or hide text; a lab sheet needs none of them."""
 
 
-def extended_by(text: str) -> str:
-    """The id of the edition that this one extends, or whose published numbers it takes; "" where there is none."""
+def base_id(text: str) -> str:
+    """The id of the edition that this one extends or takes published numbers from; "" if there is none."""
     try:
         data = _loads(text) if len(text) <= MAX_CHARACTERS else {}
     except (ValueError, RecursionError):
@@ -40,40 +40,40 @@ def extended_by(text: str) -> str:
 
 
 def parse_edition(
-    text: str, path: str = "", brought: Mapping[str, Collection[str]] | None = None, base: str | None = None
+    text: str, path: str = "", available: Mapping[str, Collection[str]] | None = None, base: str | None = None
 ) -> Edition:
-    """Read and check an edition; what it names has to be among the scripts and profiles in `brought`, where given.
+    """Read and check an edition. With `available`, the scripts and profiles it names must be among those there.
 
-    `base` is the text of the edition that `extended_by` names; a mistake in what is left as it is has no line here.
+    `base` is the text of the edition that `base_id` names; a mistake in what only the base says gets no line.
 
     Raises:
-        DataError: with the path, the line when it is known, and one sentence.
+        DataError: with the path, the line if it is known, and one sentence.
     """
-    data = _toml(text, path)
+    data = _read_toml(text, path)
     for key in ("extends", "published_in"):
         if key in data and base is None:
             what = f"There is no edition {data[key]!r} for `{key}`; name one that comes with labtui."
             raise _error(path, line_of(text, (key,)), what)
-    for place, sentence in _values(data, ()):
+    for place, sentence in _text_problems(data, ()):
         raise _error(path, line_of(text, place), sentence)
     try:
-        found = decode.convert(merged(_under(data, base), data), Edition)
+        found = decode.convert(merge(_base_data(data, base), data), Edition)
     except msgspec.ValidationError as error:
         place, sentence = _schema_problem(str(error))
         raise _error(path, own_line(text, base, place), sentence) from None
-    for place, sentence in cross_references(found, brought or {}):
+    for place, sentence in cross_references(found, available or {}):
         raise _error(path, own_line(text, base, place), sentence)
     return found
 
 
 def own_line(text: str, base: str | None, place: Place) -> int | None:
-    """The line in an edition's own file where a place of the whole stands, if it stands there at all."""
+    """The 1-based line in an edition's own file of a place in the merged edition; None if only the base has it."""
     data = _loads(text)
-    return line_of(text, own_place(_under(data, base), data, place))
+    return line_of(text, own_place(_base_data(data, base), data, place))
 
 
-def _under(data: Mapping[str, Any], base: str | None) -> Mapping[str, Any]:
-    """What an edition is laid over: the one it extends, or that one's published numbers alone."""
+def _base_data(data: Mapping[str, Any], base: str | None) -> Mapping[str, Any]:
+    """The data an edition is merged into: all of the edition it extends, or only that one's published numbers."""
     found = {} if base is None else _loads(base)
     return found if "extends" in data else {"published": found.get("published", [])}
 
@@ -83,11 +83,11 @@ def _under(data: Mapping[str, Any], base: str | None) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=4)
 def _loads(text: str) -> Mapping[str, Any]:
-    """Kept, as reading one edition needs it several times: what it extends, its data, and the lines of mistakes."""
+    """Cached, because one edition is parsed several times: for its base, its data, and the lines of mistakes."""
     return tomllib.loads(text)
 
 
-def _toml(text: str, path: str) -> Mapping[str, Any]:
+def _read_toml(text: str, path: str) -> Mapping[str, Any]:
     if len(text) > MAX_CHARACTERS:
         what = f"The file has more than {MAX_CHARACTERS:,} characters, the maximum of an edition."
         raise _error(path, None, what)
@@ -109,8 +109,8 @@ def _error(path: str, line: int | None, sentence: str) -> DataError:
     return DataError(f"{where}: {sentence}" if where else sentence, _GUIDE, line=line)
 
 
-def _values(value: object, place: Place) -> Iterator[Problem]:
-    """Text that could act on a terminal, empty or endless."""
+def _text_problems(value: object, place: Place) -> Iterator[Problem]:
+    """The problems of texts: characters that act on a terminal, too long, or empty."""
     key = _key(place)
     if isinstance(value, str):
         if match := _ACTIVE.search(value):
@@ -122,13 +122,13 @@ def _values(value: object, place: Place) -> Iterator[Problem]:
             yield place, f"`{key}` is empty."
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield from _values(item, (*place, name))
+            yield from _text_problems(item, (*place, name))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _values(item, (*place, index))
+            yield from _text_problems(item, (*place, index))
 
 
-# --------------------------------------------------------------------------- the schema's messages in plain words
+# --------------------------------------------------------------------------- msgspec's messages in plain words
 
 
 @cache
@@ -138,7 +138,7 @@ def _structs() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _schemas(place: Place) -> list[Mapping[str, Any]]:
-    """What may stand at a place of the file, as JSON schemas."""
+    """The JSON schemas of the values allowed at a place in the file."""
     found = [_structs()[Edition.__name__]]
     for part in place:
         below = [
@@ -157,11 +157,11 @@ def _variants(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _schema_problem(message: str) -> Problem:
-    """Place and sentence of msgspec's message."""
+    """The place and the sentence for one of msgspec's messages."""
     what, _, where = message.partition(" - at `$")
     steps = re.findall(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]", where)
     place: Place = tuple(int(index) if index else name for name, index in steps)
-    named, called = re.search(r"`(\w+)`$", what), _called(place)
+    named, called = re.search(r"`(\w+)`$", what), _place_in_words(place)
     if what.startswith("Object missing required field") and named:
         return place, f"`{named[1]}` is missing in {called}."
     if what.startswith("Object contains unknown field") and named:
@@ -179,7 +179,7 @@ def _schema_problem(message: str) -> Problem:
         return place, f"`{_key(place)}` is {(*said, 'written differently')[0]}."
     if what.startswith("Expected"):
         return place, f"{called}: {what[0].lower()}{what[1:]}."
-    first = re.match(r"`(\w+)`", what)  # a sentence of the schema's own, which begins with the key
+    first = re.match(r"`(\w+)`", what)  # a sentence from a `__post_init__`, which begins with the key
     return (*place, first[1]) if first else place, what
 
 
@@ -187,7 +187,7 @@ def _key(place: Place) -> str:
     return next((part for part in reversed(place) if isinstance(part, str)), "")
 
 
-def _called(place: Place) -> str:
+def _place_in_words(place: Place) -> str:
     """A place in words: ``task 3, check 1``."""
     words: list[str] = []
     for part in place:
@@ -198,15 +198,15 @@ def _called(place: Place) -> str:
     return ", ".join(words) or "the edition"
 
 
-# --------------------------------------------------------------------------- an edition laid over another
+# --------------------------------------------------------------------------- an edition that extends another
 
 _BY_ID = ("tasks", "facts")
 
 
-def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """An edition over the one it extends: tasks and facts by their ids, tables key by key, all else as a whole.
+def merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge an edition into its base: tasks and facts by id, tables key by key; any other value replaces the base's.
 
-    What is new comes last; published numbers stand behind those of the base.
+    New tasks and facts come last, and published numbers follow those of the base.
     """
     whole = {**base, **own}
     for key in base.keys() & own.keys():
@@ -231,14 +231,14 @@ def _id(item: object) -> object:
 
 
 def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> Place:
-    """Where a place of the whole stands in the extending file; () where only the base has it."""
+    """The place in the extending file of a place in the merged edition; () if only the base has it."""
     key, index, *rest = (*place, "", "")[: max(2, len(place))]
     if not isinstance(index, int) or key not in base:
         return place
     if key == "published":
         index -= len(base[key])
     elif key in _BY_ID and key in own:
-        name = _id(merged(base, own)[key][index])
+        name = _id(merge(base, own)[key][index])
         index = max((at for at, item in enumerate(own[key]) if _id(item) == name), default=-1)
     return (key, index, *rest) if key in own and index >= 0 else ()
 
@@ -252,20 +252,20 @@ _ITEM = re.compile(r"\s*[{\[\"'\d-]")
 
 
 def line_of(text: str, place: Place) -> int | None:
-    """The 1-based line where `place`, or its nearest written ancestor, stands; None for the root.
+    """The 1-based line of `place`, or of its nearest ancestor in the text; None for the root.
 
-    Tables, keys, and the items of a list that begin a line of their own.
+    Finds tables, keys, and those items of a list that begin a line.
     """
     found: dict[Place, int] = {}
     last: dict[Place, int] = {}
     table: Place = ()
     key: Place = ()
     item = 0
-    # The text of long strings is no statement; their lines still count.
+    # What long strings contain is not TOML, but their lines count.
     plain = _LONG_STRING.sub(lambda match: "\n" * match[0].count("\n"), text)
     for number, line in enumerate(plain.split("\n"), 1):
         if match := _TABLE.match(line):
-            table, key = _table(last, match[2], match[1] == "[["), ()
+            table, key = _table_place(last, match[2], match[1] == "[["), ()
             found.setdefault(table, number)
         elif match := _KEY.match(line):
             key, item = (*table, *re.split(r"\s*\.\s*", match[1])), 0
@@ -276,8 +276,8 @@ def line_of(text: str, place: Place) -> int | None:
     return next((found[place[:n]] for n in range(len(place), 0, -1) if place[:n] in found), None)
 
 
-def _table(last: dict[Place, int], dotted: str, is_item: bool) -> Place:
-    """The place of a table's header; `last` has the number of the last item of each array of tables."""
+def _table_place(last: dict[Place, int], dotted: str, is_item: bool) -> Place:
+    """The place of a table's header; `last` holds the last index used in each array of tables, and is updated."""
     place: Place = ()
     *parents, name = (part.strip(" \"'") for part in dotted.split("."))
     for part in parents:

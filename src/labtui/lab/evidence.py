@@ -1,10 +1,10 @@
-"""What a check may look at: the state, the numbers, the scripts, the answers, what was exported.
+"""What a check may look at: the state, the results, the scripts, the answers, the exported files.
 
 The session gathers it from the lab folder; here it is a frozen value, so that a check is a pure function of it.
 
-A task's answer file has questions as headings and the student's Markdown below them. labtui writes the headings once
-and reads back which questions have a text; it never writes, moves or judges an answer. Comments (``<!-- -->``) are ours
-or the student's notes and do not count.
+A task's answer file has the questions as headings and the student's Markdown below them. labtui writes the headings
+once and reads which questions have an answer; it never writes, moves or judges one. Comments (``<!-- -->``) are
+labtui's or the student's notes and do not count.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ from labtui.results.rows import Results
 _HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
 PLACEHOLDER = "<!-- your answer -->"
-"""What stands below each question of a new answer file."""
+"""The text below each question of a new answer file."""
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class AnswerSheet(msgspec.Struct, frozen=True):
-    """The Markdown below each question of a task, in their order, without comments; `rest` stands under none.
+    """The Markdown below each question of a task, in order, without comments; `rest` is what is below no question.
 
-    A text is "" where nothing was written: rules and empty list items are nothing.
+    A text without letters or digits counts as no answer and is "": rules, for example, and empty list items.
     """
 
     texts: tuple[str, ...]
@@ -46,7 +46,7 @@ class AnswerSheet(msgspec.Struct, frozen=True):
 
 
 def new_sheet(task: Task) -> str:
-    """The Markdown a task's answer file starts with: its title and its questions, and room below each."""
+    """The Markdown of a task's new answer file: the title and the questions, with a placeholder below each."""
     lines = [f"# Task {task.id}: {task.title}", ""]
     lines.append("<!-- Write below each question. labtui looks for text there and never changes it. -->")
     for number, question in enumerate(task.questions, 1):
@@ -55,10 +55,10 @@ def new_sheet(task: Task) -> str:
 
 
 def read_sheet(task: Task, text: str) -> AnswerSheet:
-    """The answers a file holds.
+    """Read the answers from the `text` of an answer file.
 
-    A heading belongs to the question with the same words, else to the one with its number; other headings are
-    part of the answer they stand in.
+    A heading belongs to the question with the same words, else to the one with its number; any other heading is part
+    of the answer around it.
     """
     raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in _texts(task, text).items()}
     shown = {index: part if any(char.isalnum() for char in part) else "" for index, part in raw.items()}
@@ -66,17 +66,17 @@ def read_sheet(task: Task, text: str) -> AnswerSheet:
 
 
 def answer_text(task: Task, text: str, index: int) -> str:
-    """What stands below a question, for its author to edit: without the placeholder and blank lines around it."""
+    """The text below a question, to be edited: without the placeholder and without blank lines at its ends."""
     lines = _texts(task, text).get(index, "").split("\n")
     return "\n".join(line for line in lines if line.strip() != PLACEHOLDER).strip("\n")
 
 
 def with_answer(task: Task, text: str, index: int, answer: str) -> str:
-    """The file with another text below one question; every other line stays. "" puts the placeholder back."""
+    """The file's text with a new answer to one question; all other lines stay. "" puts the placeholder back."""
     body = ["", *(answer.strip("\n") or PLACEHOLDER).split("\n"), ""]
     lines: list[str] = []
     written = False
-    for current, heading, below in _parts(task, text):
+    for current, heading, below in _split_sheet(task, text):
         mine = current == index
         lines += [*heading, *(([] if written else body) if mine else below)]
         written |= mine
@@ -86,21 +86,21 @@ def with_answer(task: Task, text: str, index: int, answer: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks and doubled blanks."""
+    """The text on one line, with single spaces."""
     return " ".join(text.split())
 
 
 def _texts(task: Task, text: str) -> dict[int | None, str]:
-    """The text below each question's heading, by the question's index; under None what stands below no question."""
+    """The text below each question's heading, by the question's index; at None, what is below no question."""
     found: dict[int | None, list[str]] = {}
-    for index, _, below in _parts(task, text):
+    for index, _, below in _split_sheet(task, text):
         found.setdefault(index, []).extend(below)
     return {index: "\n".join(lines) for index, lines in found.items()}
 
 
-def _parts(task: Task, text: str) -> list[tuple[int | None, list[str], list[str]]]:
-    """The file from one title or question's heading to the next: the question's index, the heading, the lines below."""
-    words = [_normal(question.text) for question in task.questions]
+def _split_sheet(task: Task, text: str) -> list[tuple[int | None, list[str], list[str]]]:
+    """Split the file at its title and its questions: the question's index, the heading, the lines below."""
+    words = [_normalize(question.text) for question in task.questions]
     parts: list[tuple[int | None, list[str], list[str]]] = [(None, [], [])]
     fence = ""
     for line in text.splitlines():
@@ -108,7 +108,7 @@ def _parts(task: Task, text: str) -> list[tuple[int | None, list[str], list[str]
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1][:3]
         heading = None if fence or mark else _HEADING.match(line)
-        index = _question(heading, words) if heading else None
+        index = _question_index(heading, words) if heading else None
         if index is not None or (line.startswith("# ") and not fence):
             parts.append((index, [line], []))
         else:
@@ -116,8 +116,8 @@ def _parts(task: Task, text: str) -> list[tuple[int | None, list[str], list[str]
     return parts
 
 
-def _question(heading: re.Match[str], words: list[str]) -> int | None:
-    text = _normal(heading["text"])
+def _question_index(heading: re.Match[str], words: list[str]) -> int | None:
+    text = _normalize(heading["text"])
     if text in words:
         return words.index(text)
     if heading["number"] and 0 < int(heading["number"][:6]) <= len(words):
@@ -125,12 +125,12 @@ def _question(heading: re.Match[str], words: list[str]) -> int | None:
     return None
 
 
-def _normal(text: str) -> str:
+def _normalize(text: str) -> str:
     return re.sub(r"\W+", " ", text).strip().casefold()
 
 
 class FileFact(msgspec.Struct, frozen=True, dict=True):
-    """A script as it is now, by its path below `scripts/`."""
+    """The current content of a script; `path` is relative to `scripts/`."""
 
     path: str
     data: bytes
@@ -143,8 +143,8 @@ class FileFact(msgspec.Struct, frozen=True, dict=True):
     def sha256(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 
-    def is_file(self, sha256: str) -> bool:
-        """Whether a file with this digest has the same text; git and editors on Windows change line endings."""
+    def matches(self, sha256: str) -> bool:
+        """Whether a file with this digest has the same text. Line endings may differ: git and Windows change them."""
         unix = self.data.replace(b"\r\n", b"\n")
         endings = (unix, unix.replace(b"\n", b"\r\n")) if b"\0" not in self.data else ()
         return sha256 == self.sha256 or any(sha256 == hashlib.sha256(each).hexdigest() for each in endings)
@@ -153,7 +153,7 @@ class FileFact(msgspec.Struct, frozen=True, dict=True):
 class ExportFact(msgspec.Struct, frozen=True, kw_only=True):
     """An exported chart: its file, its chart key, the models it shows (empty: all that were measured).
 
-    `at` is when the file was written, in UNIX seconds of this computer; None when that is not known.
+    `at` is when the file was written, in UNIX seconds of this computer; None if unknown.
     """
 
     path: str
@@ -166,10 +166,10 @@ class ExportFact(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a check looks at.
 
-    `scripts` and `originals` go by path below `scripts/` (`originals`: as labtui ships them). `answers` by
-    task id. `files` are the other files of the lab folder, relative. `remote` says of remote paths whether
-    they are there, `remote_at` (UNIX seconds) when the cluster said so. `overrides` are the lab folder's own
-    changes to the plan (smaller batches for smaller GPUs).
+    The keys of `scripts` and `originals` (the files as labtui ships them) are paths relative to `scripts/`, those of
+    `answers` task ids. `files` are the relative paths of the lab folder's other files. `remote` says which remote
+    paths exist, as the cluster reported at `remote_at` (UNIX seconds). `overrides` are the lab folder's own changes
+    to the plan (smaller batches for smaller GPUs).
     """
 
     state: LabState = LabState()
@@ -187,17 +187,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.state.submissions.get(run.token)
 
     def sent(self, run: RunState) -> bool:
-        """Whether a run reached Slurm or may still: a refused or withdrawn one is no run."""
+        """Whether a run reached Slurm or may still do so; false for refused and withdrawn ones."""
         submission = self.submission(run)
         return submission is None or submission.status not in NEVER_SENT
 
     def is_cancelling(self, run: RunState) -> bool:
-        """Whether the student wants a run's job to end."""
+        """Whether the student asked to cancel the run's job."""
         submission = self.submission(run)
         return submission is not None and submission.cancelling
 
     def changed_since(self, run: RunState) -> tuple[str, ...]:
-        """Scripts a run rests on that differ now from what was sent with it."""
+        """The run's script and its imports, if they differ now from what was sent with the run."""
         submission = self.submission(run)
         if submission is None:
             return ()
@@ -205,13 +205,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         for path in script_and_imports(run.spec.script, self.scripts):
             sent = submission.script_hashes.get(path)
             now = self.scripts.get(path)
-            if sent is not None and (now is None or not now.is_file(sent)):
+            if sent is not None and (now is None or not now.matches(sent)):
                 changed.append(path)
         return tuple(changed)
 
 
 def script_and_imports(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
-    """A script and those of the folder it imports, directly or through others."""
+    """A script, and the scripts of the folder that it imports, directly or through others."""
     texts = {path: fact.text for path, fact in scripts.items()}
     return tuple(imported_files([script], texts))
 
@@ -220,9 +220,9 @@ _STARTS = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, toke
 
 
 def code_names(text: str) -> dict[str, int]:
-    """Names and quoted words in a Python text's code (not in comments, docstrings), each with its first line.
+    """The names and string literals in Python code, each with its first line; comments and docstrings do not count.
 
-    A text that does not parse is read as far as it goes.
+    Code that cannot be tokenized is read up to the error.
     """
     names: dict[str, int] = {}
     before = tokenize.NEWLINE

@@ -1,4 +1,4 @@
-"""How long a job should take and what it should cost, by own results or by published numbers; its time limit. Pure."""
+"""A job's expected time, cost and time limit, from the student's own results or from published numbers. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ from labtui.lab.edition import Edition
 from labtui.results.rows import ResultRow, Scatter
 
 MARGIN = 2.0
-"""A limit is this many times the longest time expected: a killed job costs more than a short wait."""
+"""The time limit is the longest expected time, times this: a job cut short costs more than a longer wait."""
 MIN_MINUTES = 10
 UNKNOWN_MINUTES = 75
-"""The limit the lab's own job files ask for; used where nothing is known about a run's length."""
+"""The limit in the course's own job files; used if nothing is known about a run's time."""
 STEP_MINUTES = 5
 
 
 def expectation(
     draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()
 ) -> tuple[Interval | None, Interval | None]:
-    """Seconds a job's runs should take and GPU-hours it should cost within its limit; None where nothing tells.
+    """The seconds that a job's runs should take, and the GPU-hours it should use within its limit; None if unknown.
 
-    Own results (`rows`) go before the edition's bands. The time waiting in the queue is not part of it.
+    The student's own results (`rows`) take precedence over the edition's bands. Waiting in the queue is not included.
     """
     whole = total([run_seconds(run, edition, rows) for run in draft.runs])
     if whole is None:
         return None, None
-    limit = draft.time_limit_minutes * 60.0 or whole.hi  # Slurm ends the job there, whatever is left
+    limit = draft.time_limit_minutes * 60.0 or whole.hi  # Slurm ends the job there
     spent = Interval(min(whole.value, limit), min(whole.lo, limit), min(whole.hi, limit))
     return whole, spent.scaled(draft.all_gpus / 3600)
 
@@ -36,10 +36,10 @@ def expectation(
 def time_limit(
     draft: SubmissionDraft, edition: Edition, profile: Profile, prescribed: Sequence[int] = ()
 ) -> int:
-    """Minutes to ask for, within the queue's own limit: what is prescribed for the runs, else their expected time.
+    """The minutes to ask for, within the queue's limit: those prescribed for the runs, else their expected time.
 
-    Trainings that torchrun starts in turn have their limits each by itself. An expected time gets a margin, in
-    steps of five.
+    The prescribed limits of trainings that torchrun starts one after another add up; else the longest counts. An
+    expected time is multiplied by `MARGIN` and rounded up to five minutes.
     """
     queue = profile.queue(draft.queue)
     most = queue.max_minutes if queue is not None else None
@@ -56,7 +56,7 @@ def time_limit(
 
 
 def total(parts: Sequence[Interval | None]) -> Interval | None:
-    """The sum of times or costs; None where one of them is not known, or there is none."""
+    """The sum of times or costs; None if one of them is unknown, or there are none."""
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
         return None
@@ -64,9 +64,10 @@ def total(parts: Sequence[Interval | None]) -> Interval | None:
 
 
 def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
-    """What a run takes by itself; a control run as much as the training that it belongs to.
+    """The expected seconds of a run alone; those of a control run are those of its training with as many epochs.
 
-    None where nothing tells: neither a measurement nor a document, or the run's own job file does not say what it is.
+    None if there is neither a measured nor a published time, or if a job file of the student's own does not say what
+    the run is.
     """
     if run.unknown:
         return None
@@ -74,14 +75,14 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         at = run.extra_args.index("--control")
         run = replace(run, extra_args=(*run.extra_args[:at], *run.extra_args[at + 2 :]))
     if run.program is not None:
-        found, one = (_banded(replace(run, processes=n), edition) for n in (run.processes, 1))
+        found, one = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
         again = any("{baseline_" in line for line in run.program.lines)
         return total([found, one]) if again and one is not None else found
-    row = _measured(run, rows) or _measured(run.called(edition.names), rows)
+    row = _matching_row(run, rows) or _matching_row(run.called(edition.names), rows)
     if row is not None:
         epoch, first = (_scaled(s, row.batch_size, run) for s in (row.epoch_seconds, row.warmup_seconds))
     else:
-        epoch, first = _banded(run, edition), _banded(run, edition, "first_epoch_seconds")
+        epoch, first = _from_bands(run, edition), _from_bands(run, edition, "first_epoch_seconds")
     if epoch is None:
         return None
     start = Interval(edition.startup_seconds[0], *edition.startup_seconds)
@@ -90,7 +91,10 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
 
 
 def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interval | None:
-    """An epoch with another batch: between as many images a second as with that one, and as many steps a second."""
+    """An epoch's seconds with the run's batch, from those with `batch`.
+
+    The bounds assume the same images per second and the same steps per second.
+    """
     if seconds is None or not batch or run.program is not None:
         return seconds
     steps = batch / run.batch_size
@@ -98,16 +102,16 @@ def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interv
 
 
 CONTROL_SHARE = 0.02
-"""A control run's step is to be known as well as this fraction of it."""
+"""How precisely a control run should measure its time per step, as a fraction of that time."""
 _STEADY = range(3, 11)
 
 
 def control_epochs(run: RunSpec, rows: Sequence[ResultRow]) -> int:
-    """Epochs of a run's control run: one to warm up, then as many of `_STEADY` as `CONTROL_SHARE` takes.
+    """The epochs of a run's control run: one for warm-up, then the fewest of `_STEADY` that meet `CONTROL_SHARE`.
 
-    By how much the epochs of the run itself scattered: the margin of their mean at 95 % is to be within it.
+    That is, with the scatter between the run's own epochs, the 95 % margin of the mean is within that share.
     """
-    row, steady = _measured(run, rows), _STEADY[0]
+    row, steady = _matching_row(run, rows), _STEADY[0]
     if row is not None and row.scatter is not None and row.epoch_seconds is not None:
         wanted = CONTROL_SHARE * row.epoch_seconds.value
         deviation = row.scatter.deviation
@@ -115,21 +119,21 @@ def control_epochs(run: RunSpec, rows: Sequence[ResultRow]) -> int:
     return 1 + steady
 
 
-def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> ResultRow | None:
-    """The row of the own results that a run repeats."""
+def _matching_row(run: RunSpec, rows: Sequence[ResultRow]) -> ResultRow | None:
+    """The row of the student's own results with the run's configuration, if any; the same batch is preferred."""
     same = [
         row
         for row in rows
         if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
         == (run.model, run.n_gpus, run.data_set, run.tuning)
-        and row.epoch_seconds is not None  # a run that has only its warm-up tells nothing yet
+        and row.epoch_seconds is not None  # None while a run has only its warm-up epoch
     ]
     best = [row for row in same if row.batch_size == run.batch_size] or same
     return best[-1] if best else None
 
 
-def _banded(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> Interval | None:
-    """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
+def _from_bands(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> Interval | None:
+    """The interval of the band that fits a run best: with the same batch, else scaled from another batch."""
     wanted = "seconds" if run.program is not None else quantity
     bands = (band for band in edition.bands if band.quantity == wanted)
     fitting = (band for band in bands if band.is_about(replace(run, batch_size=band.batch_size or 1)))

@@ -1,4 +1,4 @@
-"""What a single value of an edition's file may be, as msgspec constraints, and what all its tables share."""
+"""The types of an edition's single values, with their msgspec constraints, and the base class of its tables."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from msgspec import Meta
 ProgramChart = Literal[
     "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency"
 ]
-"""Charts of programs that are timed without epochs: the first three of strong scaling."""
+"""Charts of programs that are timed without epochs; the first three are of strong scaling."""
 
 ChartKey = Literal[
     "epoch-time",
@@ -36,9 +36,9 @@ _SIZE = r"\A\d{1,15}(?:x\d{1,15})?\Z"
 _WORD = r"\A[a-z][a-z0-9-]{0,30}\Z"
 _IDENTIFIER = r"\A[^\W\d]\w*\Z"
 MAX_NUMBER = 1_000_000_000
-"""Beyond any training; no number is larger, infinite, or none at all."""
+"""Larger than any number of a training. As an upper bound it also excludes infinity and NaN."""
 
-# `description`: what the sentence about a mistake says of the pattern.
+# `description` says in an error message what the pattern allows.
 Id = Annotated[str, Meta(pattern=_ID, description="lowercase letters, digits, dots and dashes")]
 TaskId = Annotated[str, Meta(pattern=_TASK_ID, description="a task's number, like 6 or 10.5")]
 Name = Annotated[str, Meta(pattern=_NAME, description="a name of letters, digits, dots, dashes, underscores")]
@@ -55,14 +55,14 @@ Minutes = Annotated[int, Meta(ge=1, le=30 * 24 * 60)]
 Positive = Annotated[float, Meta(gt=0, le=MAX_NUMBER)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Range = tuple[Positive, Positive]
-"""From ... to ..."""
+"""(lowest, highest)."""
 
 
 Place = tuple[str | int, ...]
 """A path into an edition's data: ``("tasks", 0, "sweeps", 1, "epochs")``."""
 Problem = tuple[Place, str]
-"""Where a mistake stands, and the sentence about it."""
+"""Where a mistake is, and the sentence about it."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of an edition's file: a field that it does not have is refused."""
+    """A table of an edition's file; unknown fields are refused."""

@@ -1,7 +1,6 @@
-"""From a task to what would be submitted: runs, jobs, resources.
+"""Plans what a task would submit: its runs, their jobs, and the resources of each job.
 
-Pure: the profile says what the cluster is like, the overrides what the student chose. Nothing here decides
-when.
+Pure: the profile describes the cluster, the overrides hold what the student chose.
 """
 
 import re
@@ -19,14 +18,14 @@ from labtui.lab.expected_time import time_limit
 from labtui.lab.runs import RunPlan
 
 PER_GPU_BATCH = "{per_gpu_batch}"
-"""Stands in a run's `arguments` for the batch of one GPU."""
+"""A placeholder in a run's `arguments` for the batch of one GPU."""
 
 
 class PlanOverrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What the student or the folder's settings say differently; None and "" mean: as planned.
+    """Changes to a plan by the student or the folder's settings; None and "" mean as planned.
 
-    `gpus` keeps only these GPU counts. `per_gpu_batch` is what each GPU (or the CPU) gets; the global batch
-    follows. `max_per_gpu_batch` is a ceiling for GPU runs (smaller GPUs); what is planned below it stays.
+    `gpus` keeps only the runs with these GPU counts. `per_gpu_batch` is the batch of each GPU (or the CPU); the global
+    batch follows from it. `max_per_gpu_batch` is an upper limit for GPU runs, for GPUs with less memory.
     """
 
     form: TemplateForm | None = None
@@ -61,29 +60,29 @@ def task_of(edition: Edition, task_id: str) -> Task:
 
 
 def planned_specs(task: Task, overrides: PlanOverrides | None = None) -> tuple[RunSpec, ...]:
-    """The runs a task plans, with what the student changed."""
+    """The runs a task plans, with the student's changes."""
     wanted = overrides or PlanOverrides()
-    return tuple(_spec(plan.spec, wanted) for plan in _kept(task, wanted))
+    return tuple(_with_overrides(plan.spec, wanted) for plan in _chosen_plans(task, wanted))
 
 
 def task_drafts(
     edition: Edition, task_id: str, profile: Profile, overrides: PlanOverrides | None = None
 ) -> tuple[SubmissionDraft, ...]:
-    """What a task would submit: one draft per job, in the order they should run; none for tasks without runs.
+    """What a task would submit: one draft per job, in the order to run them; none for a task without runs.
 
     Raises:
         UsageError: when the edition has no such task.
     """
     task, wanted = task_of(edition, task_id), overrides or PlanOverrides()
-    plans, limit = _kept(task, wanted), wanted.time_limit_minutes
-    planned = [_bare(task, profile, wanted, plan) for plan in plans]
-    specs = [placed(_spec(plan.spec, wanted), plan.form, profile) for plan in plans]
-    rows = [PlanRow(spec, part, limit=limit) for spec, part in zip(specs, _measures(specs), strict=True)]
+    plans, limit = _chosen_plans(task, wanted), wanted.time_limit_minutes
+    planned = [_job_without_runs(task, profile, wanted, plan) for plan in plans]
+    specs = [place_run(_with_overrides(plan.spec, wanted), plan.form, profile) for plan in plans]
+    rows = [PlanRow(spec, part, limit=limit) for spec, part in zip(specs, _parts(specs), strict=True)]
     return drafts_from(rows, planned, wanted.form, edition, profile)
 
 
 class PlanRow(msgspec.Struct, frozen=True):
-    """One run of the plan. `origin` is the draft it came from; `limit` a time limit the student gave."""
+    """One run of the plan. `origin` is the index of its draft; `limit` a time limit in minutes by the student."""
 
     spec: RunSpec
     origin: int
@@ -98,16 +97,16 @@ def drafts_from(
     edition: Edition,
     profile: Profile,
 ) -> tuple[SubmissionDraft, ...]:
-    """What would be submitted: the included rows, gathered into jobs by the form; `planned` says all but their runs."""
+    """Group the included rows into jobs by the form; everything but the runs is as in their drafts in `planned`."""
     chosen = [row for row in rows if row.included]
     forms = [form_of(planned[row.origin].form, row.spec, None if form == "own" else form) for row in chosen]
-    specs = [placed(row.spec, kind, profile) for kind, row in zip(forms, chosen, strict=True)]
+    specs = [place_run(row.spec, kind, profile) for kind, row in zip(forms, chosen, strict=True)]
     drafts = []
-    for kind, at in gathered(forms, specs, [row.origin for row in chosen]):
+    for kind, at in group_into_jobs(forms, specs, [row.origin for row in chosen]):
         runs, mine = [specs[i] for i in at], [chosen[i] for i in at]
         draft = base = planned[mine[0].origin]
         if (kind, tuple(runs)) != (base.form, base.runs):
-            draft = sized(base, kind, runs, profile)
+            draft = size_job(base, kind, runs, profile)
             prescribed: list[int] = []
             if not base.runs or base.time_limit_minutes != time_limit(base, edition, profile):
                 prescribed = [planned[row.origin].time_limit_minutes for row in mine]
@@ -123,22 +122,22 @@ CONTROLS = {
     "independent": "every GPU trains by itself at the same time",
     "one-batch": "the same batch again and again, without a loader",
 }
-"""Control runs by the word that the scripts take, and what each leaves out."""
+"""What each kind of control run does, by the scripts' value of ``--control``."""
 
 
 def control_run(spec: RunSpec, control: str, epochs: int) -> RunSpec | None:
-    """The control run of a run; None where its script has no such control, or one GPU has nobody to wait for."""
+    """The control run of a run; None if its script has no such control, or if it needs several GPUs and has one."""
     name, least = spec.script.rpartition("/")[2], 2 if control == "independent" else 1
     if spec.is_control or spec.n_gpus < least or not name.startswith(("train_", "ResNet")):
         return None
     return replace(spec, epochs=epochs, extra_args=(*spec.extra_args, "--control", control))
 
 
-def _kept(task: Task, wanted: PlanOverrides) -> list[RunPlan]:
+def _chosen_plans(task: Task, wanted: PlanOverrides) -> list[RunPlan]:
     return [plan for plan in task.runs if wanted.gpus is None or plan.spec.n_gpus in wanted.gpus]
 
 
-def _spec(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
+def _with_overrides(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
     if spec.program is not None:
         return spec
     each = spec.per_gpu_batch if wanted.per_gpu_batch is None else wanted.per_gpu_batch
@@ -153,7 +152,7 @@ def _spec(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
 
 
 def smaller_batch(spec: RunSpec, task: Task | None) -> int:
-    """Images per GPU after a run that ran out of memory: what its task plans where that is less, else half of it."""
+    """The batch per GPU to try after a run ran out of memory: the task's if that is smaller, else half of the run's."""
     specs = [plan.spec for plan in task.runs] if task is not None else []
     planned = (each.per_gpu_batch for each in specs if each.model == spec.model and each.n_gpus)
     least = min(planned, default=spec.per_gpu_batch)
@@ -161,15 +160,16 @@ def smaller_batch(spec: RunSpec, task: Task | None) -> int:
 
 
 def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
-    """What the script uses: the run's own rate, else the base; scripts of one process multiply that by the GPUs."""
+    """The rate a script uses: the run's own, else the base rate, which scripts of one process multiply by the GPUs."""
     grows = spec.replicas if spec.launcher == "python" else 1
     return spec.learning_rate if spec.learning_rate is not None else edition.base_learning_rate * grows
 
 
 def form_of(planned: JobForm, spec: RunSpec, wanted: JobForm | None) -> JobForm:
-    """The form that is wanted, if it can start the run; a script that srun or torchrun start has a form of its own.
+    """The wanted form if it can start the run, else the planned one.
 
-    Of those, one GPU's trainings by torchrun can run in turn in one job.
+    A script that srun or torchrun starts needs a form for it; only torchrun's trainings on one GPU can also run one
+    after another in one job.
     """
     if wanted is None or planned in ("own", "cpu") or spec.device == "cpu" or wanted == "cpu":
         return planned
@@ -182,30 +182,31 @@ def form_of(planned: JobForm, spec: RunSpec, wanted: JobForm | None) -> JobForm:
     return planned
 
 
-def gathered(
+def group_into_jobs(
     forms: Sequence[JobForm], specs: Sequence[RunSpec], parts: Sequence[int]
 ) -> list[tuple[JobForm, list[int]]]:
-    """Consecutive runs that share a job, by their places: those of one model and data set in the form ``one-job``.
+    """Group consecutive runs that share a job: the form and the runs' indexes of each job.
 
-    A program's measure, and a job file of the student's own, is one job: there runs of one part share it.
+    In the form ``one-job``, the runs of one model and data set share a job. A program's measure is one job, and so is
+    a job file of the student's own: there, runs with the same number in `parts` share it.
     """
 
-    def shared(at: int) -> tuple[object, ...]:
+    def group_key(at: int) -> tuple[object, ...]:
         if forms[at] == "one-job":
             return forms[at], specs[at].model, specs[at].data_set
         return forms[at], parts[at] if forms[at] in ("own", "mpi") else at, ""
 
     jobs: list[tuple[JobForm, list[int]]] = []
-    for at in (list(group) for _, group in groupby(range(len(specs)), shared)):
+    for at in (list(group) for _, group in groupby(range(len(specs)), group_key)):
         alone = forms[at[0]] == "one-job" and len(at) == 1 and specs[at[0]].launcher == "torchrun"
         jobs.append(("torchrun" if alone else forms[at[0]], at))
     return jobs
 
 
-def _measures(specs: Sequence[RunSpec]) -> list[int]:
-    """The first run of the measure that each timing belongs to: each names its processes in rising order.
+def _parts(specs: Sequence[RunSpec]) -> list[int]:
+    """For each run, the index of the first run of its measure: within one, the processes increase.
 
-    Those that need more nodes are a job of their own: one for all would hold them to its end.
+    Runs that need more nodes begin a new job: a shared one would hold all nodes until its last run ends.
     """
     first: list[int] = []
     for at, spec in enumerate(specs):
@@ -218,8 +219,8 @@ def _measures(specs: Sequence[RunSpec]) -> list[int]:
 # --------------------------------------------------------------------------- resources
 
 
-def _bare(task: Task, profile: Profile, wanted: PlanOverrides, plan: RunPlan) -> SubmissionDraft:
-    """A job of the task without its runs: CPU cores of one without GPUs, the prescribed time limit."""
+def _job_without_runs(task: Task, profile: Profile, wanted: PlanOverrides, plan: RunPlan) -> SubmissionDraft:
+    """A job of the task without its runs, with the CPU cores of a job without GPUs and the prescribed time limit."""
     queue = profile.names(profile.cpu_queue if plan.spec.device == "cpu" else profile.gpu_queue)
     account = profile.account_of(wanted.account)
     places = {"account": account, "user": wanted.user or profile.user}
@@ -244,12 +245,12 @@ def _bare(task: Task, profile: Profile, wanted: PlanOverrides, plan: RunPlan) ->
     )
 
 
-def sized(
+def size_job(
     base: SubmissionDraft, form: JobForm, specs: Sequence[RunSpec], profile: Profile
 ) -> SubmissionDraft:
-    """The job with these runs, and the nodes, GPUs and CPU cores of the largest.
+    """The job with these runs, and with the nodes, GPUs and CPU cores that the largest of them needs.
 
-    A program's process that is not on a GPU has a core; of a training on the CPU the job's cores stay.
+    Without GPUs, a program has one core for each process, and a training keeps the cores of `base`.
     """
     nodes, gpus = allocation(specs)
     cpus = gpus * profile.cpus_per_gpu if gpus else base.cpus
@@ -259,12 +260,12 @@ def sized(
     return replace(base, form=form, runs=tuple(specs), gpus=gpus, nodes=nodes, cpus=cpus, job_name=name)
 
 
-def placed(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
-    """The run as the form starts it, on as few of the cluster's nodes as hold its GPUs (or a program's processes).
+def place_run(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
+    """The run with the form's launcher, on as few nodes as hold its GPUs (or a program's processes).
 
-    A training has the same number of GPUs on each node. Where nobody knows how many cores a node has, one is enough.
+    A training has the same number of GPUs on each node. A program runs on one node if a node's cores are unknown.
     """
-    if form == "torchrun" or form == "task-per-gpu":  # noqa: PLR1714 - mypy tells a launcher by it
+    if form == "torchrun" or form == "task-per-gpu":  # noqa: PLR1714 - mypy narrows the type by it
         spec = replace(spec, launcher=form)
     if spec.program is not None:
         each = profile.gpus_per_node if spec.n_gpus else profile.cpus_per_node
@@ -279,7 +280,7 @@ def placed(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
 
 
 def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
-    """(nodes, GPUs of each) that a job needs for its largest run."""
+    """(nodes, GPUs per node) that a job needs for its largest run."""
     largest = _largest(specs)
     return largest.nodes, -(-largest.n_gpus // largest.nodes)
 
@@ -289,7 +290,7 @@ def _largest(specs: Sequence[RunSpec]) -> RunSpec:
 
 
 def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
-    """Raises UsageError for a job with more nodes than its queue takes; the hint names a queue that takes them."""
+    """Raise UsageError for a job with more nodes than its queue takes; the hint names a queue that takes them."""
     queue = profile.queue(draft.queue)
     if queue is None or queue.max_nodes is None or draft.nodes <= queue.max_nodes:
         return
@@ -301,8 +302,8 @@ def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
     raise UsageError(f"{gpus}, and {queue.name} takes {queue.max_nodes} a job.", hint)
 
 
-def in_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:
-    """The draft in the student's QoS or partition, unless the profile says that it is for other devices."""
+def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:
+    """The draft with this QoS or partition, unless the profile says that one of them is for other devices."""
     devices = "gpu" if draft.gpus else "cpu"
     for name in (qos, partition):
         queue = profile.queue(name)
@@ -312,12 +313,12 @@ def in_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: s
 
 
 def fill(text: str, places: Mapping[str, str]) -> str:
-    """A profile's text with ``{account}`` and ``{user}`` filled in; without a value they stay as written."""
+    """A profile's text with ``{account}`` and ``{user}`` replaced; one without a value stays as written."""
     return re.sub(r"\{(account|user)\}", lambda match: places.get(match[1]) or match[0], text)
 
 
 def job_name(specs: Sequence[RunSpec]) -> str:
-    """A short name Slurm, a shell and a file name can all take: ``ResNet50-1-2-4gpu``, ``ResNet50-cpu``."""
+    """A short name that is safe in Slurm, in a shell and as a file name: ``ResNet50-1-2-4gpu``, ``ResNet50-cpu``."""
     models = "-".join(dict.fromkeys(spec.model for spec in specs))
     if specs[0].program is not None:
         most = _largest(specs)

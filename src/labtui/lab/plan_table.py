@@ -1,7 +1,7 @@
-"""The plan of a task as an editable table, and back to drafts. Pure.
+"""The plan of a task as an editable table. Pure.
 
-A row is one run. Changing the GPUs keeps the per-GPU batch and scales a learning rate that was given; the global
-and the per-GPU batch always follow each other.
+A row is one run. Changing the GPUs keeps the batch per GPU and scales an explicit learning rate; the global batch and
+the batch per GPU always agree.
 """
 
 import re
@@ -28,17 +28,17 @@ WORDS = {
 
 
 def rows_of(drafts: Sequence[SubmissionDraft]) -> tuple[PlanRow, ...]:
-    """The runs of all drafts, in their order."""
+    """A row for each run of the drafts, in order."""
     return tuple(PlanRow(spec, origin) for origin, draft in enumerate(drafts) for spec in draft.runs)
 
 
 def control_rows(
     rows: Sequence[PlanRow], controls: Iterable[str], measured: Sequence[ResultRow], *, practice: bool
 ) -> list[PlanRow]:
-    """The control runs of the included rows, each a row of its own.
+    """The control runs of the included rows, as rows; `controls` are keys of `CONTROLS`.
 
     Raises:
-        UsageError: when none of them has one.
+        UsageError: none of the rows has one, or the cluster is the practice cluster.
     """
     if practice:
         raise UsageError(
@@ -59,9 +59,9 @@ def control_rows(
 
 
 def forms_of(drafts: Sequence[SubmissionDraft]) -> tuple[JobForm, ...]:
-    """The forms the student can choose from, the planned one first; none where there is nothing to choose (CPU).
+    """The forms the student can choose from, the planned one first; () if there is no choice (CPU).
 
-    PyTorch's scripts are started by torchrun or by srun itself; trainings on one GPU by torchrun can share a job.
+    PyTorch's scripts are started by torchrun or by srun itself; torchrun's trainings on one GPU can share a job.
     """
     shared: tuple[JobForm, ...] = ("one-job", "job-per-size")
     started: tuple[JobForm, ...] = ("torchrun", "task-per-gpu")
@@ -75,7 +75,7 @@ def forms_of(drafts: Sequence[SubmissionDraft]) -> tuple[JobForm, ...]:
 
 
 def cell(row: PlanRow, column: str) -> str:
-    """What a cell shows before it is edited; the same text can be typed back."""
+    """A cell's text before it is edited, in the form in which it is typed."""
     spec = row.spec
     if spec.program is not None and column in {"gpus", "batch"}:
         return str(spec.processes) if column == "gpus" else spec.size
@@ -92,10 +92,10 @@ def cell(row: PlanRow, column: str) -> str:
 
 
 def changed(row: PlanRow, column: str, text: str) -> PlanRow:
-    """The row with one number changed.
+    """The row with one cell changed.
 
     Raises:
-        UsageError: when the text is no number that fits there.
+        UsageError: the text is not a valid value there.
     """
     if column == "limit":
         return replace(row, limit=_whole(text, "time limit", 1, 100_000) if text.strip() else None)
@@ -119,7 +119,7 @@ def changed(row: PlanRow, column: str, text: str) -> PlanRow:
 
 
 def without_option(row: PlanRow, option: str) -> PlanRow:
-    """The row without an option (``--foo``) of its script, and without the values of it."""
+    """The row without an option (``--foo``) of its script and without the option's values."""
     kept, dropped = [], False
     for word in row.spec.extra_args:
         dropped = word.partition("=")[0] == option or (dropped and not word.startswith("-"))
@@ -128,7 +128,7 @@ def without_option(row: PlanRow, option: str) -> PlanRow:
 
 
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
-    """A program's run on other processes, or with another size."""
+    """A program's run with another number of processes, or another size."""
     if column not in {"gpus", "batch"}:
         raise UsageError("A program has neither a batch nor a rate nor epochs.", "Change its size instead.")
     count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes

@@ -1,8 +1,8 @@
-"""Whether an edition holds: what its tables say of each other, and whether each box behaves.
+"""Checks an edition: the rules that involve several of its tables, and the proof of each task's box.
 
-What a single table may say is a constraint of its struct; a rule about several yields the place and one sentence. A
-box ticks when every planned run went as published, and stays open on nothing: what documents say (`published`) gives
-the times, the plan and the checks everything else.
+The rules of a single table are constraints of its struct; a broken rule here yields the place and one sentence. The
+proof: a box is open without evidence, and ticked once every planned run went as published. The evidence for that is
+made from the published numbers (the times), the plan and the checks (everything else).
 """
 
 import difflib
@@ -40,7 +40,7 @@ REFERENCES = {
     "FilesCheck.files": "script",
     "profiles": "profile",
 }
-"""What each field names, where it names something; with the struct where only that one's does."""
+"""The kind of thing that each field names; the key has the struct if the field names it only there."""
 MISSING = {
     "program": "There is no program {!r} under `[[programs]]`.",
     "fact": "There is no fact with the id {!r}.",
@@ -52,23 +52,24 @@ MISSING = {
 }
 
 
-def on(model: str, gpus: int) -> str:
-    """A configuration in words: ``ResNet50 on 2 GPUs``."""
+def describe(model: str, gpus: int) -> str:
+    """Return a configuration in words: ``ResNet50 on 2 GPUs``."""
     return f"{model} on {plural(gpus, 'GPU')}" if gpus else f"{model} on a CPU"
 
 
-def cross_references(edition: Edition, brought: Mapping[str, Collection[str]]) -> Iterator[Problem]:
-    """Everything that does not fit together in an edition, most basic first.
+def cross_references(edition: Edition, available: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    """Yield what is inconsistent between an edition's tables, the most basic problems first.
 
-    `brought` are the scripts (``script``) and cluster profiles (``profile``) there are; without them any may be named.
+    `available` are the existing scripts (``script``) and cluster profiles (``profile``); a kind that is not in it is
+    not checked.
     """
-    yield from _unique(edition)
-    known = {**_known(edition), **brought}
+    yield from _duplicate_ids(edition)
+    known = {**_known_names(edition), **available}
     if "script" in known:
         known["script"] = {*known["script"], *edition.own_scripts, *edition.scripts}
     for place, kind, name in references(edition):
         if kind in known and name not in known[kind]:
-            yield place, f"{MISSING[kind].format(name)}{_near(name, known[kind])}"
+            yield place, f"{MISSING[kind].format(name)}{_suggest(name, known[kind])}"
     for index, program in enumerate(edition.programs):
         for number, line in enumerate(program.lines):
             try:
@@ -76,18 +77,18 @@ def cross_references(edition: Edition, brought: Mapping[str, Collection[str]]) -
             except DataError as error:
                 yield ("programs", index, "lines", number), error.sentence
     for index, task in enumerate(edition.tasks):
-        yield from _task(edition, task, ("tasks", index))
+        yield from _task_problems(edition, task, ("tasks", index))
     for index, table in enumerate(edition.published):
         for number, row in enumerate(table.whole_rows()):
-            yield from _published(edition, row, ("published", index, "rows", number))
+            yield from _published_problems(edition, row, ("published", index, "rows", number))
     weights = [task.weight for task in edition.tasks if task.weight is not None]
     if weights and abs(sum(weights) - 100) > 1e-6:
         yield ("tasks",), f"The weights of the tasks add up to {sum(weights):g} percent, not to 100."
-    yield from _pages(edition)
+    yield from _page_problems(edition)
 
 
 def references(value: object, place: Place = (), kind: str = "") -> Iterator[tuple[Place, str, str]]:
-    """Every name of something else in an edition: its place, what it names, the name."""
+    """Every reference in an edition: its place, the kind of what it names, the name."""
     if isinstance(value, msgspec.Struct):
         for field in value.__struct_fields__:
             named = REFERENCES.get(f"{type(value).__name__}.{field}", REFERENCES.get(field, ""))
@@ -99,8 +100,8 @@ def references(value: object, place: Place = (), kind: str = "") -> Iterator[tup
         yield place, kind, value
 
 
-def _known(edition: Edition) -> dict[str, Collection[str]]:
-    """What there is under each kind of name."""
+def _known_names(edition: Edition) -> dict[str, Collection[str]]:
+    """The names that the edition itself defines, by kind."""
     specs = [run.spec for task in edition.tasks for run in task.runs]
     files = {name for task in edition.tasks for name in task.files}
     return {
@@ -112,13 +113,13 @@ def _known(edition: Edition) -> dict[str, Collection[str]]:
     }
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, sorted(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def _unique(edition: Edition) -> Iterator[Problem]:
-    """Ids of which there are two; capital letters make no difference, because they name files."""
+def _duplicate_ids(edition: Edition) -> Iterator[Problem]:
+    """Duplicate ids, compared without case because ids become file names."""
     for table, key in (("tasks", "id"), ("facts", "id"), ("programs", "name")):
         seen: set[str] = set()
         for index, item in enumerate(getattr(edition, table)):
@@ -128,30 +129,30 @@ def _unique(edition: Edition) -> Iterator[Problem]:
             seen.add(name.casefold())
 
 
-def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Problem]:
-    """A row is about a planned run and says where it stands."""
-    what = f"{row.model} on {row.processes}" if row.processes else on(row.model, row.gpus or 0)
+def _published_problems(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Problem]:
+    """A row has a source and is about a planned run."""
+    what = f"{row.model} on {row.processes}" if row.processes else describe(row.model, row.gpus or 0)
     if not row.source and row.outcome == "completed":
         yield place, f"The published numbers of {what} need a `source`."
     ratio = row.speedup or row.efficiency or row.acceleration
     plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
-    if not any(row.is_about(run) or (ratio and _sized(row, run)) for run in plans):
+    if not any(row.is_about(run) or (ratio and _same_size(row, run)) for run in plans):
         models = dict.fromkeys(run.model for run in plans)
-        near = "" if row.model in models else _near(row.model, models)
+        near = "" if row.model in models else _suggest(row.model, models)
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"
 
 
-def _sized(row: PublishedRow, run: RunSpec) -> bool:
+def _same_size(row: PublishedRow, run: RunSpec) -> bool:
     return (row.model, row.gpus) == (run.model, run.n_gpus)
 
 
-def _task(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
-    """No run twice, since one would stand for both, and no batch that is larger than the data."""
+def _task_problems(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
+    """No run is planned twice, since one run would count for both, and no batch is larger than the data set."""
     seen: set[tuple[object, ...]] = set()
     for index, run in ((i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()):
         spec, images = run.spec, run.images or edition.images
         key = (spec.model, spec.n_gpus, spec.batch_size, spec.data_set, spec.tuning)
-        where = f"{on(spec.model, spec.n_gpus)} with batch {spec.batch_size:,}"
+        where = f"{describe(spec.model, spec.n_gpus)} with batch {spec.batch_size:,}"
         if key in seen:
             yield (*place, "sweeps", index), f"Task {task.id} plans {where} twice."
         seen.add(key)
@@ -160,8 +161,8 @@ def _task(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
             yield (*place, "sweeps", index, "batch"), what
 
 
-def _pages(edition: Edition) -> Iterator[Problem]:
-    """Pages show answers there are, and every task that is handed in has one."""
+def _page_problems(edition: Edition) -> Iterator[Problem]:
+    """Pages show only existing answers, and every task that is handed in has a page."""
     pages = edition.hand_in.pages if edition.hand_in is not None else ()
     for index, page in enumerate(pages):
         task = edition.task(page.task)
@@ -179,12 +180,12 @@ def _pages(edition: Edition) -> Iterator[Problem]:
 # --------------------------------------------------------------------------- the proof of each box
 
 _UNKNOWN_SECONDS = 10.0
-"""A time of a run that no document says anything of."""
+"""The time of an epoch if nothing is published."""
 _ACCURACY = 0.3
 
 
 class Proof(NamedTuple):
-    """Whether a box behaves: open on nothing, ticked on all planned runs; `sentence` says what is wrong."""
+    """Whether a box is open without evidence and ticked by all planned runs; `sentence` says what is wrong."""
 
     task_id: str
     empty_open: bool
@@ -197,7 +198,7 @@ class Proof(NamedTuple):
 
 
 def prove(edition: Edition) -> Iterator[Proof]:
-    """Check every task of an edition on nothing and on the runs it plans."""
+    """Check every task of an edition without evidence and with that of all planned runs."""
     evidence = published_evidence(edition)
     for task in edition.tasks:
         empty, full = check_task(edition, task, Evidence()), check_task(edition, task, evidence)
@@ -208,7 +209,7 @@ def prove(edition: Edition) -> Iterator[Proof]:
 
 
 def published_evidence(edition: Edition) -> Evidence:
-    """The evidence of a whole lab: planned runs with the published numbers, every question answered."""
+    """The evidence of a finished lab: all planned runs with the published numbers, every question answered."""
     scripts, checks = _scripts(edition), [check for task in edition.tasks for check in task.checks]
     runs: dict[int, RunState] = {}
     for task in edition.tasks:
@@ -232,7 +233,7 @@ def published_evidence(edition: Edition) -> Evidence:
 
 
 def published_row(edition: Edition, task: Task, plan: RunPlan) -> PublishedRow | None:
-    """What is published of a planned run: the task's own row before one that names no task, before any."""
+    """The published row for a planned run: one of this task, else one that names no task, else one of another task."""
     fitting = [row for row in edition.published_rows if row.is_about(plan.spec) and _has_numbers(row)]
     fitting.sort(key=lambda row: (row.task != task.id, bool(row.task), row.tuning is None))
     return fitting[0] if fitting else None
@@ -243,11 +244,11 @@ def _has_numbers(row: PublishedRow) -> bool:
 
 
 def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, run_id: int) -> RunState:
-    """The run, as far as its outcome lets it go."""
+    """A planned run as it would have gone, with as many epochs as its published outcome allows."""
     own = task.own_runs_check
     row = published_row(edition, task, plan) or PublishedRow(outcome=own.outcomes[0])
     count = spec.epochs if row.throughput is None else 0
-    if row.outcome != "completed":  # ended in its last epoch, or at once where it has no times
+    if row.outcome != "completed":  # ended in its last epoch, or at the start if no times are published
         count = spec.epochs - 1 if row.epoch_seconds else own.min_epochs
     return RunState(
         run_id=run_id,
@@ -262,7 +263,7 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, run_id: int
 
 
 def _epoch(task: Task, row: PublishedRow, number: int, count: int) -> EpochSample:
-    """One of `count` epochs, or a program's time."""
+    """One of `count` epochs; for a program, its run time."""
     seconds = row.seconds or row.epoch_seconds or _UNKNOWN_SECONDS
     if number == 1 and row.seconds is None:
         seconds = row.first_epoch_seconds or 2 * seconds
@@ -278,7 +279,7 @@ def _epoch(task: Task, row: PublishedRow, number: int, count: int) -> EpochSampl
 
 
 def own_script_texts(edition: Edition) -> dict[str, str]:
-    """The scripts that the student makes, with the names their tasks want in them."""
+    """The texts of the scripts that the student makes, with the names that the checks look for."""
     checks = [check for task in edition.tasks for check in task.checks if isinstance(check, EditedCheck)]
     texts: dict[str, str] = {}
     for check in checks:
@@ -288,7 +289,7 @@ def own_script_texts(edition: Edition) -> dict[str, str]:
 
 
 def _scripts(edition: Edition) -> dict[str, FileFact]:
-    """Every script the edition speaks of: the student's own, and a line of its own for each other one."""
+    """Every script the edition names: the student's own, and any other one as a line with its name."""
     named = {name for _, kind, name in references(edition) if kind == "script"}
     texts = {name: f"# {name}\n" for name in named} | own_script_texts(edition)
     return {path: FileFact(path, text.encode()) for path, text in texts.items()}

@@ -1,8 +1,9 @@
-"""Which runs stand for the runs a task planned, and remarks on surprises.
+"""Which runs count for the runs a task planned, and notes on surprising results.
 
-Any run of the folder may count. The best one is taken: finished before unfinished, fresh before stale, real
-before practice, the task's own before others, late before early. A remark names the band, its source and a question
-worth asking; it never fails a check, and a result counts as outside only when its whole interval lies outside.
+Any run of the folder may count. The best one is taken: one that meets the check before one that does not, then the
+common batch, real before practice, fresh before stale, the task's own before others', late before early. A note names
+the band, its source and a question to ask; it never fails a check, and a result is outside a band only if its whole
+interval is.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,7 +25,7 @@ from labtui.results.rows import ResultRow, renamed
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
-    """Remarks on the measured configurations a task is about."""
+    """Notes on the measured configurations that a task is about."""
     raw, named = evidence.results, renamed(evidence.results, edition.names)
     rows = zip((*raw.measured, *raw.programs), (*named.measured, *named.programs), strict=True)
     for row, called in rows:
@@ -43,14 +44,14 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
 
 
 def images_of(edition: Edition, data_set: str, task: Task | None) -> int:
-    """The images per epoch that an edition means for a run of a task: those of the data set, else of the edition."""
+    """The planned images per epoch of a run of a task: those of its data set, else those of the edition."""
     plans = [plan for each in (task, *edition.tasks) if each is not None for plan in each.runs]
     own = (plan.images for plan in plans if plan.spec.data_set == data_set and plan.images)
     return next(own, edition.images)
 
 
 def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
-    """Whether the task, or one that its checks name, plans such runs."""
+    """Whether the task, or a task that its checks name, plans runs with the row's configuration."""
     named = [name for check in task.checks for name in check.tasks]
     sources = (task, *edition.tasks_of(task, named))
     return any(
@@ -67,7 +68,7 @@ def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
 
 
 def remark(band: Band, row: ResultRow, name: str) -> str:
-    """What to say about a row, by its `name`, and one band; "" when it is about something else or the row fits."""
+    """The note on a row and a band; "" if the band is about other runs or the row is inside. `name` is the row's."""
     field, *words = QUANTITIES[band.quantity]
     measured: Interval | None = getattr(row, field)
     if measured is None or not band.is_about(row) or (measured.hi >= band.low and measured.lo <= band.high):
@@ -81,9 +82,9 @@ def remark(band: Band, row: ResultRow, name: str) -> str:
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """A planned run and the run that stands for it, if any; `why_not` says what it lacks ("": it counts).
+    """A planned run and the run that counts for it, if any; `why_not` says why it does not count ("": it does).
 
-    `spec` has its network as the edition calls it.
+    `spec` has the edition's display name of its model.
     """
 
     task_id: str
@@ -95,14 +96,14 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def met(self) -> bool:
-        """Whether the planned run was made as the check wants it."""
+        """Whether the planned run was made and meets the check."""
         return self.run is not None and not self.why_not
 
 
 def match_runs(
     edition: Edition, task: Task, names: Sequence[str], evidence: Evidence, check: RunsCheck | None = None
 ) -> tuple[Match, ...]:
-    """A match for every run planned in the tasks named, as `check` wants it, else the runs check of each task."""
+    """Match every run planned in the tasks `names` (else in `task`), by `check` or else by each task's own check."""
     matches: list[Match] = []
     for source in edition.tasks_of(task, names):
         wanted = check or source.own_runs_check
@@ -114,13 +115,13 @@ def match_runs(
     return tuple(matches)
 
 
-def runs_already(
+def existing_runs(
     edition: Edition, task: Task, specs: Collection[RunSpec], evidence: Evidence, *, practice: bool
 ) -> dict[RunSpec, RunState]:
-    """Of runs to be planned for a task, those that are done already or under way, with the run that is.
+    """Those of `specs` that are already done or in progress, with the run for each.
 
-    Done is what the task's check counts, with the same batch, rate and options, at least as many epochs, and the
-    scripts as they are now. `practice` says of which kind the lab folder's runs are.
+    A done run meets the task's check with the same batch, rate and options, at least as many epochs, and the scripts
+    as they are now. With `practice` only practice runs count, else only runs of a real cluster.
     """
     check, found = task.own_runs_check, {}
 
@@ -140,7 +141,7 @@ def runs_already(
 
 
 def cite_run(run: RunState, evidence: Evidence) -> str:
-    """Where a run can be read: ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
+    """The run with its job, log and lines: ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
     submission = evidence.submission(run)
     job_id = submission.job.job_id if submission and submission.job else ""
     source = submission.mirror("out").rpartition("/")[2] if submission else ""
@@ -161,7 +162,7 @@ def _same_device(run: RunState, spec: RunSpec) -> bool:
 
 
 def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence) -> int | None:
-    """The per-GPU batch with which most of the planned runs were made; the larger one when there are two."""
+    """The batch per GPU with which most of the planned runs were made; on a tie, the larger one."""
     counts: dict[int, set[int]] = {}
     for run in evidence.state.runs.values():
         for index, spec in enumerate(specs):
@@ -178,7 +179,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
             continue
         other_batch = wanted is not None and run.spec.batch_size not in (0, wanted)
         if other_batch and (run.task_id not in ("", task.id) or not run.epochs):
-            continue  # another task's run, or one that never trained, says nothing of this batch
+            continue  # another task's run, or one without an epoch, is no attempt with this batch
         match = Match(
             task_id=task.id,
             spec=spec,
@@ -201,7 +202,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
 def _why_not(
     run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None, *, ending: bool = False
 ) -> str:
-    """Why a run of the right model and devices does not count, its number being the subject; "" when it does."""
+    """Why a run of the right model and devices does not count, as words to follow its number; "" if it does."""
     read = len(run.epochs)
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
         return f"has a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
@@ -223,7 +224,7 @@ def _why_not(
 
 
 def plan_words(spec: RunSpec) -> str:
-    """A planned run in words, both batches said apart."""
+    """A planned run in words, with its global batch and its batch per GPU."""
     if spec.program is not None:
         return spec.label
     batch = f"batch {spec.batch_size:,}"
@@ -235,9 +236,10 @@ def plan_words(spec: RunSpec) -> str:
 
 
 def not_run_yet(names: Sequence[str], where: str = "") -> str:
-    """``ResNet50 · CPU: not run yet (task 10.3).``, for example."""
-    return f"{listed(names)}: not run yet{where}."
+    """Return a sentence like ``ResNet50 · CPU: not run yet (task 10.3).``."""
+    return f"{join(names)}: not run yet{where}."
 
 
-def listed(words: Sequence[str]) -> str:
+def join(words: Sequence[str]) -> str:
+    """Join words with commas and a final "and"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

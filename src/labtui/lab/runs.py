@@ -1,4 +1,4 @@
-"""The runs that a task plans, each by itself, and the numbers that documents publish of them."""
+"""The runs that a task plans, and the numbers that documents publish for them."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from labtui.results.rows import ResultRow
 
 
 class RunPlan(Table, frozen=True, kw_only=True):
-    """A run a task plans, the form of its job, and what an edition prescribes of it; `images` are those of an epoch."""
+    """A planned run, the form of its job, and the resources an edition prescribes; `images` is per epoch."""
 
     spec: RunSpec
     form: TemplateForm
@@ -39,17 +39,17 @@ _ONLY_FOR: dict[str, tuple[str, ...]] = {
     "batch_option": MANY_NODES,
     **dict.fromkeys(("arguments", "data_set", "variant"), PROCESS_PER_GPU),
 }
-"""The forms that a field of a sweep is for."""
+"""The forms that allow each of these fields of a sweep."""
 
 
 class Sweep(Table, frozen=True, kw_only=True):
     """Runs that differ in their GPUs, batches or options: one for each combination, GPUs changing fastest.
 
-    `gpus` is 0 on a CPU; `batch` is what each GPU (or the CPU) gets a step. `vary` holds further options, a list for
-    each run. `learning_rate` is given only where it differs from base x GPUs; `cpus` and `time_limit_minutes` only
-    where the edition prescribes them. `arguments` stand in the place of all that labtui would give a script that
-    torchrun starts. `batch_option` says what the script's own batch option means. `data_set` and `images` per epoch
-    are given where a lab has several. `variant` is a word for what the student's own copy of a script does differently.
+    `gpus` is 0 on a CPU; `batch` is the batch of each GPU (or the CPU). `vary` is a list of further options for each
+    run. `learning_rate` is set only if it differs from base x GPUs, `cpus` and `time_limit_minutes` only if the
+    edition prescribes them. `arguments` replace all arguments that labtui would give to a script that torchrun or
+    srun starts. `batch_option` says what the script's own batch option means. `data_set` and `images` (per epoch) are
+    set if a lab has several data sets. `variant` is a word for what the student changed in their copy of a script.
     """
 
     form: TemplateForm
@@ -70,7 +70,7 @@ class Sweep(Table, frozen=True, kw_only=True):
     variant: fields.Word | None = None
 
     def __post_init__(self) -> None:
-        gpus = _each(self.gpus)
+        gpus = _as_tuple(self.gpus)
         if self.form == "mpi":
             raise ValueError("`form` 'mpi' is for programs: say in `measures` what they are timed on.")
         if (self.form == "cpu") != (set(gpus) == {0}) or (len(gpus) > 1 and 0 in gpus):
@@ -87,7 +87,7 @@ class Sweep(Table, frozen=True, kw_only=True):
                     raise ValueError(f"`options` give {option} twice.")
 
     def runs(self) -> tuple[RunPlan, ...]:
-        every = product(self.vary or ((),), _each(self.batch), _each(self.gpus))
+        every = product(self.vary or ((),), _as_tuple(self.batch), _as_tuple(self.gpus))
         return tuple(
             RunPlan(
                 spec=RunSpec(
@@ -119,12 +119,12 @@ def launcher_of(form: TemplateForm) -> Launcher:
     return cast("Launcher", form) if form in MANY_NODES else "python"
 
 
-def _each(value: int | tuple[int, ...]) -> tuple[int, ...]:
+def _as_tuple(value: int | tuple[int, ...]) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
 class TimedProgram(Program, frozen=True, kw_only=True):
-    """A program that is timed without epochs, as an edition's file may say it."""
+    """A program that is timed without epochs, with the constraints of an edition's file."""
 
     name: fields.Name
     sources: Annotated[tuple[fields.ScriptPath, ...], Meta(min_length=1)]
@@ -153,7 +153,7 @@ def _plain_command(line: str) -> bool:
 class Measure(Table, frozen=True, kw_only=True):
     """A program to be timed on these numbers of processes, in one job.
 
-    `size` is that of the problem; for weak scaling that of one process, and n processes get n times as much.
+    `size` is the size of the problem; for weak scaling, the size for one process, and n processes get n times that.
     """
 
     program: str
@@ -193,7 +193,7 @@ class Measure(Table, frozen=True, kw_only=True):
 # --------------------------------------------------------------------------- published numbers
 
 TOLERANCE = (0.6, 1.6)
-"""Of a published number, where an edition says none."""
+"""The default factors from a published number to the bounds of its band."""
 QUANTITIES = {
     "epoch_seconds": ("epoch_seconds", "{} s an epoch", "{} s"),
     "first_epoch_seconds": ("warmup_seconds", "{} s for the first epoch", "{} s"),
@@ -203,16 +203,16 @@ QUANTITIES = {
     "efficiency": ("efficiency", "an efficiency of {}", "{}"),
     "acceleration": ("acceleration", "{} times as fast as the CPU", "{}"),
 }
-"""What bands are made of, by the published row's field: times and rates with their tolerance, ratios as they stand.
+"""The quantities with bands, by the published row's field: times and rates get a tolerance, ratios are ranges already.
 
-Each with the field of a result, a measured value in words, and the unit of the usual ones.
+Each value: the field of a `ResultRow`, a measured value in words, and the usual values with their unit.
 """
 
 
 class About(Table, frozen=True, kw_only=True):
-    """Which runs numbers are about: trainings by GPUs, global batch, data set and tuning; a program by the last two.
+    """Which runs numbers are about: programs have `model`, `processes` and `size`, trainings all but the last two.
 
-    None is any (of `gpus`: not said). `tuning` are options of the script with their values.
+    None means any value; for `gpus`, not given. `tuning` holds options of the script with their values.
     """
 
     model: str = ""
@@ -230,11 +230,11 @@ class About(Table, frozen=True, kw_only=True):
 
     @property
     def tuned(self) -> Tuning | None:
-        """Its tuning in the form that runs have."""
+        """The tuning in the same form as that of runs."""
         return None if self.tuning is None else tuning_of(self.tuning, str(self.tuning.get("variant", "")))
 
     def is_about(self, run: RunSpec | ResultRow) -> bool:
-        """Whether it is about such runs, planned or measured."""
+        """Whether a planned or measured run is one of these."""
         made = run.configuration if isinstance(run, ResultRow) else run
         if run.program is not None:
             same = (self.model, self.processes) == (run.model, run.processes)
@@ -249,10 +249,10 @@ class About(Table, frozen=True, kw_only=True):
 
 
 class Band(About, frozen=True, kw_only=True):
-    """A range in which a result would surprise nobody: `low <= result <= high` of a `PublishedRow`'s `quantity`.
+    """The range of usual results, `low <= result <= high`, for a `quantity`: a key of `QUANTITIES`.
 
-    `value` is the published number, or the middle of a published range. `advice` is a question worth asking when a
-    result lies outside. A band never decides whether a box ticks.
+    `value` is the published number, or the middle of a published range. `advice` is a question to ask about a result
+    outside the band. A band never decides whether a box is ticked.
     """
 
     quantity: str
@@ -264,19 +264,19 @@ class Band(About, frozen=True, kw_only=True):
 
     @property
     def about(self) -> tuple[object, ...]:
-        """What it is a band of: there is one band of each."""
+        """The quantity and the runs: the key by which bands are merged."""
         names = ("tuned" if name == "tuning" else name for name in About.__struct_fields__)
         return (self.quantity, *(getattr(self, name) for name in names))
 
 
 class PublishedRow(About, frozen=True, kw_only=True):
-    """What a document says of one configuration: its numbers, where they stand, and what to ask of others.
+    """What a document says about one configuration: its numbers, their source, and advice for results outside them.
 
-    `task` says which, where two tasks have different numbers for the same. `epoch_seconds`, `seconds` (a program's run)
-    and `throughput` (of all GPUs together) times `tolerance` are bands, `first_epoch_seconds` times `first_tolerance`
-    where that is given. `speedup`, `efficiency` and `acceleration` are ranges as they stand. `accuracy` is the last
-    epoch's, `gpu_memory` in GiB. A run whose `outcome` is another than ``completed``
-    ended in its last epoch, or before any where it has no times.
+    `task` is set if two tasks have different numbers for the same configuration. The bands are `epoch_seconds`,
+    `seconds` (of a program's run) and `throughput` (of all GPUs together) times `tolerance`, and `first_epoch_seconds`
+    times `first_tolerance` if that is given; `speedup`, `efficiency` and `acceleration` are ranges already. `accuracy`
+    is that of the last epoch, `gpu_memory` is in GiB. A run with an `outcome` other than ``completed`` ended in its
+    last epoch, or before the first if no times are given.
     """
 
     task: str = ""
@@ -307,13 +307,13 @@ class PublishedRow(About, frozen=True, kw_only=True):
             raise ValueError(f"`batch_size` {self.batch_size:,} cannot be split evenly on {self.gpus} GPUs.")
 
     def bands(self) -> Iterator[Band]:
-        """The ranges around its numbers."""
+        """The bands of the row's numbers."""
         about = {name: getattr(self, name) for name in About.__struct_fields__}
         for name in QUANTITIES:
             warm_up = name == "first_epoch_seconds"
             tolerance = self.first_tolerance if warm_up else self.tolerance or TOLERANCE
             found = getattr(self, name)
-            if isinstance(found, float):  # bounds to two digits
+            if isinstance(found, float):  # the bounds have two significant digits
                 found = tolerance and sorted([found, *(float(f"{found * each:.2g}") for each in tolerance)])
             if found:
                 value = found[1] if found[2:] else sum(found) / 2
@@ -323,12 +323,12 @@ class PublishedRow(About, frozen=True, kw_only=True):
 
 
 class Published(PublishedRow, frozen=True, kw_only=True):
-    """A table of a document. Its own fields are those of all `rows`, unless a row says otherwise."""
+    """A table of a document. Its own fields apply to all `rows` that do not set them."""
 
     rows: Annotated[tuple[PublishedRow, ...], Meta(min_length=1)]
 
     def whole_rows(self) -> tuple[PublishedRow, ...]:
-        """Its rows, each with all of its fields; `gpus` is 1 where neither says a number, 0 for a program."""
+        """The rows with the table's fields filled in; without `gpus` on either, it is 1 for a training."""
         plain = PublishedRow()
         shared = {name: getattr(self, name) for name in plain.__struct_fields__}
         found = []
@@ -342,7 +342,7 @@ class Published(PublishedRow, frozen=True, kw_only=True):
 
 
 def bands_of(rows: Iterable[PublishedRow]) -> tuple[Band, ...]:
-    """One band of each configuration: where documents disagree, from the lowest to the highest."""
+    """Merge the rows' bands to one per quantity and configuration; where documents disagree, it covers them all."""
     found: dict[tuple[object, ...], Band] = {}
     for band in (band for row in rows for band in row.bands()):
         other = found.get(band.about, band)

@@ -17,7 +17,7 @@ from labtui.domain.errors import FolderError, LabError, UsageError
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
-from labtui.lab.edition_file import extended_by, own_line, parse_edition
+from labtui.lab.edition_file import base_id, own_line, parse_edition
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, new_sheet, read_sheet
 from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
@@ -107,12 +107,12 @@ def _place_of(path: Path, index: int) -> str:
 
 def _base_text(text: str) -> str | None:
     """The text of the edition that another one extends: one that comes with labtui and extends none itself."""
-    name = extended_by(text)
+    name = base_id(text)
     base = LABS / f"{name}.toml"
     if base not in LABS.glob("*.toml"):
         return None
     found = read_text(base, str(base))
-    return None if extended_by(found) else found
+    return None if base_id(found) else found
 
 
 def _known_names(path: Path) -> dict[str, set[str]]:

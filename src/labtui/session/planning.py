@@ -91,13 +91,13 @@ def log_names_of(draft: SubmissionDraft) -> dict[str, str]:
 def known_runs(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]) -> dict[RunSpec, RunState]:
     """The runs of these drafts that are already done or under way, each with that run; own job files are left out."""
     from labtui.lab.evidence import Evidence, FileFact
-    from labtui.lab.run_choice import runs_already
+    from labtui.lab.run_choice import existing_runs
 
     edition, scripts = session.edition, session.folder.script_files().items()
     facts = {name: FileFact(name, data) for name, data in scripts}
     specs = [run for draft in drafts if draft.form != "own" for run in draft.runs]
     task, evidence = edition.task(task_id), Evidence(state=session.state, scripts=facts)
-    return {} if task is None else runs_already(edition, task, specs, evidence, practice=session.practice)
+    return {} if task is None else existing_runs(edition, task, specs, evidence, practice=session.practice)
 
 
 def plan(
@@ -308,7 +308,7 @@ def _redraft(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
     """A draft that repeats these runs of a submission; one of an own job file repeats them all."""
-    from labtui.lab.plan import sized
+    from labtui.lab.plan import size_job
 
     if submission.job_file:
         return _redraft_own(session, submission, minutes)
@@ -320,7 +320,7 @@ def _redraft(
         again |= profile.names(submission.qos)._asdict()
     if form == "one-job" and len(specs) == 1 < len(submission.run_ids):
         form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
-    draft = sized(SubmissionDraft(**again), form, specs, profile)
+    draft = size_job(SubmissionDraft(**again), form, specs, profile)
     if draft.gpus == submission.gpus:
         draft = replace(draft, cpus=submission.cpus)
     name = submission.job_name.removesuffix(f"-{submission.token[-8:]}")

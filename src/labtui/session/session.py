@@ -250,7 +250,7 @@ class Session:
 
         Raises UsageError when the edition has no such task.
         """
-        from labtui.lab.plan import PlanOverrides, in_queue, task_drafts
+        from labtui.lab.plan import PlanOverrides, task_drafts, with_queue
 
         settings, chosen = self.settings, overrides or PlanOverrides()
         names = ("account", "reservation", "container", "data_dir", "max_per_gpu_batch")
@@ -260,7 +260,7 @@ class Session:
         if chosen.qos or chosen.partition:
             return drafts
         queue = {"qos": settings.qos, "partition": settings.partition}
-        return tuple(in_queue(draft, self.profile, **queue) for draft in drafts)
+        return tuple(with_queue(draft, self.profile, **queue) for draft in drafts)
 
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.
