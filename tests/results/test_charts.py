@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
-from labtui.results.charts import ChartSpec, slug, unbroken
+from labtui.results.charts import ChartSpec, line_pieces, slug
 from labtui.results.compute import compute_results
 from labtui.results.messages import loss_message, lost_points, scaling_message
 from labtui.results.numbers import lost_text, uncertainty
@@ -167,9 +167,9 @@ def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_i
     for family in ("throughput", "speedup", "efficiency"):
         assert [x for x, _ in charts[family].x_ticks] == [1, 2, 4]
         (line,) = (series for series in charts[family].measured if series.name == "ResNet50")
-        assert [len(piece) for piece in unbroken(charts[family], line)] == [1, 1]
+        assert [len(piece) for piece in line_pieces(charts[family], line)] == [1, 1]
     times = charts["epoch-time"]
-    assert [len(piece) for piece in unbroken(times, times.measured[0])] == [1, 1, 1], "nor to a warm-up"
+    assert [len(piece) for piece in line_pieces(times, times.measured[0])] == [1, 1, 1], "nor to a warm-up"
     assert [series.name for series in charts["throughput"].measured] == ["ResNet50", "ResNet152"]
     assert [series.name for series in charts["speedup"].measured] == ["ResNet50"]
 
@@ -180,7 +180,7 @@ def test_no_line_is_drawn_across_a_size_that_nobody_ran(sizes, pieces):
     results = compute_results([run(n, [99, 80 / n]) for n in sizes], images=50_000)
     (speedup,) = (chart for chart in task_charts(results) if chart.family == "speedup")
     (line,) = speedup.measured
-    assert [len(piece) for piece in unbroken(speedup, line)] == pieces
+    assert [len(piece) for piece in line_pieces(speedup, line)] == pieces
 
 
 def test_one_network_has_its_analysis_and_several_only_what_compares_them():

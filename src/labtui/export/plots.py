@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.export import drawing
 from labtui.export.drawing import bounds, panels
-from labtui.results.charts import ChartSpec, Point, Series, is_tall, slots, spread, unbroken, value_text
+from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, slots, spread, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_text
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -164,7 +164,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     # Laws lie close to what was measured: a legend names them.
     if laws := {line.get_label(): line for line in axes.lines if line.get_label() in _LAWS}:
         axes.legend(handles=[*laws.values()], loc="upper left", frameon=False)
-    others = (piece for each in spec.measured if each not in lines for piece in unbroken(spec, each))
+    others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
         place = places[series.name]
@@ -198,7 +198,7 @@ def _path(*pieces: Sequence[Point]) -> tuple[list[float], list[float]]:
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
     colour, marked = drawing.SERIES[place], len(series.points) <= drawing.MAX_MARKED
     mark: Any = {"marker": drawing.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
-    axes.plot(*_path(*unbroken(spec, series)), color=colour, zorder=4, **mark)
+    axes.plot(*_path(*line_pieces(spec, series)), color=colour, zorder=4, **mark)
     hollow = [p for p in series.points if marked and (p.hollow or (p.live and not spec.over_time))]
     axes.plot(*_path(hollow), drawing.MARKS[place], mfc="white", mec=colour, mew=2, zorder=5)
     for point in series.points:

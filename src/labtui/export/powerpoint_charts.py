@@ -18,7 +18,7 @@ from pptx.util import Inches, Pt
 
 from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers
-from labtui.results.charts import ChartSpec, Series, absent, is_tall, slots, spread, value_text
+from labtui.results.charts import ChartSpec, Series, is_tall, skipped_sizes, slots, spread, value_text
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -143,7 +143,7 @@ def _drawn(spec: ChartSpec) -> list[Series]:
 
 def _places(spec: ChartSpec, series: Series) -> list[float]:
     """The x of a line's entries: its marks, and the sizes between them that a measured line lacks: gaps."""
-    return sorted({point.x for point in series.points}.union(absent(spec, series)))
+    return sorted({point.x for point in series.points}.union(skipped_sizes(spec, series)))
 
 
 def _line_data(spec: ChartSpec) -> tuple[Any, Any]:

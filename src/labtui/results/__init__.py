@@ -1,4 +1,4 @@
-"""Numbers a student can be graded on: from runs to rows, laws, predictions and charts as data.
+"""Turns runs into result rows, fitted laws, outlooks and charts as data.
 
-`compute.compute_results` is the entry. Pure: no file, clock, pandas or numpy.
+`compute.compute_results` is the entry point. Pure: uses no file, clock, pandas or numpy.
 """

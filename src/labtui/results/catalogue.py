@@ -1,7 +1,7 @@
-"""The one place that decides which charts there are, for whom, and in which order; and the charts of single runs.
+"""Decides which charts exist, for which networks and in which order; makes the charts of single runs.
 
 Real and practice runs never share a chart, nor do images and tokens. Charts over numbers of GPUs are made in
-`scaling_charts`; those of runs over time here: epoch by epoch, accuracy, learning rate, and what the GPUs did.
+`scaling_charts`; charts of runs over time here: epoch times, accuracy, learning rate and GPU utilisation.
 """
 
 import itertools
@@ -28,13 +28,13 @@ from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
 WEAK = ("weak-time", "weak-efficiency")
-"""The charts of programs: strong and weak scaling are never in one."""
+"""The charts of programs, by family; strong and weak scaling never share one."""
 MAX_LINES = 6
-"""Runs of several networks are drawn over each other by epoch up to so many lines."""
+"""The most lines of a chart over epochs that compares networks."""
 
 
 def networks(results: Results) -> tuple[str, ...]:
-    """The networks of the rows, in their order, then the programs."""
+    """The names of the networks in the order of the rows, then those of the programs."""
     return tuple(dict.fromkeys(row.model for row in (*results.rows, *results.programs)))
 
 
@@ -42,9 +42,9 @@ Charts = tuple[ChartSpec, ...]
 
 
 def by_line(results: Results, *, marked: bool) -> dict[str, Callable[[], Charts]]:
-    """Makers of the charts of each line of the scaling charts, by what tells it from the others; {} for one line.
+    """Functions that make the charts of each line of the scaling charts, by its short name; {} for a single line.
 
-    A line keeps its colour. A network of one line has the charts of all of its rows.
+    Lines keep their colours. A network with one line gets the charts of all its rows.
     """
     rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
@@ -56,11 +56,11 @@ def by_line(results: Results, *, marked: bool) -> dict[str, Callable[[], Charts]
         programs = line.rows if line.last.program is not None else ()
         hue = specs.MODEL_HUES.get(line.model, at % specs.HUES) if alone else at % specs.HUES
         part = replace(of_rows(results, mine), programs=programs)
-        found[short] = cache(partial(_of_line, part, marked, {"hue": hue, "short": short}))
+        found[short] = cache(partial(_charts_of_line, part, marked, {"hue": hue, "short": short}))
     return found if len(found) > 1 else {}
 
 
-def _of_line(results: Results, marked: bool, look: dict[str, Any]) -> Charts:
+def _charts_of_line(results: Results, marked: bool, look: dict[str, Any]) -> Charts:
     return tuple(
         replace(chart, series=tuple(replace(s, **look) if s.role == "measured" else s for s in chart.series))
         if len(chart.measured) == 1
@@ -71,13 +71,13 @@ def _of_line(results: Results, marked: bool, look: dict[str, Any]) -> Charts:
 
 
 def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:
-    """The charts of one network; without `model` those of all together (all there are, if there is one only)."""
+    """The charts of one network; without `model`, those that compare networks, or all charts of the only one."""
     there = networks(results)
     return with_unique_keys(_charts(results, there[0] if model is None and len(there) == 1 else model))
 
 
 def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
-    """Every chart of a lab, once: those of each network, with its name in their keys, then those of all together."""
+    """Every chart of a lab once: those of each network, with its name in their keys, then those that compare."""
     there = networks(results)
     several = len(there) > 1
     named = [
@@ -91,7 +91,7 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
 
 
 def _charts(results: Results, model: str | None) -> list[ChartSpec]:
-    """The charts of one network or of all together; real and practice ones may have one key."""
+    """The charts of one network or of all together; a real and a practice chart may have the same key."""
     charts: list[ChartSpec] = []
     for lines in program_lines(row for row in results.programs if model in (None, row.model)):
         last = lines[0].last
@@ -102,19 +102,19 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
         mark = joint_mark(row.mark for row in rows)
         made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
         charts += [replace(chart, mark=mark) for chart in made]
-    # one mark alone is no speedup, no efficiency and no acceleration
+    # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
-    return [_of_model(chart, model or chart.model) for chart in told]
+    return [_with_model(chart, model or chart.model) for chart in told]
 
 
-def _of_model(chart: ChartSpec, model: str) -> ChartSpec:
-    """A chart of one network, which its title tells; of several where there is no name."""
+def _with_model(chart: ChartSpec, model: str) -> ChartSpec:
+    """The chart with its network, also in the title; `model` is "" for a chart of several networks."""
     title = f"{chart.title}, {model}" if model and "," not in chart.title else chart.title
     return replace(chart, model=model, title=title)
 
 
 def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
-    """The charts of rows that are all real or all practice, and of one network `alone` or of several."""
+    """The charts of rows that are all real or all practice; `alone`: of one network."""
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
     if alone:
@@ -134,7 +134,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
 
 
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
-    """Charts with distinct keys: a practice chart beside a real one says so."""
+    """The charts with distinct keys: a practice chart with a real chart's key gets the ending ``-practice``."""
     charts = tuple(charts)
     real = {chart.key.casefold() for chart in charts if not chart.mark}
     seen: Counter[str] = Counter()
@@ -151,16 +151,16 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
 # --------------------------------------------------------------------------- runs over time
 
 _TOO_SLOW = 3
-"""Epochs on the CPU longer than so many times the longest on GPUs would flatten a chart of both."""
+"""CPU runs are left out of a chart when their epochs take this many times as long as the longest GPU epoch."""
 MAX_POINTS = 240
-"""Longer series are averaged down to so many marks."""
+"""Longer series are averaged down to at most this many marks."""
 
 
 Named = Sequence[tuple[str, str, MeasuredRun]]
 
 
-def _runs_of(results: Results) -> Named:
-    """The runs with epochs behind the names of their configurations, and number or log where that was repeated."""
+def _named_runs(results: Results) -> Named:
+    """The runs that have epochs, each after its configuration's name and an ending that tells repeats apart."""
     runs = [
         (_name(run, " · ", row.model, row.configuration.data_set), run)
         for row in results.rows
@@ -177,14 +177,14 @@ def _name(run: MeasuredRun, between: str, *of: str, end: str = "") -> str:
 
 
 def _hue_of(run: MeasuredRun, runs: Named) -> int | None:
-    """The colour of a network where there are several."""
+    """The colour of the run's network where there are several networks, else None."""
     several = len({each.run.model for *_, each in runs}) > 1
     return specs.MODEL_HUES.get(run.run.model or "") if several else None
 
 
 def epoch_chart(results: Results) -> ChartSpec:
-    """Time of every epoch of every run, the warm-up hollow; without a CPU that would flatten the rest."""
-    runs = _runs_of(results)
+    """Time of every epoch of every run, warm-up hollow; without CPU runs where they would flatten the rest."""
+    runs = _named_runs(results)
     fast = [each for each in runs if each[-1].run.device != "cpu"]
     left_out = bool(fast) and len(fast) < len(runs) and _longest(runs) >= _TOO_SLOW * _longest(fast)
     runs = fast if left_out else runs
@@ -205,8 +205,8 @@ def _longest(runs: Named) -> float:
 
 
 def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpec:
-    """Accuracy after each epoch, training and validation apart; with a `target` the best run alone beside it."""
-    runs = _runs_of(results)
+    """Accuracy after each epoch, in training and in validation; with a `target`, only the best curve and the target."""
+    runs = _named_runs(results)
     best = best_curve(results)
     series = []
     for name, which, run in runs:
@@ -224,7 +224,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             series.append(found)
     of_best = next((name for name, _, run in runs if best is not None and best.run is run), "")
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
-    alike = len(trained) == len({each.points[-1].x for each in series}) == 1  # else none is the best
+    alike = len(trained) == len({each.points[-1].x for each in series}) == 1  # otherwise no run is best
     compared = best if target is not None or alike else None
     message = messages.accuracy_message(compared, target, of_best * (len(series) > 1))
     if target is not None and series:
@@ -240,8 +240,8 @@ _TOP1 = "val_top1"
 
 
 def study_charts(results: Results) -> Iterator[ChartSpec]:
-    """Learning rate and error over epochs, and accuracy over the batch, by policy; none where no run had one."""
-    runs = [run for *_, run in _runs_of(results)]
+    """Learning rate and error over epochs, accuracy over the batch, by policy; nothing where no run has a policy."""
+    runs = [run for *_, run in _named_runs(results)]
     tuned = [run for run in runs if policy(run)]
     if not tuned:
         return
@@ -257,7 +257,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
 
 
 def policy(run: MeasuredRun) -> str:
-    """How a run's learning rate went: ``gradual, warm-up of 5 epochs``; "" for a constant one."""
+    """A run's learning-rate policy in words: ``gradual, warm-up of 5 epochs``; "" for a constant rate."""
     words = tuning_words(tuple(pair for pair in run.run.tuning if pair[0] in ("lr_policy", "warmup_epochs")))
     return ", ".join(words).replace(" rate", "", 1)
 
@@ -267,7 +267,7 @@ def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) ->
 
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
-    """Runs with their marks, named after policy, GPUs and global batch; those of one policy share a panel."""
+    """A series for each run, named after policy, GPUs and global batch; runs of one policy share a panel."""
     named = [(policy(run) or "constant", run, points) for run, points in runs]
     several = len({name for name, *_ in named}) > 1
     return [
@@ -281,7 +281,7 @@ def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list
 
 
 def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, float]]:
-    """The best accuracy in validation of each policy, a fraction of 1, by global batch."""
+    """The best validation accuracy of each policy by global batch, as fractions of 1."""
     best: dict[str, dict[int, float]] = {}
     for run in runs:
         for curve in accuracy_curves(run):
@@ -311,7 +311,7 @@ def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartS
 
 
 def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
-    """At most so many epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
+    """At most `most` epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
     if len(values) <= 2 * most:
         return values[:: 1 if len(values) <= most else 2]
     steps = (factor * 10**power for power in itertools.count() for factor in (5, 10, 20))
@@ -322,11 +322,11 @@ def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
     return values
 
 
-# --------------------------------------------------------------------------- what the GPUs did
+# --------------------------------------------------------------------------- GPU utilisation
 
 
 def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = "") -> ChartSpec | None:
-    """Utilisation of each GPU over the time of a job (named after its `log` without an id); None for one moment."""
+    """Utilisation of each GPU over a job, named after its id, else its `log`; None without two moments of one GPU."""
     origin = min((sample.at for sample in samples), default=0.0)
     series = []
     for index, name in sorted({sample.index: sample.name for sample in samples}.items()):

@@ -1,7 +1,7 @@
 """A chart as pure data: `ChartSpec`, drawn by plotext on the screen, matplotlib in files and PowerPoint in slides.
 
-A drawer reads fields and never a key. Only finite numbers enter a chart. `results/catalogue.py` decides which charts
-there are.
+Drawers depend on the fields of a chart, never on its key. All numbers are finite. `results/catalogue.py` decides which
+charts exist.
 """
 
 import itertools
@@ -18,24 +18,24 @@ from labtui.domain.run import Mark
 from labtui.results.numbers import percent_text, tick_text
 
 Kind = Literal["bars", "lines", "stacked", "repeats"]
-"""`stacked`: parts of a whole; `repeats`: one bar, and as many of the shorter as fit into it."""
+"""`stacked`: parts of a whole; `repeats`: a long bar, and as many of the short bar as fit into it."""
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
 XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
-"""What x is: a number of GPUs or processes, a global batch, the place of a name, an epoch, or seconds."""
+"""What x is: a number of GPUs or processes, a global batch, the position of a name, an epoch, or seconds."""
 Role = Literal["measured", "ideal", "fit", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
-"""The networks of the lab have one colour in every chart; other lines have the first that is free."""
+"""The networks of the lab have the same colour in every chart; other lines take the first free one."""
 HUES = 4
-"""Colours of a drawer."""
+"""The number of colours of a drawer."""
 WIDE = 8
-"""Axes are logarithmic from so many times the smallest count on."""
+"""Axes are logarithmic where the largest count is at least this many times the smallest."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """A mark. `lo` and `hi` bound `y`.
 
-    `hollow` marks a warm-up epoch, `live` a run that is still going. `run` is the number of the last run behind it.
+    `hollow` is set for a warm-up epoch, `live` for a run in progress. `run` is the number of the last run measured.
     """
 
     x: float
@@ -54,10 +54,10 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """Marks of one thing, in the order of x. `short` is what tells its name from the names beside it.
+    """A line or a set of bars: marks sorted by x. `short` is its name without what the other names share.
 
-    `hue` is its colour among those of the drawer, None for any; `part` says which share of a whole the bars of a
-    stacked chart are. Series of one `group` share a panel where a chart has too many lines.
+    `hue` is the index of its colour, None for any; `part` says which share of a whole the bars of a stacked chart
+    are. Series of one `group` share a panel where a chart has too many lines.
     """
 
     name: str
@@ -73,13 +73,12 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart. `key` names it (and its file) among the charts of one place; `family` says which kind it is.
+    """A chart. `key` is unique among the charts shown together and names its file; `family` is the kind of chart.
 
-    `title` says what is drawn, `heading` the same in two words with the unit, `message` what the numbers say ("" for
-    nothing). `unit` follows a number of the chart: ``s``, ``×``, or ``%``, whose values are fractions of 1. `view` is
-    the screen's tab. `compares`: one mark alone says nothing. `switchable`: bars or lines are a matter of taste.
-    `x_log`, `y_log`: each doubling takes the same length. `x_ticks` are the positions with their labels. `model` is ""
-    for several networks.
+    `title` says what is drawn, `heading` the same in a few words with the unit, `message` what the numbers show ("" for
+    nothing). `unit` follows each number: ``s``, ``×``, or ``%``, whose values are fractions of 1. `view` is the
+    screen's tab. `compares`: a single mark makes no chart. `switchable`: may be drawn as bars or as lines. `x_log`,
+    `y_log`: the axis is logarithmic. `x_ticks` are positions with their labels. `model` is "" for several networks.
     """
 
     key: str
@@ -118,13 +117,13 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def captions(self) -> tuple[str, ...]:
-        """The notes, and what the error bars are where one is drawn."""
+        """The notes, and an explanation of the error bars where any is drawn."""
         bars = self.x_axis == "counts" and any(is_tall(self, p) for s in self.measured for p in s.points)
         return (*self.notes, _ERROR_BARS) if bars else self.notes
 
     @property
     def over_time(self) -> bool:
-        """Whether x is time: such a series is told in a line, and has no values at its marks."""
+        """Whether x is time, in epochs or seconds: such a chart has no numbers at its marks."""
         return self.x_axis in ("epochs", "seconds")
 
 
@@ -134,7 +133,7 @@ _ERROR_BARS = (
 
 
 def is_tall(spec: ChartSpec, point: Point) -> bool:
-    """Whether an interval is taller than its mark."""
+    """Whether a point's interval is visibly taller than its mark."""
     if point.lo is None or point.hi is None or point.y <= 0:
         return False
     values = [p.y for s in spec.measured for p in s.points]
@@ -178,13 +177,13 @@ FAMILIES = {family.key: family for family in (
     _family("gpu-utilization", "training", "GPU utilisation", "seconds since the first sample", "utilisation", unit="%",
             x_axis="seconds"),
 )}  # fmt: skip
-"""Every chart there is, by its family: what is the same in each chart of it."""
+"""Every kind of chart, by family: the fields that all charts of the family share."""
 
 
 def make_chart(
     family: str, series: Iterable[Series], *, of: str = "", counted: str = "images", **fields: Any
 ) -> ChartSpec:
-    """A chart of a family about something, `of` which its title tells; `counted` is what its rates count."""
+    """A chart of a family; its title ends with `of`, and `counted` (images, tokens) is what its rates count."""
     form = FAMILIES[family]
     fields.setdefault("title", f"{form.title}, {of}" if of else form.title)
     fields.setdefault("heading", form.heading.replace("Images", counted.capitalize()))
@@ -193,18 +192,18 @@ def make_chart(
 
 
 def value_text(spec: ChartSpec, point: Point) -> str:
-    """A mark's number as the tables have it: ``3.26×``, ``13.6``, ``63.2 %``."""
+    """A mark's number as the tables show it: ``3.26×``, ``13.6``, ``63.2 %``."""
     text = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
     return f"{text}×" if spec.unit == "×" else text
 
 
 def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:
-    """The chart as bars or lines, where that is a matter of taste; others stay as they are."""
+    """The chart as bars or lines if it is `switchable`, else unchanged."""
     return replace(spec, kind=kind) if kind is not None and spec.switchable else spec
 
 
 def doubling_axes(spec: ChartSpec) -> ChartSpec:
-    """The chart with logarithmic axes where sizes double often enough; shares of 1 keep an even y."""
+    """The chart with logarithmic axes where its sizes double often enough; y stays linear for percentages."""
     places = [x for x, _ in spec.x_ticks]
     if not places or min(places) <= 0 or max(places) < WIDE * min(places):
         return spec
@@ -213,7 +212,7 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
 
 
 def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:
-    """The chart with these sizes on its axis, too, where it is drawn over sizes."""
+    """The chart with these sizes added to its x axis; unchanged where x is no count."""
     if spec.x_axis != "counts":
         return spec
     places = sorted({x for x, _ in spec.x_ticks} | {float(size) for size in sizes})
@@ -221,7 +220,7 @@ def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:
 
 
 def slots(spec: ChartSpec) -> dict[str, int]:
-    """The place of each measured series among the colours, by name: a network's own, others in their order."""
+    """The index of each measured series' colour, by name: a network's own, else the next free one."""
     own: dict[int, str] = {}
     for series in spec.measured:
         if series.hue is not None:
@@ -231,8 +230,8 @@ def slots(spec: ChartSpec) -> dict[str, int]:
     return {s.name: fixed[s.name] if s.name in fixed else next(free, 0) for s in spec.measured}
 
 
-def absent(spec: ChartSpec, series: Series) -> list[float]:
-    """The sizes between its own that a measured line lacks: others have them, or doubling leads there."""
+def skipped_sizes(spec: ChartSpec, series: Series) -> list[float]:
+    """The sizes that a measured line skips: other lines have them, or they continue its doubling."""
     own = [point.x for point in series.points]
     if spec.x_axis not in ("counts", "batch") or series.role != "measured" or not own:
         return []
@@ -242,9 +241,9 @@ def absent(spec: ChartSpec, series: Series) -> list[float]:
     return sorted(x for x in sizes.difference(own) if own[0] < x < own[-1])
 
 
-def unbroken(spec: ChartSpec, series: Series) -> list[list[Point]]:
-    """The series in pieces that a line may join: none crosses a size that was not run, or leads to a warm-up alone."""
-    gaps = absent(spec, series)
+def line_pieces(spec: ChartSpec, series: Series) -> list[list[Point]]:
+    """The series in pieces to draw as lines: none crosses a size that was not run or joins a hollow mark."""
+    gaps = skipped_sizes(spec, series)
     pieces = [list(series.points[:1])]
     for before, after in itertools.pairwise(series.points):
         warming = not spec.over_time and (before.hollow or after.hollow)
@@ -255,11 +254,10 @@ def unbroken(spec: ChartSpec, series: Series) -> list[list[Point]]:
 
 
 def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> list[float]:
-    """Places for labels of one `size`, none nearer to the next than that and each as near to `wanted` as can be.
+    """Positions for labels of one `size` that do not overlap, each as near to its `wanted` one as possible.
 
-    None lies below `lowest`, where the axis is.
-
-    Labels that would touch become a group, which is centred on what its labels wanted.
+    None lies below `lowest`, the axis. Labels that would touch become a group, centred on the mean of their wanted
+    positions.
     """
     order = sorted(range(len(wanted)), key=lambda at: wanted[at])
     groups: list[list[int]] = []
@@ -286,17 +284,17 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def slug(name: str) -> str:
-    """A name from a log as a part of a key and a file name: letters, digits and dashes only."""
+    """A name from a log as part of a key and a file name: letters, digits, underscores and dashes only."""
     return _NOT_PLAIN.sub("-", name).strip("-")[:60] or "unnamed"
 
 
 def interval_point(x: float, value: Interval, **look: Any) -> Point:
-    """A mark with its bounds."""
+    """A mark with the value and the bounds of an interval."""
     return Point(x=x, y=value.value, lo=value.lo, hi=value.hi, **look)
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """What tells names apart: each without the words that all of them share."""
+    """The names, each without the words that all of them share."""
     parts = [re.split(r", | · | \(", name.removesuffix(")")) for name in names]
     shared = set(parts[0]).intersection(*parts) if len(names) > 1 else set()
     kept = [[word for word in words if word not in shared] for words in parts]

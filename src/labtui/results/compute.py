@@ -1,4 +1,4 @@
-"""From measured runs to rows: what each run was, repetitions pooled, each configuration compared with its baseline."""
+"""Computes result rows from measured runs: pools repetitions, compares each configuration with its baseline."""
 
 import math
 import statistics
@@ -20,11 +20,11 @@ from labtui.training_logs.runs import rounded
 def compute_results(
     runs: Iterable[MeasuredRun], *, images: int | None = None, insist: bool = False
 ) -> Results:
-    """All numbers of these runs.
+    """Compute all numbers of these runs.
 
-    `images` per epoch count where a log does not tell its own and does not contradict them (the lab's edition's), or
-    even then (`insist`: a person gave them). Without them the log's steps and batch bound the throughput, or it is
-    absent.
+    `images` per epoch are used for a log that does not print its own, unless its steps and batch contradict them;
+    `insist` (a person gave the number) uses them even then. Without them the log's steps and batch bound the
+    throughput, or there is none.
     """
     groups, left_out = group_runs(runs, images, insist=insist)
     alone = [_measure(key, tuple(members)) for key, members in groups.items()]
@@ -45,12 +45,12 @@ def compute_results(
 
 
 def measure(run: MeasuredRun) -> ResultRow:
-    """Times and rates of one run by itself, from its log alone; the same as in `compute_results` of that log."""
+    """Times and rates of one run from its log alone, as `compute_results` of that log gives them."""
     return _measure(configuration_of(run, None, run.source), (run,))
 
 
 def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
-    """Each run with its own row: what that run alone measures, also where its configuration's row pools several."""
+    """Each run with a row of its own numbers, even where its configuration's row pools several runs."""
     return tuple(
         (run, row if len(row.members) == 1 else _own_row(run, row))
         for row in results.rows
@@ -67,7 +67,7 @@ def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
     """Times and rates of one configuration, before it is compared with another."""
     ended = [run for run in members if not run.live and (run.run.throughput or any(steady_samples(run)))]
-    counted = ended or members  # what is measured stays while a run repeats it
+    counted = ended or members  # a repetition in progress does not change the numbers
     samples = [(run, sample) for run in counted for sample in steady_samples(run)]
     times = [sample.seconds for _, sample in samples]
     seconds = Interval.mean(times, [sample.count for _, sample in samples])
@@ -100,7 +100,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     if row.program is not None:
         return row
     if seconds is None:
-        return row.noted(_NO_STEADY_TIME)
+        return row.with_notes(_NO_STEADY_TIME)
     images, values = configuration.images_bound, [each.value for each in times]
     rates_told = (sample.metrics.get(RATE, 0.0) for _, sample in samples)
     told = None if images else Interval.mean([rounded(f"{rate:.9g}") for rate in rates_told if rate > 0])
@@ -120,7 +120,7 @@ _NO_STEADY_TIME = "Only the first epoch is done, and it is warm-up: a steady tim
 
 
 def _images_note(configuration: Configuration, bound: Interval | None) -> Iterable[str]:
-    """Where the throughput is bounded or absent, and why."""
+    """A note that says why the throughput is bounded or absent; nothing where the images are known."""
     if bound is None:
         missing = "its steps per epoch" if configuration.batch_size is not None else "its global batch"
         yield (
@@ -139,7 +139,7 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     """A row from logs that print images per second and no epoch times."""
     rate = Interval.mean([run.run.throughput for run in runs if run.run.throughput is not None])
     if rate is None or rate.lo < SHORTEST:
-        return row.noted("The log prints no usable rate.")
+        return row.with_notes("The log prints no usable rate.")
     mine = row.configuration
     images = None if mine.images is None or mine.unit == "tokens" else Interval.exact(mine.images)
     a_step = row.batch_size and row.batch_size * ((mine.sequence_length or 0) if mine.unit == "tokens" else 1)
@@ -162,7 +162,7 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
 
 
 def _steps(configuration: Configuration, members: Sequence[MeasuredRun]) -> tuple[int | None, list[str]]:
-    """Steps per epoch: as the log prints them, else from the batch; a note where images and batch make others."""
+    """Steps per epoch: as the log prints them, else from the batch; with a note where the two disagree."""
     batch, images = configuration.batch_size, configuration.images
     planned = math.ceil(images / batch) if images is not None and batch else None
     printed = {steps for run in members if (steps := grouping.printed_steps(run)) is not None}
@@ -182,7 +182,7 @@ def _steps(configuration: Configuration, members: Sequence[MeasuredRun]) -> tupl
 
 
 _Index = Mapping[tuple[object, ...], Sequence[ResultRow]]
-"""The measured rows by device, number of GPUs and what they train; and by what and how."""
+"""The measured rows by device, number of GPUs and `family_key`, and by device, number of GPUs and `work_key`."""
 
 
 def _index(rows: Iterable[ResultRow]) -> _Index:
@@ -195,23 +195,23 @@ def _index(rows: Iterable[ResultRow]) -> _Index:
 
 
 def _compare(row: ResultRow, found: _Index) -> ResultRow:
-    """The row with its ratios: to one GPU, to half its GPUs, and to the CPU."""
+    """The row with its ratios to one GPU, to half its GPUs and to the CPU."""
     baseline = _find_baseline(row, found)
     row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline)
     if not row.is_measured:
         return row
     row = _with_acceleration(row, found)
     if baseline is None:
-        return row.noted(*_without_baseline(row, found))
+        return row.with_notes(*_explain_no_baseline(row, found))
     row = _with_doubling(_with_speedup(row, baseline), found)
-    return row if row.is_baseline else row.noted(*_remarks(row, baseline))
+    return row if row.is_baseline else row.with_notes(*_remarks(row, baseline))
 
 
 def _find_baseline(row: ResultRow, found: _Index) -> ResultRow | None:
     """The one-GPU row to compare with.
 
-    With several of the same images, the same per-GPU batch wins, then the same global batch, then the nearest per-GPU
-    batch.
+    Of several with the same images, the one with the same per-GPU batch is taken, else the same global batch, else the
+    nearest per-GPU batch.
     """
     mine = row.configuration
     if mine.device != "gpu" or not mine.n_gpus or row.contradicted:
@@ -227,7 +227,7 @@ def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, boo
 
 
 def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
-    """How the batch of a GPU differs from the baseline's; "" where it does not."""
+    """How the per-GPU batch differs from the baseline's; "" where it does not."""
     if baseline.per_gpu_batch == configuration.per_gpu_batch:
         return ""
     if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
@@ -239,7 +239,7 @@ def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
     )
 
 
-def _without_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
+def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
     """Why a row has no speedup; nothing for one that needs none."""
     mine = row.configuration
     if mine.device != "gpu" or (mine.control and not row.contradicted):
@@ -259,7 +259,7 @@ MAX_EFFICIENCY = 1.05
 
 
 def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
-    """What a comparison assumes, or makes doubtful."""
+    """What the comparison assumes, and what makes it doubtful."""
     if note := _batch_note(baseline.configuration, row.configuration):
         yield note
     if len(baseline.members) > 1:
@@ -283,8 +283,8 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
         speedup = Interval.exact(1.0)
     efficiency = speedup.scaled(1 / n)
     changes = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=karp_flatt(speedup, n))
-    # The split must be exact: the second factor is what the first leaves of the efficiency.
-    if (row.from_rate and baseline.from_rate) or _whole(row, baseline):
+    # The factors must multiply to exactly the efficiency, so the second is derived from the first.
+    if (row.from_rate and baseline.from_rate) or _both_whole_batches(row, baseline):
         return replace(changes, batch_factor=1.0, step_factor=efficiency)
     if not row.steps or not baseline.steps:
         return changes
@@ -292,13 +292,13 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
     return replace(changes, batch_factor=batch_factor, step_factor=speedup.scaled(row.steps / baseline.steps))
 
 
-def _whole(row: ResultRow, baseline: ResultRow) -> bool:
-    """Whether both epochs are whole batches: their images differ a little, so rates are compared and not times."""
+def _both_whole_batches(row: ResultRow, baseline: ResultRow) -> bool:
+    """Whether both epochs have whole batches only: their images differ a little, so rates are compared, not times."""
     return row.configuration.whole_batches and baseline.configuration.whole_batches
 
 
 def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
-    """The row with what twice the GPUs gain: images per second over those of half as many, less one."""
+    """The row with its gain over half as many GPUs: the ratio of images per second, minus one."""
     mine = row.configuration
     halves = found.get((mine.device, (mine.n_gpus or 0) / 2, mine.work_key), ())
     rates = [one.throughput for one in halves if same_work(one.configuration, mine) and same_batch(one, row)]
@@ -311,7 +311,7 @@ def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
 def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
     """How many times faster `row` is than `baseline`; None where one of the times is unknown or zero."""
     mine, theirs = row.work_seconds, baseline.work_seconds
-    if _whole(row, baseline) and row.throughput and baseline.throughput:
+    if _both_whole_batches(row, baseline) and row.throughput and baseline.throughput:
         return row.throughput.over(baseline.throughput)
     if row.from_rate != baseline.from_rate:
         mine, theirs = row.epoch_seconds, baseline.epoch_seconds
@@ -321,7 +321,7 @@ def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
 
 
 def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
-    """The row's plain numbers; a time of zero seconds has no rate and no speedup."""
+    """The row's numbers in the "as printed" reading; a time of zero seconds gives no rate and no speedup."""
     n, base = row.n_gpus, baseline.members if baseline else ()
     if row.from_rate:
         rate = measured.printed_rate(row.members)
@@ -343,7 +343,7 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
 
 
 def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
-    """CPU time over GPU time, for one GPU only: more would mix in scaling."""
+    """The row with CPU time over GPU time, for one GPU only: more would mix in scaling."""
     if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
         return row
     mine = replace(row.configuration, gpu_kind="")
@@ -359,7 +359,7 @@ def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
 
 
 def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:
-    """Whether two single-device runs have the same batch; where a log does not say it, the steps tell."""
+    """Whether two single-device runs have the same batch; where a log does not print it, the steps decide."""
     if one.batch_size is None or other.batch_size is None:
         return one.steps is not None and one.steps == other.steps
     return one.batch_size == other.batch_size

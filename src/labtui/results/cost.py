@@ -1,4 +1,4 @@
-"""What computing time was spent and is left: GPU-hours of jobs and runs, GPU use in each epoch, time limits."""
+"""Computing time spent and left: GPU-hours of jobs and runs, GPU use in each epoch, time limits."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _HOUR = 3600.0
 
 
 class JobCost(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU-hours and CPU core-hours of one job; a CPU job has zero GPUs. `running`: it still grows."""
+    """GPU-hours and CPU core-hours of one job; a CPU job has zero GPUs. `running`: the numbers still grow."""
 
     task_id: str
     job_id: str
@@ -39,7 +39,7 @@ class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The lab's bill: each job, each task, and the whole; of a `practice` lab what nobody pays for."""
+    """The cost of each job, of each task and of the lab; `practice`: of the rehearsed jobs, which cost nothing."""
 
     practice: bool
     jobs: tuple[JobCost, ...]
@@ -48,9 +48,9 @@ class LabCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
-    """GPU-hours of all real jobs; what still runs counts up to the cluster's clock when the queue was last read.
+    """GPU-hours of all real jobs; a running job counts up to the cluster's time at the last reading of the queue.
 
-    With `practice` those of the rehearsed jobs instead: nobody pays for them.
+    With `practice`, those of the rehearsed jobs instead.
     """
     by_task: dict[str, list[JobCost]] = {}
     for submission in state.submissions.values():
@@ -75,7 +75,7 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
     runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
     wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
     running = job.phase is JobPhase.RUNNING
-    if running:  # its log may be newer than the word of the queue
+    if running:  # its log may be newer than the queue's answer
         wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
     return JobCost(
         task_id=submission.task_id,
@@ -90,7 +90,7 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
 
 
 def training_gpu_hours(n_gpus: int, run: RunRecord) -> float:
-    """GPU-hours that trained: GPUs x time of all epochs, the first one too; of the whole where no epoch is told."""
+    """GPU-hours spent training: GPUs x time of all epochs, the first included; else x time of the whole training."""
     whole = run.total_seconds.value if run.total_seconds is not None else 0.0
     return n_gpus * (sum(sample.seconds.value for sample in run.epochs) or whole) / _HOUR
 
@@ -106,7 +106,7 @@ def hours_text(hours: float) -> str:
 
 
 class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
-    """The GPUs a run used, epoch by epoch; `standing_by` counts those of its job that it did not use."""
+    """GPU use of a run by epoch; `standing_by` is the number of its job's GPUs that it did not use."""
 
     run: MeasuredRun
     epochs: tuple[EpochUtilization, ...]
@@ -120,7 +120,7 @@ class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
-    """Lay a job's samples beside one of its runs; None when the log has no clock or the run used no GPU."""
+    """Match a job's samples with the epochs of one of its runs; None without clock times in the log or without GPUs."""
     n_gpus = run.run.n_gpus
     epochs = align(samples, run.run.epochs, n_gpus=n_gpus) if n_gpus else ()
     if not epochs or not n_gpus:
@@ -133,9 +133,9 @@ def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtiliz
 
 
 def limit_warning(job: JobView | None, run: RunState, row: ResultRow | None, now: float | None) -> str:
-    """A sentence when a job's time limit will, or may, come before the run that it trains ends; else empty.
+    """A warning that a job's time limit will or may end its run too early; "" when it will not.
 
-    `row` holds the pace of the run (see `Results`), `now` is the cluster's clock.
+    `row` has the run's epoch time, `now` is the cluster's time.
     """
     if job is None or job.phase is not JobPhase.RUNNING or not job.time_limit_s:
         return ""

@@ -1,8 +1,8 @@
-"""Which runs repeat each other: the configuration of each run, and what keeps a run out of all rows.
+"""Groups runs that repeat each other by configuration, and leaves out the runs that measured nothing.
 
-The number of images is what the log says, else what its reader says (``--images``, the lab's edition) where the log's
-steps and global batch do not contradict it. Else steps x batch bound it, since only the last batch may be short; and
-where the log has neither, it is unknown.
+The number of images per epoch is the log's, else the given one (``--images``, the lab's edition) where the log's steps
+and global batch do not contradict it. Otherwise steps x batch bound it, since only the last batch may be short; a log
+with neither leaves it unknown.
 """
 
 import math
@@ -19,7 +19,7 @@ from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number
 
 CIFAR10_IMAGES = 50_000
-"""The lab's training set: taken as the likeliest number where a log's bounds hold it, and named as taken."""
+"""The size of the lab's training set: assumed where a log's bounds contain it, and a note says so."""
 UNKNOWN = "unknown"
 _NUMBER = re.compile(r"(\d+)")
 
@@ -27,14 +27,14 @@ _NUMBER = re.compile(r"(\d+)")
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """What makes two runs repetitions of each other: only runs equal in all of this are pooled.
 
-    `device` is ``cpu``, ``gpu`` or ``unknown``; `n_gpus` 0 on a CPU, None when the log does not tell.
-    `batch_size` is the global batch. `images` per epoch, None where nothing tells them. `steps` per epoch tell runs
-    without a known batch or number of images apart.
-    `apart` is not "" for a run of unknown configuration, or one whose log contradicts itself: it is pooled and compared
-    with nothing, save that the runs of one log that names no model share it when they can be taken for one model.
-    `tuning` is what the script's options change of its speed; `unit` what a rate counts, where a batch of tokens is
-    so many sequences of `sequence_length`. `validated`: a validation is inside each epoch's time. `gpu_kind` is the
-    GPU's name where the log tells it. `practice` is that of small runs, too: `small` tells them from rehearsals.
+    `device` is ``cpu``, ``gpu`` or ``unknown``; `n_gpus` is 0 on a CPU, None when unknown. `batch_size` is the global
+    batch. `images` and `steps` are per epoch: `images` is None when unknown, and `steps` is set only to tell apart runs
+    whose batch or images are unknown.
+    `apart` is not "" for a run of unknown configuration or with a log that contradicts itself. Such a run is neither
+    pooled nor compared, except with runs of the same log if all of them can be taken for one model without a name.
+    `tuning` holds the script options that change the speed. `unit` is what a rate counts; with tokens, a batch counts
+    sequences of `sequence_length`. `validated`: each epoch's time includes a validation. `gpu_kind` is the GPU's name
+    where the log prints it. `mark` tells practice runs and small runs from real ones.
     """
 
     mark: Mark
@@ -55,29 +55,29 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def control(self) -> str:
-        """What a control run leaves out, "" for other runs."""
+        """The kind of control run (see `scaling`), "" for other runs."""
         return dict(self.tuning).get("control", "")
 
     @property
     def work_key(self) -> tuple[object, ...]:
-        """What two configurations that are compared must share; their images are looked at, too."""
+        """What two configurations must share to be compared; `same_work` checks their images as well."""
         return (*self.family_key, self.tuning, self.validated, self.gpu_kind)
 
     @property
     def family_key(self) -> tuple[object, ...]:
-        """The part of it that says what is trained; the rest says how."""
+        """The part of `work_key` that says what is trained; the rest says how."""
         unit = (self.unit, self.sequence_length)
         return (bool(self.mark), self.model, self.framework, self.data_set, unit, self.apart)
 
     @property
     def whole_batches(self) -> bool:
-        """Whether an epoch is whole batches only, so that its images depend on the batch: PyTorch with drop_last."""
+        """Whether an epoch has whole batches only, so its images depend on the batch (PyTorch's drop_last)."""
         known = self.images is not None and self.batch_size is not None and self.batch_size > 0
         return self.framework.startswith("pytorch") and known and self.images % self.batch_size == 0  # type: ignore[operator]
 
     @property
     def data_bound(self) -> Interval | None:
-        """The images of the data set: those of an epoch, and at most a batch that is left out."""
+        """The size of the data set: the images of an epoch, and at most about a batch that drop_last leaves out."""
         if self.images is None or not self.whole_batches:
             return self.images_bound
         left = (self.batch_size or 1) + max(1, self.n_gpus or 1) - 1
@@ -85,14 +85,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def per_gpu_batch(self) -> float | None:
-        """The global batch divided over the devices that share a step."""
+        """The global batch divided by the number of devices."""
         if self.batch_size is None or self.n_gpus is None:
             return None
         return self.batch_size / max(1, self.n_gpus)
 
     @property
     def images_bound(self) -> Interval | None:
-        """The images per epoch, as certainly as the log tells them: all but the last batch are whole."""
+        """The images per epoch, else their bounds from steps x batch: only the last batch may be short."""
         if self.images is not None:
             return Interval.exact(self.images)
         if self.batch_size is None or not self.steps:
@@ -109,7 +109,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unknown device") -> str:
-    """What a training ran on, in words."""
+    """The devices of a training in words: ``2 GPUs``."""
     if not n_gpus:
         return unknown if n_gpus is None else cpu
     return plural(n_gpus, "GPU")
@@ -137,12 +137,12 @@ def _natural(name: str) -> tuple[str, list[int]]:
 
 
 def same_work(one: Configuration, other: Configuration) -> bool:
-    """Whether two configurations train the same thing in the same way, on whatever number of devices."""
+    """Whether two configurations train the same thing in the same way, on any number of devices."""
     return one.work_key == other.work_key and same_images(one.data_bound, other.data_bound)
 
 
 def difference(one: Configuration, other: Configuration) -> str:
-    """How two configurations of one family were trained differently, as a sentence's end."""
+    """How two configurations of one family were trained differently, as the end of a sentence."""
     words = []
     if one.gpu_kind != other.gpu_kind:
         words.append(f"another GPU ({other.gpu_kind or 'not named'}, here {one.gpu_kind or 'not named'})")
@@ -155,7 +155,7 @@ def difference(one: Configuration, other: Configuration) -> str:
 
 
 def same_images(one: Interval | None, other: Interval | None) -> bool:
-    """Whether two epochs may have the same number of images; unknown ones are taken to, and a note says so."""
+    """Whether two epochs may have the same number of images; an unknown number may be any, and a note says so."""
     return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
 
 
@@ -173,15 +173,15 @@ _SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
 def group_runs(
     runs: Iterable[MeasuredRun], images: int | None, *, insist: bool = False
 ) -> tuple[dict[Configuration, list[MeasuredRun]], tuple[LeftOut, ...]]:
-    """Sort runs into configurations in reading order; name what measures nothing, and why."""
+    """Group the runs by configuration, in reading order; also return those that measured nothing, with the reason."""
     groups: dict[Configuration, list[MeasuredRun]] = {}
     left_out: list[LeftOut] = []
     runs = tuple(runs)
-    nameless = _one_nameless_model(runs)
+    nameless = _logs_of_one_model(runs)
     places: Counter[str] = Counter()
     for run in runs:
         places[run.source] += 1
-        if reason := _unusable(run):
+        if reason := _why_unusable(run):
             left_out.append(LeftOut(run=run, reason=reason))
             continue
         shared = run.source in nameless and run.run.n_gpus is not None and not run.run.contradictions
@@ -194,13 +194,13 @@ def group_runs(
 def configuration_of(
     run: MeasuredRun, images: int | None, apart: str, *, insist: bool = False
 ) -> Configuration:
-    """The configuration of a run; `images` are those its reader says, `apart` what keeps an unknown run alone.
+    """The configuration of a run; `images` are the given ones per epoch, `apart` is used if the run is unknown.
 
-    `insist`: the reader's images count although steps and batch contradict them.
+    `insist`: the given images count even where steps and batch contradict them.
     """
     parsed = run.run
     if parsed.program is not None:
-        return _of_program(run, parsed.program)
+        return _program_configuration(run, parsed.program)
     device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
     n_gpus = 0 if device == "cpu" else parsed.n_gpus
     batch = parsed.batch_size
@@ -231,8 +231,8 @@ def configuration_of(
     )
 
 
-def _of_program(run: MeasuredRun, program: Program) -> Configuration:
-    """That of a program without epochs: `n_gpus` is the number of its processes, `data_set` its size."""
+def _program_configuration(run: MeasuredRun, program: Program) -> Configuration:
+    """The configuration of a program without epochs: `n_gpus` is its number of processes, `data_set` its size."""
     return Configuration(
         mark=run.mark or run.run.mark,
         model=program.name,
@@ -246,7 +246,7 @@ def _of_program(run: MeasuredRun, program: Program) -> Configuration:
 
 
 def _validates(run: MeasuredRun) -> bool:
-    """Whether a validation is inside each epoch's time, as Keras's own lines have it."""
+    """Whether the epoch times include a validation, as those in Keras's own lines do."""
     return any(
         sample.printed_seconds is not None and any(name.startswith("val_") for name in sample.metrics)
         for sample in run.run.epochs
@@ -259,7 +259,7 @@ def printed_steps(run: MeasuredRun) -> int | None:
 
 
 def contradicts(images: int, steps: int | None, batch: int | None) -> bool:
-    """Whether so many images do not make so many steps of such a global batch."""
+    """Whether `images` in global batches of `batch` make another number of steps than `steps`."""
     if steps is None or not batch:  # some logs print a batch of 0
         return False
     return math.ceil(images / batch) != steps
@@ -276,7 +276,7 @@ def software_family(framework: str) -> str:
     return "+".join(_SOFTWARE.findall(framework.lower())) or framework.lower()
 
 
-def _unusable(run: MeasuredRun) -> str:
+def _why_unusable(run: MeasuredRun) -> str:
     if not run.run.epochs and run.run.throughput is None:
         missing = "no epoch was finished" if run.run.program is None else "its log has no time"
         return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
@@ -284,14 +284,14 @@ def _unusable(run: MeasuredRun) -> str:
     return said if run.no_gpu else ""
 
 
-def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
-    """Logs whose runs name no model and can be taken for one model: no size comes twice.
+def _logs_of_one_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
+    """The logs whose runs name no model but can be taken for one model: no number of GPUs occurs twice.
 
-    Another model would be trained on the same sizes again, so a log in which sizes repeat may hold several; its
-    runs are compared with nothing.
+    A second model would be trained on the same numbers of GPUs, so a log in which one repeats may hold several models;
+    its runs are compared with nothing.
     """
     sizes: dict[str, list[int]] = {}
     for run in runs:
-        if run.run.model is None and run.run.n_gpus is not None and not _unusable(run):
+        if run.run.model is None and run.run.n_gpus is not None and not _why_unusable(run):
             sizes.setdefault(run.source, []).append(run.run.n_gpus)
     return frozenset(source for source, found in sizes.items() if source and len(set(found)) == len(found))

@@ -1,4 +1,8 @@
-"""Amdahl's and Gustafson's laws: fits with intervals, Karp-Flatt, and the inputs of each fit."""
+"""Fits of Amdahl's and Gustafson's laws with intervals, and the Karp-Flatt fraction.
+
+Sources: Amdahl (AFIPS 1967), Gustafson (CACM 31(5), 1988), Karp and Flatt (CACM 33(5), 1990). The formulas and the
+intervals are derived in docs/derivations.md.
+"""
 
 import itertools
 import math
@@ -11,7 +15,7 @@ from labtui.results.scaling import scaling_lines
 
 
 class ScalingPoint(NamedTuple):
-    """Mean epoch time on `n` devices with what printing hides of it; a single epoch has no scatter."""
+    """Mean epoch time on `n` devices with its rounding bounds; `scatter` is None for a single epoch."""
 
     n: int
     seconds: Interval
@@ -19,7 +23,7 @@ class ScalingPoint(NamedTuple):
 
 
 def karp_flatt(speedup: Interval, n: int) -> Interval | None:
-    """The experimentally determined serial fraction; None for one device, where it has no meaning."""
+    """The experimentally determined serial fraction (Karp and Flatt); None for one device, where it is undefined."""
     if n < 2:
         return None
     # A larger speedup means a smaller fraction, so the bounds change places.
@@ -27,7 +31,7 @@ def karp_flatt(speedup: Interval, n: int) -> Interval | None:
 
 
 def law_speedup(law: Law, fraction: float, n: float) -> float | None:
-    """Speedup by a law on n GPUs; None where a negative fraction leaves Amdahl's law without a time."""
+    """The speedup that a law gives on n GPUs; None where a negative fraction makes Amdahl's time zero or negative."""
     if law == "gustafson":
         return n - fraction * (n - 1)
     remaining = fraction + (1 - fraction) / n
@@ -35,12 +39,12 @@ def law_speedup(law: Law, fraction: float, n: float) -> float | None:
 
 
 def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
-    """The fraction with its interval, from the point on one device and one or more beyond it.
+    """The fraction of a law with its interval, from the point on one device and one or more on several.
 
-    A law is linear in its fraction: least squares. Both fractions grow with every T_n and shrink with T_1, so the hard
-    bounds are reached at the corners of the time intervals. When every mean rests on two or more epochs, the bounds
-    are widened by the 95 % interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of freedom,
-    Student's t).
+    Each law is linear in its fraction, so this is a least-squares fit. Both fractions grow with every T_n and shrink
+    with T_1, so the hard bounds lie at the corners of the time intervals. When every mean is over two or more epochs,
+    the bounds are widened by the 95 % interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of
+    freedom, Student's t).
     """
     counts = [point.n for point in points[1:]]
     weights = [1 - 1 / n if law == "amdahl" else n - 1 for n in counts]
@@ -74,25 +78,25 @@ def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
 
 
 _STEP = 1e-7
-"""The relative change of a time by which a slope is taken."""
+"""The relative change of a time for a numerical slope."""
 
 
 def _ordered(value: float, lo: float, hi: float) -> Interval:
-    """An interval whose bounds were computed apart from its value, safe against the last rounding."""
+    """An interval whose bounds were computed separately: rounding may have put them on the wrong side of the value."""
     return Interval(value, min(lo, value), max(hi, value))
 
 
 _GAIN = 1.02
-"""A speedup that grows by less than this is no gain worth the GPUs."""
+"""A speedup that grows by less than this factor counts as no gain."""
 _SAME = 1e-9
-"""Fractions closer than this differ by rounding only."""
+"""Fractions closer than this differ only by rounding."""
 
 MIN_SIZES = 3
-"""Sizes that a law is fitted to, one GPU among them; through two any law goes."""
+"""The fewest sizes a law is fitted to, one GPU among them; any law fits two sizes exactly."""
 
 
 def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
-    """Amdahl and Gustafson for every line that was measured on three sizes or more."""
+    """Both laws for every line that was measured on `MIN_SIZES` sizes or more."""
     return tuple(
         _fit_line(law, base, line.beyond)
         for line in scaling_lines(rows)
@@ -137,7 +141,7 @@ def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[Res
 
 
 def _bend_sentence(points: Sequence[ScalingPoint]) -> str:
-    """Whether the Karp-Flatt fraction moves with the GPU count by more than printing and scatter explain."""
+    """Say that the Karp-Flatt fraction changes with the GPUs by more than rounding and scatter explain; else ""."""
     first, last = (fit("amdahl", (points[0], point)) for point in (points[1], points[-1]))
     if last.lo > first.hi + _SAME:
         return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
@@ -147,7 +151,7 @@ def _bend_sentence(points: Sequence[ScalingPoint]) -> str:
 
 
 def _gain_sentence(rows: Sequence[ResultRow]) -> str:
-    """Whether a step to more GPUs brought nothing."""
+    """Say which step to more GPUs gained nothing; "" if none."""
     for fewer, more in itertools.pairwise(rows):
         if fewer.speedup and more.speedup and more.speedup.value < fewer.speedup.value * _GAIN:
             return (

@@ -1,20 +1,20 @@
-"""A run as measured, with the log line of each of its numbers, and its time of an epoch in both readings.
+"""Measured runs with the log line of each number, and their epoch times in both readings: precise and as printed.
 
-Made from the lab folder's state or from logs read as bare files; nothing here reads either.
+They are made from the lab folder's state or from parsed logs; nothing here reads files.
 
 Precise: each epoch's true time lies in its bounds, so the true mean lies between the mean of the lower and the
 mean of the upper bounds - a hard bound, not a probability. The *scatter* (standard deviation) says how much epochs
 differ; the two are kept apart.
 
-As printed, found by working backwards from the published tables (tests hold every one of these rules):
+As printed: reconstructed from the published tables (each rule has a test):
 
-- epoch time: the whole seconds of epoch 2 (book, tables 10.1 and 10.2). Later epochs are not averaged in.
+- epoch time: the whole seconds of epoch 2 (book, tables 10.1 and 10.2). Later epochs do not count.
 - speedup: quotient of two such times, rounded to two decimals.
 - efficiency: that *rounded* speedup over the number of GPUs. Table 10.2 prints 91.5 % for 33 s and 18 s on
   two GPUs: 1.83 / 2 = 0.915, while 33 / 18 / 2 would be 91.7 %.
 - logs that print a rate and no epoch time: quotient of the rates, not rounded (thesis, figures 14 to 17).
 
-Half a unit is rounded up, on exact fractions, so no binary rounding error decides a digit.
+Halves are rounded up on exact fractions, so that no binary rounding error decides a digit.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """One line of one log. `job_id` is "" for a bare file, `run_id` None outside a lab folder.
 
-    `line` is 1-based and None when the reader could not tell it; `epoch` is the epoch that line speaks of
-    (None for a line that gives a rate).
+    `line` is 1-based, None when unknown; `epoch` is the epoch that the line reports, None for a rate.
     """
 
     source: str
@@ -63,9 +62,9 @@ def by_log(origins: Iterable[Origin]) -> dict[tuple[str, str], list[Origin]]:
 
 
 def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
-    """Name the origins in one short sentence part; says how many more logs there are beyond `most`.
+    """The origins as a phrase; of more than `most` logs, only how many more there are.
 
-    Lines of the same log are gathered: ``job 31337, ResNet50.31337.out, lines 5, 7, 9``.
+    The lines of one log are listed together: ``job 31337, ResNet50.31337.out, lines 5, 7, 9``.
     """
     texts = []
     for (job, source), found in by_log(origins).items():
@@ -80,14 +79,13 @@ _LIVE_PHASES = (RunPhase.STARTING, RunPhase.RUNNING)
 
 
 class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, ready to be counted.
+    """A run with where it was read and what decides whether it counts.
 
-    `source` is the log's path as given (bare files) or its name in the lab folder.
-    Those with a `mark` are never pooled with others. `live` means the run is still going.
-    `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
-    log leaves open. `data_set` names the images where a lab has several ("" elsewhere, and for bare logs).
-    `job_name` stands for the model where neither plan nor log names one.
-    `takes_images`: the edition's number of images is this run's, too: its script is the edition's, as labtui sent it.
+    `source` is the log's path as given (bare files) or its name in the lab folder. Runs with a `mark` are never pooled
+    with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `doubts` are
+    sentences about what the log leaves open. `data_set` names the images where a lab has several data sets ("" for
+    others and for bare logs). `job_name` stands for the model where neither plan nor log names one. `takes_images`: the
+    edition's number of images applies, since the script is the edition's, as labtui sent it.
     """
 
     run: RunRecord
@@ -120,7 +118,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
-    """All runs of a lab folder that have epochs or a rate, or ended without, in the order of their numbers."""
+    """All runs of a lab folder that have epochs or a rate, or started and ended without, by their numbers."""
     return tuple(
         _from_run_state(run, state.submissions.get(run.token), state.mark_of(run))
         for _, run in sorted(state.runs.items())
@@ -129,7 +127,7 @@ def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
 
 
 def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mark) -> MeasuredRun:
-    """What was planned of a run goes before what its log tells."""
+    """The measured run of a lab folder's run: what was planned takes precedence over its log."""
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     job = submission.job if submission is not None else None
     left_queue = job is not None and job.phase is JobPhase.SETTLING
@@ -149,9 +147,9 @@ def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mar
 
 
 def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
-    """Whether this run found no GPU, and a doubt where the log has several runs and does not tell which one.
+    """Whether this run found no GPU, and a doubt where the log has several runs and does not say which one.
 
-    A rehearsal on CPU devices is meant to have none.
+    A practice or small run is expected to have none.
     """
     lines = [found for found in report.diagnosis if found.kind == "no-gpu"]
     if not lines or run.device == "cpu" or run.mark:
@@ -163,10 +161,10 @@ def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
 
 
 def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[MeasuredRun, ...]:
-    """Runs of bare log files: pairs of the path as given and what was read from it.
+    """The runs of bare logs, given as pairs of a path and its report.
 
-    A log that says neither model nor device (the sequential script prints no banner) may still have them in
-    its name, which Slurm made from the job name; what was taken from there is named in `doubts`.
+    Model and device that a log does not print (the sequential script has no banner) are taken from the file's name,
+    which Slurm made from the job name; `doubts` say which.
     """
     measured = []
     for path, report in reports:
@@ -188,13 +186,13 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
 
 
 def _job_id_in_name(path: str) -> str:
-    """The job id of a log named ``%x.%j.out``, else nothing."""
+    """The job id of a log named ``%x.%j.out``, else ""."""
     pieces = PurePath(path).name.split(".")
     return pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
 
 
 def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str, ...]]:
-    """The run with what only its file's name says, and a sentence for each such fact."""
+    """The run with facts that only the file's name has, and a sentence about each."""
     told, found = facts_of_name(PurePath(path).name), []
     if run.model is None and told.model is not None:
         run = replace(run, model=told.model)
@@ -206,8 +204,8 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
 
 
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
-    """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
-    notes = [said for run in members for said in (_end_note(run), _lost_loss(run)) if said]
+    """Notes about the runs of a row: guessed facts, early ends, missing epochs, contradictions."""
+    notes = [said for run in members for said in (_end_note(run), _loss_note(run)) if said]
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
     remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
@@ -215,7 +213,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
 
 
 def _end_note(run: MeasuredRun) -> str:
-    """How a run ended where that was before its end, and how many of its epochs the log has; "" for a whole run."""
+    """How a run ended early, and how many of its epochs the log has; "" for a complete run."""
     outcome, epochs = run.run.outcome or "unfinished", _missing_epochs(run)
     if outcome == "completed" or (outcome == "unfinished" and run.live):
         return epochs and f"The log has {epochs}."
@@ -225,7 +223,7 @@ def _end_note(run: MeasuredRun) -> str:
 
 
 def _missing_epochs(run: MeasuredRun) -> str:
-    """How many of its epochs a log has, where it leaves some out; "" when it has all."""
+    """How many of its epochs a log has: ``3 epochs of 5``; "" where none is missing."""
     samples = run.run.epochs
     if not samples or run.live:
         return ""
@@ -235,22 +233,22 @@ def _missing_epochs(run: MeasuredRun) -> str:
     return f"{plural(had, 'epoch')} of {planned:,}" if had < planned else ""
 
 
-def _lost_loss(run: MeasuredRun) -> str:
-    """From which epoch on the loss is no number; "" where it is one."""
+def _loss_note(run: MeasuredRun) -> str:
+    """From which epoch on the loss is not a number; "" where it always is one."""
     lost = (each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0)))
     first = next(lost, None)
     return "" if first is None else f"The loss is not a number from epoch {first} on: the training diverged."
 
 
 SHORTEST = 1e-9
-"""Times (s) and rates (1/s) whose lower bound is below this are zero for us: nothing is divided by them."""
+"""Times (s) and rates (1/s) with a lower bound below this count as zero: nothing is divided by them."""
 
 
 def warmup_epochs(run: MeasuredRun) -> frozenset[int]:
-    """The epochs that pay for a process's start-up and are never counted as steady.
+    """The epochs that include the start-up of a process and never count as steady.
 
-    Trainers count from 0 or from 1; a run that was read from a later epoch on has no warm-up in the log, unless
-    the log shows that a process began there.
+    Trainers count from 0 or 1; a log that begins with a later epoch has no warm-up, unless it shows that a process
+    started there.
     """
     epochs = run.run.epochs if run.run.program is None else ()
     first = min((sample.epoch for sample in epochs), default=2)
@@ -259,10 +257,10 @@ def warmup_epochs(run: MeasuredRun) -> frozenset[int]:
 
 
 def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
-    """The epochs of a run that count: all but the first of each process, and a last one that broke off.
+    """The epochs of a run that count: all but the first of each process and a last one that was cut short.
 
-    MLPerf's programs end within an epoch once their target is reached: a last epoch of less than half the median is
-    no whole one.
+    MLPerf's programs stop within an epoch once they reach their target, so a last epoch shorter than half the median is
+    taken as incomplete.
     """
     warmup = warmup_epochs(run)
     steady = tuple(sample for sample in run.run.epochs if sample.epoch not in warmup)
@@ -274,14 +272,14 @@ def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
 
 
 MIN_FOR_MEDIAN = 2
-"""Steady epochs beyond which the last one is compared with their median."""
+"""With more steady epochs than this, the last one is compared with their median."""
 
 
 SECOND_EPOCH = 2
 
 
 class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
-    """Plain numbers of a row in the "as printed" reading; None where the logs print nothing to go by.
+    """The numbers of a row in the "as printed" reading; None where the logs do not print what they need.
 
     Units: seconds, images per second, ratio, fraction of 1.
     """
@@ -293,13 +291,13 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def round_half_up(number: Fraction, places: int) -> float:
-    """Round an exact fraction as a person with a pencil does."""
+    """Round an exact fraction to `places` decimals, halves up."""
     scale: int = 10**places
     return ((number * scale + Fraction(1, 2)) // 1) / scale
 
 
 def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
-    """Whole seconds of epoch 2; the mean of them when several runs were pooled."""
+    """The whole seconds of epoch 2; their mean when several runs were pooled."""
     seconds = [
         sample.printed_seconds
         for run in runs
@@ -325,7 +323,7 @@ _TOP5_NAMES = ("acc@5", "prec@5", "acc5", "top5")
 
 
 def percent_of(metric: str, value: float) -> float | None:
-    """An accuracy in percent, whether its log prints that or a fraction; None for another metric."""
+    """An accuracy in percent, whether its log prints percent or a fraction; None for another metric."""
     name = metric.removeprefix("val_").casefold()
     if name in _NAMES:
         return 100 * value
@@ -333,7 +331,7 @@ def percent_of(metric: str, value: float) -> float | None:
 
 
 class AccuracyPoint(NamedTuple):
-    """Accuracy (fraction of 1) after an epoch, and the line that says so."""
+    """Accuracy (fraction of 1) after an epoch, and the log line that prints it."""
 
     epoch: int
     accuracy: float
@@ -341,7 +339,7 @@ class AccuracyPoint(NamedTuple):
 
 
 class AccuracyCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """One accuracy metric of one run; `validation` tells the test set's from the training set's."""
+    """One accuracy metric of one run; `validation`: on the validation set, not on the training set."""
 
     run: MeasuredRun
     metric: str
@@ -373,12 +371,12 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
 
 
 def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:
-    """The epochs of a run that have a metric, with its value; without nan and inf."""
+    """The epochs of a run that have a finite value of a metric, each with the value."""
     values = ((sample, sample.metrics.get(metric, math.nan)) for sample in run.run.epochs)
     return (pair for pair in values if math.isfinite(pair[1]))
 
 
 def best_curve(results: Results) -> AccuracyCurve | None:
-    """The accuracy metric of one run that came highest."""
+    """The accuracy curve with the highest value; None where no run has one."""
     curves = (curve for row in results.rows for run in row.members for curve in accuracy_curves(run))
     return max(curves, key=lambda curve: curve.best.accuracy, default=None)

@@ -1,4 +1,4 @@
-"""What the numbers say, as sentences of titles and notes with the digits of the tables; "" for nothing."""
+"""Sentences for titles and notes that say what the numbers show, with the digits of the tables; "" for nothing."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -15,7 +15,7 @@ from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, sc
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
 MAX_TITLE = 75
-"""Letters of a title in one line of a slide or a plot."""
+"""The most characters of a title on one line of a slide or a plot."""
 
 
 def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
@@ -24,8 +24,8 @@ def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
     return f"{word.capitalize() if start else word} {noun}{'s' * (number != 1)}"
 
 
-def _titled(sentence: str, end: str) -> str:
-    """The sentence with its end, where both stand in one line."""
+def _with_end(sentence: str, end: str) -> str:
+    """The sentence, with `end` where both fit on one line."""
     return sentence + end if len(sentence + end) <= MAX_TITLE else sentence
 
 
@@ -38,19 +38,19 @@ def _epoch_message(row: ResultRow, *more: ResultRow) -> str:
 
 
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
-    """What charts of these families say of the lines they show; the strongest sentence that is true."""
+    """The strongest true sentence about these lines, for charts of these families."""
     if lines and lines[0].last.program is not None:
         return program_message([row for line in lines for row in line.rows])
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
-    rows = _shared_size(lines) if len(lines) > 1 else []
-    compared = (_many if len(lines) > 2 else _pair)(lines, rows, families) if rows else ""
+    rows = _rows_of_shared_size(lines) if len(lines) > 1 else []
+    compared = (_many_sentence if len(lines) > 2 else _pair_sentence)(lines, rows, families) if rows else ""
     live = any(row.live for line in lines for row in line.rows)
-    said = compared or _single(lines, families, live=live)
-    return _titled(said, ", so far" * (said != "" and live))
+    said = compared or _single_sentence(lines, families, live=live)
+    return _with_end(said, ", so far" * (said != "" and live))
 
 
-def _shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
-    """The rows of all lines on the most GPUs that each of them was measured on; nothing where there is no such size."""
+def _rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
+    """The row of each line on the largest number of GPUs that all lines share; [] where they share none above one."""
     rows = [{row.n_gpus: row for row in line.rows} for line in lines]
     shared = set.intersection(*map(set, rows)) if rows else set()
     most = max((n for n in shared if n and n > 1), default=None)
@@ -61,7 +61,7 @@ def _value(interval: Interval | None) -> float:
     return 0.0 if interval is None else interval.value
 
 
-def _many(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
+def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     many = count_words(rows[0].n_gpus or 0, start=True)
     by_speedup = sorted((row for row in rows if row.speedup is not None), key=lambda row: _value(row.speedup))
     if not by_speedup:
@@ -76,7 +76,7 @@ def _many(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set
     return f"{many} give {times} times the {lines[0].unit} per second of one"
 
 
-def _pair(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
+def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     """Which of two lines is faster, and which scales better, on the most GPUs that both were measured on."""
     one_model = lines[0].model == lines[1].model
     names = [clean(line.model) for line in lines]
@@ -100,7 +100,7 @@ def _pair(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set
 
 
 def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], names: Sequence[str]) -> str:
-    """Which of two is faster at every size, and whether the other scales better."""
+    """Which of two lines is faster at every size, and whether the other scales better; "" if neither is."""
     by_size = [{row.n_gpus: row.throughput for row in line.rows} for line in lines]
     for fast, slow in ((0, 1), (1, 0)):
         both = [n for n in by_size[fast] if n in by_size[slow]]
@@ -114,16 +114,16 @@ def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], 
     return ""
 
 
-def _single(lines: Sequence[ScalingLine], families: Set[str], *, live: bool) -> str:
+def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: bool) -> str:
     rows = [line.last for line in lines if (line.last.n_gpus or 0) > 1 and line.last.speedup is not None]
     row = max(rows, key=lambda each: (each.n_gpus or 0, _value(each.speedup)), default=None)
     if row is None:
         return ""
     many, name = count_words(row.n_gpus or 0, start=True), clean(row.configuration.network)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
-        counts = row.efficiency is not None and not live  # "so far" needs the place
+        counts = row.efficiency is not None and not live  # leave room for ", so far"
         share = f", at {percent_text(row.efficiency)} efficiency" if counts else ""
-        return _titled(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
+        return _with_end(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     if row.epoch_seconds is not None and "epoch-time" in families:
@@ -141,7 +141,7 @@ _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEP
 
 
 def lost_points(row: ResultRow) -> list[str]:
-    """The parts of what a row loses in points: they add up to `lost_text`, the largest takes what rounding leaves."""
+    """The parts of a row's lost efficiency in points; the largest absorbs rounding, so they add up to `lost_text`."""
     total, shares = numbers.lost_text(row.efficiency), [part.share.value for part in lost_efficiency(row)]
     digits = len(total.partition(".")[2])
     shown = [round(100 * share, digits) + 0.0 for share in shares]
@@ -151,7 +151,7 @@ def lost_points(row: ResultRow) -> list[str]:
 
 
 def loss_sentence(row: ResultRow) -> str:
-    """All parts of what a row loses: ``Four GPUs lose 36.8 points of efficiency: 10.7 short last batch, ...``."""
+    """All lost parts of a row: ``Four GPUs lose 36.8 points of efficiency: 10.7 short last batch, ...``."""
     pairs = zip(lost_points(row), lost_efficiency(row), strict=True)
     found = [(points, part) for points, part in pairs if float(points)]
     parts = [f"{_with_half(points, part.share)} {part.name}" for points, part in found]
@@ -161,14 +161,14 @@ def loss_sentence(row: ResultRow) -> str:
 
 
 def slowest_sentence(row: ResultRow) -> str:
-    """Which GPU the others waited for, where it was the same one throughout; "" elsewhere."""
+    """Which GPU the others waited for, where it was the same one throughout; else ""."""
     rank = row.step_times.slowest_rank if row.step_times else None
     waits = any(part.name == scaling.WAITING_FOR_SLOWEST for part in lost_efficiency(row))
     return f"The others wait for GPU {rank} (its rank)." if waits and rank is not None else ""
 
 
 def control_sentence(row: ResultRow) -> str:
-    """That a control run is not known well enough, as its epochs scatter; "" elsewhere."""
+    """Say that a control run's step is too uncertain because its epochs scatter; "" if it is not."""
     steps = (row.independent_step, row.one_batch_step)
     half = max((each.half_width / each.value for each in steps if each is not None), default=0.0)
     if half <= 0.02:
@@ -189,7 +189,7 @@ def energy_sentence(row: ResultRow) -> str:
 
 
 def pop_sentence(row: ResultRow) -> str:
-    """The same by the POP project's metrics, whose product is the efficiency of a step."""
+    """The row's efficiency in the POP project's metrics, whose product is the efficiency of a step."""
     values = [f"{name} {percent_text(value)}" for name, value in pop_metrics(row).items()]
     return f"As POP metrics: {', '.join(values)}." if values else ""
 
@@ -200,7 +200,7 @@ def _with_half(points: str, share: Interval) -> str:
 
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
-    """The part that costs most, where its least is above the most of every other part; else the sum."""
+    """The part that costs most, where its lower bound is above all other parts' upper bounds; else the sum."""
     found = [row for row in rows if (row.n_gpus or 0) > 1 and any(map(float, lost_points(row)))]
     if not found:
         return ""
@@ -214,12 +214,12 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
         share = lost_points(row)[parts.index(most)]
         which = "all" if share == lost else f"most: {share} of the"
-        return _titled(f"{what} {which} {lost} points that {name} loses", f" on {many}")
+        return _with_end(f"{what} {which} {lost} points that {name} loses", f" on {many}")
     return f"{name} loses {lost} points of efficiency on {many}"
 
 
 def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
-    """The fastest of some runs that differ in how they were tuned, against the slowest."""
+    """The fastest of some runs that differ in their tuning, against the slowest."""
     rates = [(row.throughput, label) for row, label in zip(rows, labels, strict=True) if row.throughput]
     if len(rates) < 2:
         return ""
@@ -235,7 +235,7 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
 
 
 def study_message(best: Mapping[str, Mapping[int, float]]) -> str:
-    """The policy with the best accuracy in validation with the largest batch, against the worst there."""
+    """The policy with the best validation accuracy at the largest batch, against the worst there."""
     most = max((batch for line in best.values() for batch in line), default=0)
     found = {name: line[most] for name, line in best.items() if most in line}
     if not found:
@@ -273,20 +273,20 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest:
 
 
 def why_no_speedup(rows: Iterable[ResultRow]) -> str:
-    """What the first row without its baseline lacks; "" where there is none."""
+    """What the first row without a speedup lacks, from its notes; "" where there is no such row."""
     return next((note for row in rows for note in row.notes if note.endswith("no speedup.")), "")
 
 
 def results_message(results: Results) -> str:
-    """What a table of results says: how long the only training takes, else what its lines say."""
+    """The message of a table of results: how long an epoch takes, of the only training or over the lines."""
     first = results.measured[0] if len(results.measured) == 1 else None
     if first is None or first.epoch_seconds is None:
-        return scaling_message(scaling_lines(results.measured), {"epoch-time"})  # a chart says the speedup
+        return scaling_message(scaling_lines(results.measured), {"epoch-time"})  # charts say the speedup
     return _epoch_message(first)
 
 
 def program_message(rows: Sequence[ResultRow]) -> str:
-    """What the times of programs say; strong and weak scaling are never put into one sentence."""
+    """A sentence about the times of programs; "" where there are both strong and weak scaling, or neither."""
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
     weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
     if bool(strong) == bool(weak):
@@ -305,7 +305,7 @@ def program_message(rows: Sequence[ResultRow]) -> str:
 
 
 def fit_sentence(fit: LawFit) -> str:
-    """One law in words: law, network, fraction with its bounds, and the sizes it rests on."""
+    """One law in words: law, network, fraction with its bounds, and the sizes it was fitted to."""
     share = fit.serial_fraction
     sizes = ", ".join(map(str, fit.n_gpus))
     shown = percent_text(share)
@@ -329,7 +329,7 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
 
 
 def note_lines(results: Results) -> list[str]:
-    """The notes of all rows, equal ones gathered, each with the configurations it concerns."""
+    """The notes of all rows, equal ones merged, each with the configurations it concerns."""
     concerned: dict[str, list[str]] = {}
     for row in results.rows:
         for note in row.notes:

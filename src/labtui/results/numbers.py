@@ -1,11 +1,11 @@
-"""Numbers and tables as people read them: no more digits than the interval supports, the unit, the uncertainty shown.
+"""Numbers and tables as text for people: no more digits than the interval supports, with unit and uncertainty.
 
-One place for screens, tables, charts and slides, so that the same number looks the same everywhere: one list of columns
-for the terminal, Markdown, screens and slides. Files with full precision are made in `export/tables.py`.
+Screens, tables, charts and slides all use this module and its columns, so that a number looks the same everywhere.
+Files with full precision are made in `export/tables.py`.
 
 The uncertainty is the larger of reading and scatter. *Reading* is what the printed digits leave open (the hard bounds
-every number carries). *Scatter* is the standard deviation of the steady epochs. A single epoch has no scatter: it says
-so, and has a bar only where reading alone can be seen in three digits.
+of every number). *Scatter* is the standard deviation of the steady epochs. A single epoch has no scatter: the text
+says so, and an error bar appears only where the reading shows in three digits.
 """
 
 import math
@@ -22,11 +22,11 @@ from labtui.results.measured import percent_of
 from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
-"""Shown where there is no number; never a zero."""
+"""Shown where there is no number, instead of a zero."""
 
 
 def decimals(half_width: float, most: int) -> int:
-    """How many decimals are worth showing: up to the first place that the half-width reaches."""
+    """How many decimals are worth showing: down to the first one that the half-width affects, `most` at most."""
     if half_width <= 0:
         return most
     return min(most, max(0, math.ceil(-math.log10(half_width * 1.0000001))))
@@ -39,18 +39,18 @@ def rate_text(rate: Interval | None) -> str:
     return fixed(rate.value, 0 if rate.value >= 10 else 2)
 
 
-def _supported(value: Interval | float, most: int) -> str:
-    """A number with as many decimals as its interval supports, at most so many."""
+def _supported_text(value: Interval | float, most: int) -> str:
+    """A number with as many decimals as its interval supports, `most` at most."""
     if not isinstance(value, Interval):
         return fixed(value, most)
     return fixed(value.value, decimals(value.half_width, most))
 
 
 def ratio_text(ratio: Interval | float | None) -> str:
-    """A ratio: ``1.68``; ``1.7`` where it is known to a tenth. A measured one has three digits at most: ``15.0``."""
+    """A ratio: ``1.68``; ``1.7`` where it is known to a tenth. From ten on a measured one has one decimal: ``15.0``."""
     if ratio is None:
         return ABSENT
-    return _supported(ratio, 1 if isinstance(ratio, Interval) and ratio.value >= 10 else 2)
+    return _supported_text(ratio, 1 if isinstance(ratio, Interval) and ratio.value >= 10 else 2)
 
 
 def percent_text(fraction: Interval | float | None) -> str:
@@ -58,29 +58,29 @@ def percent_text(fraction: Interval | float | None) -> str:
     if fraction is None:
         return ABSENT
     percent = fraction.scaled(100) if isinstance(fraction, Interval) else 100 * fraction
-    return f"{_supported(percent, 1)} %"
+    return f"{_supported_text(percent, 1)} %"
 
 
 def lost_text(efficiency: Interval | None) -> str:
-    """The points of a percentage that are missing from 100 %: ``36.8``."""
+    """The percentage points that are missing from 100 %: ``36.8``."""
     lost = None if efficiency is None else Interval.exact(1.0).minus(efficiency)
     return percent_text(lost).removesuffix(" %")
 
 
 def in_digits_of(shown: str, value: float) -> str:
-    """A bound or a part of a number, with the decimals and the unit (%, points) of that number as it is `shown`."""
+    """A bound or a part of a number, with the decimals and the unit (%, points) of the number as `shown`."""
     number, blank, unit = shown.partition(" ")
     return fixed(value * (100 if unit else 1), len(number.partition(".")[2])) + blank + unit
 
 
 def bounds_text(interval: Interval, shown: str) -> str:
-    """The bounds in the digits of the value as it is `shown`: ``1.68 to 1.72``; "" where they look like the value."""
+    """The bounds with the decimals of the value as `shown`: ``1.68 to 1.72``; "" where both look like the value."""
     low, high = (in_digits_of(shown, each) for each in (interval.lo, interval.hi))
     return "" if low == shown == high else f"{low.partition(' ')[0]} to {high}"
 
 
 def metrics_text(metrics: Mapping[str, float]) -> str:
-    """An epoch's metrics: ``loss 1.13  val_accuracy 63.3 %``; an accuracy in percent, and once."""
+    """An epoch's metrics: ``loss 1.13  val_accuracy 63.3 %``; accuracies in percent, equal ones once."""
     told: dict[tuple[bool, str], str] = {}
     for name, value in metrics.items():
         percent = percent_of(name, value)
@@ -91,19 +91,19 @@ def metrics_text(metrics: Mapping[str, float]) -> str:
 
 
 def count_text(number: int | None) -> str:
-    """A whole number with thousands marked: ``50,000``."""
+    """A whole number with thousands separators: ``50,000``."""
     return ABSENT if number is None else f"{number:,}"
 
 
 def clean(text: str) -> str:
-    """Text from a log made safe to print: no control characters, no line breaks, not endless."""
+    """Text from a log made safe to print: no control characters or line breaks, 200 characters at most."""
     return "".join(mark if mark.isprintable() else "�" for mark in text[:200])
 
 
 def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> float:
-    """The half-width (0: no bar) of a number of a row that changes with its epoch time: the larger of reading, scatter.
+    """The half-width of a number that follows from a row's epoch time: the larger of reading and scatter; 0: no bar.
 
-    A `ratio` to its baseline has the scatter of both.
+    A `ratio` to the row's baseline has the scatter of both rows.
     """
     if ratio and row.is_baseline:
         return 0.0
@@ -126,14 +126,14 @@ def _last_place(value: float) -> float:
 
 
 def three_digits(value: float) -> str:
-    """A number in three significant digits: ``215``, ``13.6``, ``0.633``, ``3,680``; never with an exponent."""
+    """A number with three significant digits: ``215``, ``13.6``, ``0.633``, ``3,680``; never with an exponent."""
     if abs(value) < 1e-12 or not math.isfinite(value):
         return "0"
     exact = Decimal(repr(value))
     place = exact.adjusted() - 2
-    if _half_up(exact, place).adjusted() > exact.adjusted():  # 9.995 becomes 10.0
+    if _round_half_up(exact, place).adjusted() > exact.adjusted():  # 9.995 becomes 10.0
         place += 1
-    return f"{_half_up(exact, place):,.{max(0, -place)}f}"
+    return f"{_round_half_up(exact, place):,.{max(0, -place)}f}"
 
 
 def seconds_text(time: Interval | None) -> str:
@@ -141,33 +141,33 @@ def seconds_text(time: Interval | None) -> str:
 
 
 def tick_text(value: float, *, percent: bool = False) -> str:
-    """A number of an axis: percent, or with thousands marked and no more digits than needed."""
+    """A number on an axis: in percent, or with thousands separators and no more digits than needed."""
     if percent:
         return f"{100 * value:.0f}" if abs(100 * value) >= 1 or value == 0 else f"{100 * value:.2g}"
     return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
 
 
 def fixed(value: float, places: int) -> str:
-    """`value` with so many decimals; a half goes up, as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``."""
+    """`value` with `places` decimals, halves up as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``."""
     if not math.isfinite(value):
         return f"{value}"
-    return f"{_half_up(Decimal(repr(value)), -places):,.{places}f}"
+    return f"{_round_half_up(Decimal(repr(value)), -places):,.{places}f}"
 
 
-def _half_up(value: Decimal, place: int) -> Decimal:
-    """Rounded at the digit worth ten to the power `place`."""
+def _round_half_up(value: Decimal, place: int) -> Decimal:
+    """Round at the digit worth ten to the power `place`, halves up."""
     return (value.scaleb(-place)).to_integral_value(ROUND_HALF_UP).scaleb(place)
 
 
 def with_half_width(value: float, half_width: float) -> str:
-    """``17.9 ±0.1``: three digits, the half-width in the same last place; without it where it is smaller than that."""
+    """``17.9 ±0.1``: three digits, the half-width with the same decimals; left out where it rounds to zero."""
     text = three_digits(value)
     places = len(text.partition(".")[2])
     step = _last_place(float(f"{value:.3g}"))
     if not math.isfinite(half_width / step):
         return ABSENT
     steps = math.ceil(half_width / step - 0.5)
-    if steps < 1:  # also a half: the digits themselves say no more
+    if steps < 1:  # half a step, too: the digits already imply it
         return text
     return f"{text} ±{steps * step:,.{places}f}"
 
@@ -178,9 +178,9 @@ def with_uncertainty(row: ResultRow, value: Interval | None) -> str:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column: heading, the cell of a row, and whether it holds numbers (set to the right).
+    """A column: its heading, the text of a row's cell, and whether it holds numbers (right-aligned).
 
-    It is left out of a table in which no row `has` it.
+    A table leaves it out where `has` is false for all rows.
     """
 
     heading: str
@@ -190,9 +190,10 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table of texts; `numeric` says which columns stand to the right.
+    """A table of texts; `numeric` columns are right-aligned.
 
-    `groups` are headings over several columns each, with how many. A row of one cell is a heading within the table.
+    `groups` are headings over several columns, each with its number of columns. A row of one cell is a heading within
+    the table.
     """
 
     headings: tuple[str, ...]
@@ -207,12 +208,12 @@ def _plain(number: float | None, form: str) -> str:
 
 
 def device_text(row: ResultRow) -> str:
-    """``CPU``, ``2 GPUs``, or that it is not known."""
+    """``CPU``, ``2 GPUs`` or ``unknown``."""
     return devices(row.n_gpus, cpu="CPU", unknown="unknown")
 
 
 def epochs_text(row: ResultRow) -> str:
-    """What a number rests on: ``4 epochs of 1 run``, and whether runs are still going."""
+    """What a row is measured from: ``4 epochs of 1 run``, with ``, live`` while a run is in progress."""
     if row.from_rate:
         text = f"rate of {plural(row.runs, 'run')}"
     elif row.epoch_seconds is None:
@@ -255,14 +256,14 @@ _EPOCHS = Column("epochs", epochs_text, number=False)
 
 _NUMBERS = (EPOCH, RATE, PER_GPU, MEMORY, SPEEDUP, EFFICIENCY)
 PRECISE = (*_WHAT, *_NUMBERS, _EPOCHS)
-"""Exact reading: with what the printed digits leave open, or how epochs differ where that is more."""
+"""The precise reading: all digits of the log, with the uncertainty."""
 
 AS_PRINTED = (*_WHAT, *PRINTED)
-"""Reading of whole printed seconds of epoch 2, as textbooks do."""
+"""The textbooks' reading: whole printed seconds of epoch 2."""
 
 
 def as_printed_text(row: ResultRow) -> str:
-    """Whole seconds of epoch 2, or the printed rate, and what textbooks make of it: ``14 s, 2.80, 70.0 %``."""
+    """The textbooks' reading: seconds of epoch 2 or the printed rate, speedup, efficiency: ``14 s, 2.80, 70.0 %``."""
     printed = row.as_printed
     seconds = "" if printed.epoch_seconds is None else f"{printed.epoch_seconds:g} s"
     first = seconds or ("" if printed.throughput is None else f"{printed.throughput:,.0f}/s")
@@ -272,11 +273,11 @@ def as_printed_text(row: ResultRow) -> str:
 
 
 ANSWER = (*_WHAT, *_NUMBERS, _EPOCHS, Column("as printed", as_printed_text, number=False))
-"""The exact reading, and the textbooks' in one column."""
+"""The precise reading, and the textbooks' reading in one column."""
 
 
 def program_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
-    """The columns of programs; strong and weak scaling have their own, where they occur."""
+    """The columns of programs; strong and weak scaling each add their own where they occur."""
     programs = [row.program for row in rows if row.program is not None]
     units = {program.shown_in for program in programs}
     in_one = len(units) == 1
@@ -297,7 +298,7 @@ def program_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
 
 
 def time_text(row: ResultRow) -> str:
-    """The time of a program in its unit: ``648.91 s``; of a training the seconds of an epoch, else its rate."""
+    """A program's time in its unit: ``648.91 s``; a training's seconds per epoch, else its rate."""
     if row.program is None and row.epoch_seconds is None:
         return ABSENT if row.throughput is None else f"{rate_text(row.throughput)} {row.configuration.unit}/s"
     if row.program is None:
@@ -311,20 +312,20 @@ def _half_width(time: Interval | None) -> str:
 
 
 def memory_text(memory: Interval | None) -> str:
-    """GiB that rank 0 held: ``53`` for a number its script cut off, ``61.89`` for one it rounded."""
+    """GiB used on rank 0: ``53`` for a number that the script truncated, ``61.89`` for one it rounded."""
     if memory is None:
         return ABSENT
     return fixed(memory.lo, 0) if memory.half_width >= 0.4 else fixed(memory.value, 2)
 
 
 def unit_of(rows: Sequence[ResultRow]) -> str:
-    """What the rates of these rows count: ``images``, ``tokens``, or ``units`` where both are there."""
+    """What the rates of these rows count: ``images``, ``tokens``, or ``units`` where both occur."""
     units = {row.configuration.unit for row in rows}
     return units.pop() if len(units) == 1 else "units" if units else "images"
 
 
 def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns that these rows have, with the unit of their rates in the headings."""
+    """The columns that any of these rows has, with the unit of their rates in the headings."""
     unit = unit_of(rows)
     found = (each for each in columns if any(map(each.has, rows)))
     return tuple(replace(each, heading=each.heading.replace("images", unit)) for each in found)
@@ -341,12 +342,12 @@ def table_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
 
 
 NAMING = 3
-"""The first columns say which run it is: model, device, global batch."""
+"""The number of leading columns that name the run: model, device, global batch."""
 _GAP = 2
 
 
 def text_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None = None) -> str:
-    """An aligned table for a terminal, parted where it is wider than `width` cells; "" without rows."""
+    """An aligned table for a terminal, split where it is wider than `width` cells; "" without rows."""
     if not rows:
         return ""
     table = table_of(rows, columns)
@@ -356,9 +357,9 @@ def text_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int 
 def grid_text(
     grid: Sequence[Sequence[str]], numbers: Sequence[bool], *, naming: int = 0, width: int | None = None
 ) -> str:
-    """Lines of cells below each other; `numbers` says which columns stand to the right.
+    """The grid as aligned lines of text; `numbers` says which columns are right-aligned.
 
-    What does not fit into `width` cells comes in further tables below, each with the first `naming` columns again.
+    Columns that do not fit into `width` cells go into further tables below, each with the first `naming` columns again.
     """
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     names = list(range(naming))

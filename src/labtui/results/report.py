@@ -1,6 +1,6 @@
-"""Results as people and programs get them: text tables, split where the window is too narrow, and JSON.
+"""Results as text tables, split where the window is too narrow, and as JSON.
 
-The JSON's shapes are those that other programs rely on, each as one list of fields.
+Other programs rely on the shapes of the JSON objects; each is one list of fields.
 """
 
 import math
@@ -28,7 +28,7 @@ SIGNS = "± is from rounding, or the scatter of the epochs where that is more. A
 
 
 def answer_text(results: Results, *, width: int | None = None) -> str:
-    """The answer: one table, then at most five sentences; the rest is `report_text`."""
+    """The short answer: one table, then at most `MAX_SENTENCES` sentences; `report_text` has the rest."""
     table = text_table(results.rows, ANSWER, width) + "\n" if results.rows else ""
     lines = [
         *messages.left_out_lines(results),
@@ -54,9 +54,9 @@ def report_text(
     sources: bool = False,
     width: int | None = None,
 ) -> str:
-    """Everything worth reading, in sections; "" when there is nothing.
+    """The whole report in sections; "" when there is nothing to report.
 
-    `width` is that of the window in cells: no line is longer and no cell is broken. None: no line is broken at all.
+    `width` is the window's in cells: lines are broken and tables split to fit. None: neither is done.
     """
     sections = {
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
@@ -79,7 +79,7 @@ def report_text(
 
 
 def _programs(results: Results, width: int | None) -> Iterable[str]:
-    """Programs that are timed without epochs: a table for each kind of scaling, which are never mixed."""
+    """The tables of programs that are timed without epochs: one for strong scaling, one for weak scaling."""
     for kind in ("strong", "weak"):
         rows = [row for row in results.programs if row.is_weak is (kind == "weak")]
         notes = list(dict.fromkeys(note for row in rows for note in row.notes))
@@ -108,7 +108,7 @@ def _accelerations(results: Results) -> list[str]:
 
 
 def scaling_sentences(results: Results) -> list[str]:
-    """What each doubling gained, and what a unit of work costs."""
+    """What each doubling of the GPUs gained, and what a million images or tokens cost."""
     lines = []
     for line in scaling.scaling_lines(results.measured):
         name, unit = clean(line.rows[0].name), line.unit
@@ -130,7 +130,7 @@ def scaling_sentences(results: Results) -> list[str]:
 
 
 def loss_text(row: ResultRow, clock: str) -> str:
-    """Where the efficiency of a row went: the sum, a table of the parts, what else is known; `clock` of its GPUs."""
+    """Where a row's efficiency went: the sum, a table of the parts, remarks; `clock` is the one on the GPUs' clock."""
     grid, nothing = [["part", "points lost", "known from"]], []
     for part, points in zip(scaling.lost_efficiency(row), messages.lost_points(row), strict=True):
         if not float(points):
@@ -155,7 +155,7 @@ def _sources(results: Results) -> list[str]:
 
 
 def use_sentence(use: RunUtilization) -> str:
-    """Mean GPU use after the first epoch, and GPUs that stood by."""
+    """A run's mean GPU use after the first epoch, and how many GPUs of its job were idle."""
     run = use.run
     name = f"{clean(run.run.model or 'unknown')} on {devices(run.run.n_gpus)}"
     job = f" (job {clean(run.job_id)})" if run.job_id else ""
@@ -176,7 +176,7 @@ def cost_lines(cost: LabCost) -> list[str]:
 
 Json = dict[str, Any]
 _TIMED_BY_BATCHES = ("pytorch",)
-"""Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
+"""Sources whose epoch time is the sum of printed batch means: the printed mean is the more reliable step time."""
 
 _IDENTITY = "model device n_gpus batch_size runs epochs"
 _SOURCES = "practice=mark small=mark live notes sources=origins"
@@ -209,14 +209,14 @@ _EPOCH = """epoch count seconds=seconds.value lo=seconds.lo hi=seconds.hi printe
 
 
 def _json(thing: object, fields: str) -> Json:
-    """Fields of a thing as plain JSON values; ``name=path`` where it is called otherwise; marks become booleans."""
+    """An object's `fields` as JSON values; ``name=path`` where the attribute has another name; marks are booleans."""
     pairs = (field.partition("=") for field in fields.split())
     values = ((name, attrgetter(path or name)(thing)) for name, _, path in pairs)
     return {name: value == name if name in MARKS else _plain(value) for name, value in values}
 
 
 def _plain(value: Any) -> Any:
-    """An interval is ``{"value", "lo", "hi"}``; units are seconds, images per second, ratios, fractions of 1."""
+    """A value for JSON; an interval is ``{"value", "lo", "hi"}``. Units: s, images per s, ratios, fractions of 1."""
     if isinstance(value, (Interval, AsPrinted)):
         return asdict(value)
     if isinstance(value, Origin):
@@ -226,7 +226,7 @@ def _plain(value: Any) -> Any:
 
 
 def results_json(results: Results) -> Json:
-    """The whole results as plain JSON values."""
+    """All results as JSON values."""
     return {
         "images": results.images,
         "rows": [row_json(row) for row in results.measured],
@@ -284,7 +284,7 @@ def cost_json(cost: LabCost) -> Json:
 
 
 def loss_json(row: ResultRow) -> Json:
-    """Where a row's efficiency went: parts as fractions of 1, and the POP project's metrics."""
+    """Where a row's efficiency went: the lost parts and the POP project's metrics, as fractions of 1."""
     return _json(row, "model n_gpus practice=mark small=mark efficiency") | {
         "sentence": messages.loss_sentence(row),
         "parts": [_json(part, "name share evidence") for part in scaling.lost_efficiency(row)],
@@ -297,9 +297,9 @@ def loss_json(row: ResultRow) -> Json:
 
 
 def run_json(run: ParsedRun, row: ResultRow) -> Json:
-    """One run; `throughput` in images per second is that of `labtui results`, lines count from 1.
+    """One run; `throughput` (images per second) is that of `labtui results`, lines count from 1.
 
-    `printed_throughput` is the rate as the log prints it, `images_bound` what the log says of the images per epoch.
+    `printed_throughput` is the rate that the log prints, `images_bound` the bounds it gives for the images per epoch.
     """
     return _json(run, _RUN) | {
         "epochs": [_epoch_json(sample) for sample in run.epochs],
@@ -315,7 +315,7 @@ def run_json(run: ParsedRun, row: ResultRow) -> Json:
 def _epoch_json(sample: EpochSample) -> Json:
     """One epoch, or the mean of a block of `count` epochs that begins with it.
 
-    JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was.
+    JSON has no nan or inf: such a metric is null, and `not_finite` says which it was.
     `ms_per_step` is as printed (1000 for Keras's "1s/step"); `step_seconds` is the epoch's time over its steps.
     """
     finite = {name: value if math.isfinite(value) else None for name, value in sample.metrics.items()}
@@ -327,9 +327,9 @@ def _epoch_json(sample: EpochSample) -> Json:
 
 
 def step_seconds(sample: EpochSample) -> Interval | None:
-    """Seconds of a step, between what the printing of the whole epoch leaves open; None where no epoch was timed.
+    """Seconds per step, with the bounds of the epoch's time; None without a number of steps or for batch means.
 
-    Never less precise than Keras's own step time: the epoch's interval holds that, too.
+    Never less precise than Keras's own step time, which the epoch's interval already takes into account.
     """
     if not sample.steps or sample.source in _TIMED_BY_BATCHES:
         return None
@@ -337,8 +337,8 @@ def step_seconds(sample: EpochSample) -> Interval | None:
 
 
 def notes_of_run(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
-    """The reader's notes; those of the numbers only where there are numbers."""
+    """The notes of a run's row; only those from reading the log where the run has no epoch and no rate."""
     if run.program is not None or (not run.epochs and run.throughput is None):
         return run.notes
-    # its outcome and its epochs stand in the title
+    # the title already tells how it ended and its epochs
     return tuple(note for note in row.notes if not note.startswith("A run "))

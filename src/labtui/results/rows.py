@@ -1,6 +1,6 @@
 """The result types: one row per configuration, laws, and everything that was left out, as plain frozen values.
 
-`compute` makes them, charts, tables and screens read them.
+`compute` makes them; charts, tables and screens read them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _T95 = (
 
 
 def student_t95(degrees: float) -> float:
-    """Two-sided 95 % quantile of Student's t; rounded down to a whole degree, which can only widen an interval."""
+    """Two-sided 95 % quantile of Student's t; `degrees` are rounded down, which can only widen an interval."""
     return _T95[min(max(1, math.floor(degrees)), len(_T95)) - 1]
 
 
@@ -53,19 +53,19 @@ class Scatter(msgspec.Struct, frozen=True):
 # --------------------------------------------------------------------------- where the time of a step goes
 
 STEP = "step_"
-"""How the metrics' names begin that hold seconds of a step, as `remote/pytorch/step_times.py` prints them."""
+"""Prefix of the metrics that hold seconds of a step, as `remote/pytorch/step_times.py` prints them."""
 LAST_RANK, LAST_RANK_SHARE = "last_rank", "last_rank_share"
 ENERGY = "energy_joules"
 MIN_EPOCHS = 2
-"""Steady epochs that give a part its bounds: those of one say nothing of how much it differs."""
+"""The fewest steady epochs for bounds: one epoch does not show how much a part varies."""
 
 
 class StepTimes(NamedTuple):
-    """Seconds of a step and of its parts: the mean of the steady epochs with its bounds at 95 %.
+    """Seconds of a step and of its parts: means of the steady epochs with 95 % bounds.
 
-    On the rank that is last to finish its backward pass a step is data + computing + imbalance + all-reduce; the others
-    wait for that rank. `imbalance` is how much longer the last rank computes than the fastest one does on average.
-    `slowest_rank` is the rank that the others waited for in at least two thirds of the timed steps, if one was.
+    On the rank that finishes its backward pass last, a step is data + compute + imbalance + all-reduce; the other ranks
+    wait for it. The imbalance is how much longer the last rank computes than the fastest one, on average.
+    `slowest_rank` is the rank that the others waited for in at least two thirds of the timed steps, if any.
     """
 
     seconds: Interval
@@ -77,12 +77,12 @@ class StepTimes(NamedTuple):
 
 
 def is_step_time(metric: str) -> bool:
-    """Whether a metric of an epoch is one of these."""
+    """Whether a metric of an epoch belongs to the step times."""
     return metric.startswith((STEP, LAST_RANK))
 
 
 def joules_of(samples: Iterable[EpochSample], images: Interval | None) -> Interval | None:
-    """Joules for an image by the GPUs' counters: the mean of some steady epochs, between the least and the most."""
+    """Joules per image by the GPUs' counters: the mean of some steady epochs, bounded by the least and the most."""
     told = [each for sample in samples if 0 < (each := sample.metrics.get(ENERGY, 0.0)) < math.inf]
     if not told or images is None or images.lo <= 0:
         return None
@@ -95,7 +95,7 @@ def _mean_time(seconds: Sequence[float]) -> Interval:
 
 
 def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
-    """The step times of some steady epochs; None where too few of them have any."""
+    """The step times of some steady epochs; None where too few of them have step times."""
     told = [sample.metrics for sample in samples if f"{STEP}seconds" in sample.metrics]
     names = (STEP + field for field in StepTimes._fields if field != "slowest_rank")
     columns = [[metrics.get(name, math.nan) for metrics in told] for name in names]
@@ -114,26 +114,25 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
 
 Law = Literal["amdahl", "gustafson"]
 ENOUGH_SIZES = 5
-"""A law fitted to fewer is a summary, not a forecast."""
+"""A law fitted to fewer sizes is a summary, not a forecast."""
 
 
 class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of one configuration. None means: not measured, or without meaning here - never zero.
+    """The numbers of one configuration. None means not measured or not meaningful, never zero.
 
-    `epoch_seconds` is the steady epoch time in seconds, `warmup_seconds` the first epoch's. `throughput`
-    in images per second. `speedup`, `step_factor`, `karp_flatt`, `acceleration` are ratios, `efficiency`
-    and `batch_factor` fractions of 1; efficiency = batch_factor x step_factor exactly. `epochs` counts the
-    steady epochs behind the time, `epochs_read` all. `steps` per epoch; `step_seconds` of one step.
-    `baseline` is the one-GPU row compared with, as it is by itself. `acceleration` is the CPU's epoch time over this
-    one's, with the same batch where there is one. `doubling_gain` is how much faster it is than half its
-    GPUs (0.9: 90 % more images per second). `images` per epoch with the bounds the log leaves. `from_rate` is
-    true when the log gave a rate and no epochs: the epoch time is derived from it where the images are known.
-    `throughput` counts the configuration's unit. `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0)
-    are as its script says; `step_times` says where the time of a step goes, as its log tells. `independent_step` and
-    `one_batch_step` are the step of its control runs. `apart_by` is the part of the tuning that tells it from other
-    rows of its model.
-    A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are strong
-    scaling's, `weak_efficiency` is weak scaling's.
+    `epoch_seconds` is the steady epoch time in seconds, `warmup_seconds` that of the first epoch. `throughput` is the
+    configuration's unit (images, tokens) per second. `speedup`, `step_factor`, `karp_flatt`, `acceleration` are ratios,
+    `efficiency` and `batch_factor` fractions of 1; efficiency = batch_factor x step_factor exactly. `epochs` counts the
+    steady epochs behind the time, `epochs_read` all. `steps` are per epoch; `step_seconds` is one step's time.
+    `baseline` is the one-GPU row it is compared with, without that row's own ratios. `acceleration` is the CPU's epoch
+    time over this row's, with the same batch. `doubling_gain` is how much faster it is than on half as many GPUs
+    (0.9: 90 % more images per second). `images` are per epoch, with the bounds that the log leaves. `from_rate`: the
+    log prints a rate and no epochs, and the epoch time is derived from it where the images are known.
+    `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0) are as the script prints them; `step_times` are
+    the parts of a step's time in the log. `independent_step` and `one_batch_step` are the steps of its control runs.
+    `apart_by` is the part of the tuning that tells it from other rows of its model.
+    A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are for strong
+    scaling, `weak_efficiency` for weak scaling.
     """
 
     configuration: Configuration
@@ -171,13 +170,13 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
 
-    def noted(self, *notes: str) -> ResultRow:
-        """The row with more to say of it."""
+    def with_notes(self, *notes: str) -> ResultRow:
+        """The row with these notes added."""
         return replace(self, notes=(*self.notes, *notes))
 
     @property
     def model(self) -> str:
-        """The lab's short name, or ``unknown``."""
+        """The lab's short name of the model, or ``unknown``."""
         return self.configuration.model
 
     @property
@@ -221,7 +220,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> str:
-        """The size of a program's problem, "" where nothing tells it."""
+        """The problem size of a program, "" when unknown."""
         return self.configuration.data_set
 
     @property
@@ -253,12 +252,12 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is the row that it is compared with."""
+        """Whether the row is its own baseline."""
         return self.baseline is not None and self.baseline.configuration == self.configuration
 
     @property
     def contradicted(self) -> bool:
-        """Whether a log of this row contradicts itself: then it proves no scaling."""
+        """Whether a log of this row contradicts itself; such a row is not compared."""
         return any(run.run.contradictions for run in self.members)
 
     @property
@@ -316,7 +315,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def renamed(results: Results, names: Mapping[str, str]) -> Results:
-    """The same numbers, the models called by other `names`."""
+    """The results with the models renamed as in `names`."""
 
     def named(one: Configuration) -> Configuration:
         return replace(one, model=names.get(one.model, one.model))
@@ -330,12 +329,12 @@ def renamed(results: Results, names: Mapping[str, str]) -> Results:
 
 
 def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
-    """The rows with what tells each from the others of its model."""
+    """The rows with `apart_by` set: what tells each from other rows of its model."""
     by_model: dict[str, list[ResultRow]] = {}
     for row in rows:
         by_model.setdefault(row.model, []).append(row)
     marks = {
-        row.configuration: (*words, *filter(None, (_whose(row, found),)))
+        row.configuration: (*words, *filter(None, (_run_or_log(row, found),)))
         for found in by_model.values()
         for row, words in zip(
             found, distinguishing_words([each.configuration.tuning for each in found]), strict=True
@@ -344,14 +343,14 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
 
 
-def _whose(row: ResultRow, rows: Sequence[ResultRow]) -> str:
-    """The run, or the log, where those of one name are compared with nothing: ``run 3``."""
+def _run_or_log(row: ResultRow, rows: Sequence[ResultRow]) -> str:
+    """The run (``run 3``) or log of a row that is not compared, where its model has other rows besides."""
     several = len({each.configuration.apart for each in rows}) > 1
     return row.members[0].who if row.configuration.apart and several else ""
 
 
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
-    """The results with these rows alone, and the laws that rest on them."""
+    """The results with these rows only, and the laws fitted to them."""
     there = {row.configuration for row in rows}
     return replace(
         results, rows=named_rows(rows), fits=tuple(fit for fit in results.fits if fit.baseline in there)

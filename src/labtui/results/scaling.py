@@ -1,4 +1,4 @@
-"""What belongs on one line of a scaling chart, and what follows from a line: lost efficiency, outlook, times."""
+"""Which rows form a line of a scaling chart, and what follows from them: lost efficiency, outlook, cost."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -55,15 +55,15 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def same_batch(row: ResultRow, baseline: ResultRow) -> bool:
-    """Whether a GPU has the same batch in both."""
+    """Whether both rows have the same batch per GPU."""
     return row.configuration.per_gpu_batch == baseline.configuration.per_gpu_batch
 
 
 def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
-    """The lines of a scaling chart; CPU runs and runs whose log contradicts itself are not among them.
+    """The lines of a scaling chart, without CPU runs, control runs and runs whose log contradicts itself.
 
-    Where some rows of a model really vary the GPU count, its single rows (the sequential run with its small batch)
-    are left out: they belong to the comparison of CPU and GPU, or to that of tunings.
+    Where other rows of a model vary the GPU count, its single rows (the sequential run with its small batch) are left
+    out: they belong to the comparison of CPU and GPU, or of tunings.
     """
     gathered: dict[tuple[object, ...], dict[int, ResultRow]] = {}
     for row in rows:
@@ -103,23 +103,23 @@ def _line_name(rows: tuple[ResultRow, ...], shown: Sequence[tuple[ResultRow, ...
 
 # --------------------------------------------------------------------------- programs that are timed without epochs
 
-# Strong and weak scaling are never mixed: a program says which of the two its sizes are.
+# Strong and weak scaling are never mixed: a program is defined as one of the two.
 
 
 def program_rows(measured: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
-    """The rows of programs among those that are measured, compared with the time of one process."""
+    """The rows of programs that have a time, compared with the time of one process."""
     rows = [row for row in measured if row.program and row.epoch_seconds and row.epoch_seconds.lo > 0]
     return tuple(_compared(row, rows) for row in rows)
 
 
 def work_of(size: str) -> int | None:
-    """The work that a size stands for: its numbers multiplied; None where it tells none."""
+    """The work of a size like ``100x200``: the product of its numbers; None where it has another form."""
     numbers = [found for word in size.split("x") if (found := number(word)) is not None]
     return math.prod(numbers) if len(numbers) == size.count("x") + 1 else None
 
 
 def _own_baseline(row: ResultRow) -> Interval | None:
-    """The time of one process that the lines of a row's runs repeat."""
+    """The time of one process that the row's own log lines print."""
     found = (sample.metrics for run in row.members for sample in run.run.epochs)
     return Interval.mean([
         Interval(*(metrics[name] for name in BASELINE))
@@ -131,32 +131,32 @@ def _own_baseline(row: ResultRow) -> Interval | None:
 def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     """The row with its ratios to the time of one process."""
     base, one_process = row.compared_with, None
-    first = next((one for one in rows if one.processes == 1 and _alike(one, row)), None)
+    first = next((one for one in rows if one.processes == 1 and _same_problem(one, row)), None)
     if first is not None:
         one_process = first.epoch_seconds
     elif not row.is_weak and (one_process := _own_baseline(row)) is not None:
-        row = row.noted(f"Compared with the time of {base} in its own line.")
+        row = row.with_notes(f"Compared with the time of {base} in its own line.")
     if one_process is None or row.epoch_seconds is None:
-        return row.noted(f"There is no time of {base} to compare with.")
+        return row.with_notes(f"There is no time of {base} to compare with.")
     ratio = Interval.exact(1.0) if first is row else one_process.over(row.epoch_seconds)
     row = replace(row, baseline=first)
     if not row.is_weak:
         return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
     one, mine = work_of(first.size) if first is not None else None, work_of(row.size)
     if one is not None and mine is not None and mine != one * row.processes:
-        return row.noted(
+        return row.with_notes(
             f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
         )
     return replace(row, weak_efficiency=ratio)
 
 
-def _alike(one: ResultRow, row: ResultRow) -> bool:
+def _same_problem(one: ResultRow, row: ResultRow) -> bool:
     same = (one.model, one.mark) == (row.model, row.mark)
     return same and (row.is_weak or one.size == row.size)
 
 
 def program_lines(rows: Iterable[ResultRow]) -> list[list[ScalingLine]]:
-    """The lines of each program, one for each size of strong scaling; rehearsed ones apart."""
+    """The lines of each program, one for each size in strong scaling; practice runs have their own."""
     gathered: dict[tuple[str, str], dict[str, list[ResultRow]]] = {}
     for row in rows:
         gathered.setdefault((row.mark, row.model), {}).setdefault(row.name, []).append(row)
@@ -169,9 +169,9 @@ def program_lines(rows: Iterable[ResultRow]) -> list[list[ScalingLine]]:
 # --------------------------------------------------------------------------- control runs
 
 INDEPENDENT, ONE_BATCH = "independent", "one-batch"
-"""Control runs, each without one cause of waiting. Independent: all GPUs train at once, each by itself,
-with the batch and the images that it has in the training; what a node shares is still shared, no gradients are
-exchanged. One batch: the first batch again and again, without a loader."""
+"""Control runs, each without one cause of waiting. Independent: all GPUs train at once, each by itself with the batch
+and the images it has in the joint training; they share the node but exchange no gradients. One batch: the first batch
+over and over, without a data loader."""
 
 
 def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
@@ -196,7 +196,7 @@ def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def steady_step(row: ResultRow) -> Interval | None:
-    """The time of a step between the bounds of its clock, or at 95 % by its epochs where that is more."""
+    """The time of a step, with the wider of its rounding bounds and the 95 % interval of its epochs."""
     step = row.step_seconds
     if step is None or row.scatter is None or not row.steps:
         return None
@@ -205,7 +205,7 @@ def steady_step(row: ResultRow) -> Interval | None:
 
 
 def data_seconds(row: ResultRow) -> Interval | None:
-    """What waiting for data costs a step: as it is, less a step with one batch again and again."""
+    """Seconds that a step waits for data: its time minus that of a step in the one-batch control run."""
     step = steady_step(row)
     return None if step is None or row.one_batch_step is None else step.minus(row.one_batch_step)
 
@@ -214,7 +214,7 @@ def data_seconds(row: ResultRow) -> Interval | None:
 
 
 class LostPart(NamedTuple):
-    """A part of the efficiency that is lost, as a fraction of 1, and what it is known from."""
+    """A lost part of the efficiency, as a fraction of 1, and what it is known from."""
 
     name: str
     share: Interval
@@ -240,14 +240,14 @@ COLOUR_OF_PART = {
     SLOWER_STEPS: 1,
     **dict(zip(_PARTS_OF_A_STEP.values(), (1, 2, 3, 4), strict=True)),
 }
-"""The place of a part's colour in every drawer; what is unexplained is grey."""
+"""The index of a part's colour in every drawer; the unexplained part is grey."""
 
 
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E.
 
-    Slower steps are split into `measured_parts`; a part that its bounds cannot tell from zero is left in the rest, and
-    so are its bounds.
+    Slower steps are split into `measured_parts`. A part that its bounds cannot tell from zero stays in the rest, whose
+    bounds it widens.
     """
     if row.efficiency is None or row.batch_factor is None:
         return ()
@@ -267,7 +267,7 @@ def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
 
 
 def measured_parts(row: ResultRow) -> list[LostPart]:
-    """What each cause costs of 100 %, by the step times that logs tell or by control runs, zero or not."""
+    """What each cause costs of 100 %, from the step times in the logs or from control runs, zeros included."""
     if row.efficiency is None or row.batch_factor is None:
         return []
     if times := _step_times(row):
@@ -283,7 +283,7 @@ def measured_parts(row: ResultRow) -> list[LostPart]:
 
 
 def _step_times(row: ResultRow) -> tuple[StepTimes, StepTimes] | None:
-    """Those of a row and of its baseline, where both logs tell them."""
+    """The step times of a row and of its baseline, where both logs have them."""
     mine, base = row.step_times, row.baseline.step_times if row.baseline else None
     return None if mine is None or base is None else (mine, base)
 
@@ -301,7 +301,7 @@ def _by_control_runs(row: ResultRow, efficiency: Interval, batch_factor: float) 
         waiting = part.share if part.share.lo > 0 else waiting
     if alone is not None:
         slowed = alone.scaled(scale).minus(efficiency)
-        # Trainings by themselves wait for data, too: as much as they are slower than one, at most as long as together.
+        # Independent trainings wait for data, too: by as much as they are slower than one, at most as in the joint one.
         theirs = min(waiting.value, max(0.0, slowed.value))
         bounds = (0.0, waiting.hi)
         exchange = step.minus(alone).scaled(scale).minus(Interval(waiting.value - theirs, *bounds))
@@ -312,7 +312,7 @@ def _by_control_runs(row: ResultRow, efficiency: Interval, batch_factor: float) 
 
 
 def pop_metrics(row: ResultRow) -> dict[str, Interval]:
-    """The step's efficiency as factors, as the POP project names them (pop-coe.eu); {} where a log lacks step times.
+    """The factors of the step's efficiency, as the POP project defines them (pop-coe.eu); {} without step times.
 
     The fastest GPU's computing stands for the mean of all. Waiting for data is part of the communication efficiency.
     """
@@ -331,7 +331,7 @@ def pop_metrics(row: ResultRow) -> dict[str, Interval]:
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """Two speedups on `n_gpus`, which were not measured, from the two largest sizes with one batch per GPU.
+    """Two speedups expected on `n_gpus`, twice the `measured` ones, with the same batch per GPU.
 
     `same`: the step takes as long as on `measured` GPUs; `grows`: it grows once more as it did from half of them.
     """
@@ -344,7 +344,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Both in words."""
+        """Both speedups in words."""
         return (
             f"On {self.n_gpus} GPUs (not measured) {clean(self.line.name)} has a speedup of {three_digits(self.same)} "
             f"if the step stays as on {self.measured} GPUs, of {three_digits(self.grows)} if it grows as it did from "

@@ -24,15 +24,15 @@ _FIELDS = {
     "weak-time": "shown",
     "weak-efficiency": "weak_efficiency",
 }
-"""The field of a row that charts of a family show, where it is not called as the family is."""
+"""The field of a row that a family of charts shows, where its name is not that of the family."""
 _RATIOS = ("×", "%")
 _TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text}
 
 
 def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
-    """One quantity against the count for some lines; a speedup gets its ideal, shares have 100 % on them.
+    """One quantity over the number of GPUs or processes for some lines; a speedup also gets its ideal line.
 
-    Sizes that were tried and have no mark are on the axis, too: no line is drawn across them.
+    Sizes that were tried but have no mark are on the axis as well: no line is drawn across them.
     """
     shorts = specs.distinct([line.name for line in lines])
     series = [
@@ -50,7 +50,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
     fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
     if program is not None:
-        fields = _of_program(program, family, rows[0].compared_with) | {"model": program.name}
+        fields = _program_fields(program, family, rows[0].compared_with) | {"model": program.name}
     chart = make_chart(
         family,
         series,
@@ -66,8 +66,8 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     return specs.doubling_axes(chart)
 
 
-def _of_program(program: Program, family: str, one: str) -> dict[str, Any]:
-    """What its charts say: what is counted, the unit of its times, what `one` they compare with."""
+def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
+    """The fields of a program's charts: labels, unit and note; `one` is what its times are compared with."""
     form = specs.FAMILIES[family]
     unit = program.shown_in if form.unit == "s" else form.unit
     y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
@@ -90,7 +90,7 @@ def _count_ticks(counts: Iterable[float]) -> tuple[tuple[float, str], ...]:
 
 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
-    """The marks of a family's charts; of an epoch time that of the warm-up where there is no other."""
+    """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
     unit = specs.FAMILIES[family].unit
     for row in rows:
         value: Interval | None = getattr(row, _FIELDS.get(family, family.removeprefix("program-")))
@@ -105,7 +105,7 @@ def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
 
 
 def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, ratio: bool = False) -> Point:
-    """A number of a row with the uncertainty that is shown; `ratio`: to its baseline."""
+    """A mark with a row's number and its uncertainty; `ratio`: the number is a ratio to the row's baseline."""
     half = uncertainty(row, value, ratio=ratio)
     shown = Interval(value.value, value.value - half, value.value + half)
     return interval_point(x, shown, label=label, live=row.live, run=row.members[-1].run_id)
@@ -149,9 +149,9 @@ def cpu_gpu_chart(rows: Sequence[ResultRow]) -> ChartSpec:
 
 
 _MIN_TUNED = 3
-"""So many batches on one number of GPUs are a study of the batch; two may belong to two tasks."""
+"""This many batches on one number of GPUs are a study of the batch; two may belong to two tasks."""
 _MAX_LABEL = 32
-"""Letters below a bar; where more bars than a few differ in more than that, a table says it."""
+"""The most characters of a label below a bar; more than `_MIN_TUNED` bars with longer labels make no chart."""
 
 
 def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
@@ -202,7 +202,7 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
 
 
 def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
-    """What tells rows of one network apart: their batch per GPU and their tuning, as far as they differ."""
+    """What tells rows of one network apart: their batch per GPU and their tuning, where these differ."""
     words = distinguishing_words([row.configuration.tuning for row in rows])
     batches = [row.configuration.per_gpu_batch for row in rows]
     named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
@@ -217,12 +217,12 @@ _NUMBER = re.compile(r"\b\d[\d,]*")
 
 
 def _numbers(label: str) -> list[int]:
-    """The numbers of a label, so that 8 workers stand before 10."""
+    """The numbers in a label: a sort key that puts 8 workers before 10."""
     return [number(word.replace(",", "")) or 0 for word in _NUMBER.findall(label)]
 
 
 def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
-    """What stands below an axis and at its ticks: the word that all labels share, then only their numbers."""
+    """The axis label and the tick labels: the word that all labels share and their numbers, else the whole labels."""
     words = {_NUMBER.sub("", label).strip().removesuffix("s") for label in labels}
     if len(words) > 1 or any(len(_numbers(label)) != 1 for label in labels):
         return "as tuned", list(labels)
@@ -235,7 +235,7 @@ def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
-    """Where 100 % went: kept, and the parts of what was lost, for each line on each number of GPUs."""
+    """The efficiency that was kept and the parts that were lost, for each line and number of GPUs."""
     rows = [(line, row) for line in lines for row in line.rows if any(map(float, messages.lost_points(row)))]
     several = len({line.name for line, _ in rows}) > 1
     shares: dict[str, list[Point]] = {}
@@ -280,7 +280,7 @@ def law_chart(results: Results) -> ChartSpec:
         points = tuple(points_of("speedup", rows))
         series.append(Series(name=line.name, points=points, hue=specs.MODEL_HUES.get(line.model)))
         series += map(_curve, fits)
-        series += [each for outlook in outlooks(rows) for each in _dashed(outlook)]
+        series += [each for outlook in outlooks(rows) for each in _outlook_series(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
     if counts:
         ends = tuple(Point(x=n, y=n) for n in (counts[0], counts[-1]))
@@ -305,8 +305,8 @@ def _curve(fit: LawFit) -> Series:
     return Series(name=f"{name}'s law", short=name, points=points, role="fit")
 
 
-def _dashed(outlook: Outlook) -> Iterable[Series]:
-    """From the largest measured size to twice the GPUs: the step stays as it is, or grows as it did."""
+def _outlook_series(outlook: Outlook) -> Iterable[Series]:
+    """Lines from the largest measured size to twice the GPUs: the step stays as it is, or grows as it did."""
     last = outlook.line.beyond[-1].speedup
     n = outlook.measured
     for name, speedup in (

@@ -14,7 +14,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import HUES, ChartSpec, Series, distinct, slots, unbroken
+from labtui.results.charts import HUES, ChartSpec, Series, distinct, line_pieces, slots
 from labtui.results.numbers import tick_text
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -291,7 +291,7 @@ class _Drawing:
         """
         series, style = self.measured[at], self._style(at)
         lifts = (-1 / 8, 1 / 8) if at == self.cursor.series else (0.0,)
-        for before, after in (pair for piece in unbroken(self.spec, series) for pair in pairwise(piece)):
+        for before, after in (pair for piece in line_pieces(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
             if len(series.points) <= self.most:
