@@ -262,6 +262,8 @@ CASES = {
         "ResNet50 gpu 4 x 128:, 1320.4/s, completed"),
     # MLPerf's records
     "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),
+    "epoch numbers with fractions are counted": (records(0.5, 1.0, 1.5, 2.0),
+        "- -: 1*=0.9 2=0.9 3=0.9 4=0.9, completed"),
     "an aborted run": (records(1, 2, stop=mllog("run_stop", ms=9000, status="aborted")),
         "- -: 1*=0.9 2=0.9, failed"),
     "an aborted run, out of memory": (records(stop=mllog("run_stop", status="aborted", reason="out of memory")),

@@ -4,5 +4,5 @@
 belongs to; `diagnosis` finds why a training ended; `reader` puts them together. Nothing here raises on strange bytes.
 """
 
-PARSER_VERSION = 15
+PARSER_VERSION = 16
 """Grows with each change of what is read: runs computed by another version are computed again."""

@@ -175,6 +175,7 @@ def _says(fold: Fold, line: int, said: Says) -> None:
     run.last_line = max(run.last_line, line)
     run.batch_line = run.batch_line or said.batch_line
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
+    run.images_line = line if said.facts.images else run.images_line
 
 
 def _gpus(fold: Fold, found: GpuCount) -> None:
@@ -228,6 +229,8 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
     if run is None:
         return
     run.last_line = line
+    if said.form == CLOCK and "throughput" in said.metrics:
+        run.claimed = (said.metrics["throughput"], line)
     if said.form == IMAGENET:
         run.imagenet.metrics.update(said.metrics)
         spans.complete(fold, run, proven=True)

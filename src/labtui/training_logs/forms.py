@@ -17,7 +17,7 @@ import msgspec
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import is_tuning
 from labtui.training_logs import patterns, run_headers, spans
-from labtui.training_logs.keras import Summary, read_first_step, read_summary
+from labtui.training_logs.keras import Summary, read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
 from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
@@ -116,6 +116,8 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
             more["step_seconds"] = rounded(groups[name]).scaled(scale)
     if "unit" in groups:
         more["unit"] = patterns.unit_of(groups["unit"])
+    if "steps_rate" in groups:
+        more["steps_rate"] = rounded(groups["steps_rate"])
     return [Rate(form.form, first=groups.get("index") in ("0", "1"), facts=_facts(form, groups), **more)]
 
 
@@ -150,9 +152,7 @@ _SAYS: dict[str, Callable[..., list[Said] | None]] = {
     "begins": lambda form, groups, _number, text, _at: [
         Begins(facts=_facts(form, groups), text=text, **form.more)
     ],
-    "opens": lambda form, groups, _number, _text, at: [
-        Opens(form.form, int(groups["epoch"]), int(groups.get("epochs", "0")) or None, at)
-    ],
+    "opens": lambda form, groups, _number, _text, at: [Opens(form.form, int(groups["epoch"]), at=at)],
     "ends": lambda form, groups, *_: [Ends(facts=_facts(form, groups), **form.more)],
     "nothing": lambda *_: [],
 }
@@ -197,6 +197,8 @@ class Forms:
 
 
 def _keras(line: LogLine, text: str) -> Sequence[Said] | None:
+    if "Epoch" in text and (header := read_header(text)):
+        return (Opens("keras", *header),)
     summary = read_summary(text, line.head, line.before, line.continues)
     if isinstance(summary, Summary):
         return (summary,)

@@ -1,4 +1,4 @@
-"""Keras's own lines at the end of an epoch, of every generation.
+"""Keras's own lines: the epoch header and the line at the end of an epoch, of every generation.
 
     2.3 standalone       `` - 41s - loss: 2.0176 - accuracy: 0.2584``
     tf.keras to 2.6      ``196/196 - 41s - loss: 2.0176 - accuracy: 0.2584``
@@ -29,6 +29,7 @@ import msgspec
 
 from labtui.domain.model import Interval
 
+_HEADER = re.compile(r"\s*Epoch (\d{1,9})/(\d{1,9})\s*\Z")
 _COUNTED = re.compile(
     r"\s*(?P<done>\d{1,12})/(?P<total>\d{1,12}|Unknown) "
     r"(?:(?P<bar>\[[=>.]*\]|[\u2501\ufffd]+)\s+)?(?:- )?(?P<seconds>\d{1,9})s(?=\s|$)(?P<rest>.*)\Z"
@@ -94,6 +95,12 @@ class Summary(msgspec.Struct):
         """Milliseconds per step as printed."""
         unit = self.units.get("step") or self.units.get("batch")
         return None if unit is None else unit.number * {"s": 1000.0, "ms": 1.0, "us": 0.001}[unit.unit]
+
+
+def read_header(text: str) -> tuple[int, int] | None:
+    """Epoch and planned epochs of the header in a reduced line, if it is one."""
+    match = _HEADER.match(text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 class FirstStep(msgspec.Struct):

@@ -90,6 +90,8 @@ class KerasLines(msgspec.Struct):
         """Which of the lines seen is the epoch's own."""
         lines = list(enumerate(one for one, _ in self.seen))
         lines = [one for one in lines if one[1].validates] or lines
+        if self.place is not None:
+            lines = [one for one in lines if one[1].total == self.total] or lines
         plain = [one for one in lines if not one[1].bar]
         if plain:  # from 2.7 on lines have a step time, and Keras's own comes after those of callbacks
             return plain[-1 if "step" in plain[-1][1].units else 0][0]
@@ -214,6 +216,9 @@ def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
 def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
     """Choose an epoch's own line among those seen, and remember what it looks like."""
     keras = run.keras
+    if len(keras.seen) == 1 and keras.kept == 0:
+        keras.place, keras.alike = 0, False
+        return
     place = keras.own_place() if len(keras.seen) > 1 else 0
     if place != keras.kept:
         _store(fold, run, epoch, place)

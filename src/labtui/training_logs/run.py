@@ -16,10 +16,12 @@ from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, R
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import ImagenetLines
 
+_KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
-SAME_RATE = 0.05
-"""Two processes' rates of one training differ by less than this share."""
+APART = 0.10
+"""Two figures of one thing that differ by more than this share contradict each other."""
+_RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
 class OpenRun(msgspec.Struct, dict=True):
@@ -40,6 +42,9 @@ class OpenRun(msgspec.Struct, dict=True):
     clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
     clock_reach: int = 0  # the last epoch timed by the clock, the last of a block
     zero_based: bool = False
+    fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
+    claimed: tuple[float, int] | None = None  # a rate that MLPerf's tracked_stats say, and its line
+    images_line: int = 0
     measures: dict[int, dict[str, float]] = {}
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
     imagenet: ImagenetLines = msgspec.field(default_factory=ImagenetLines)
@@ -211,7 +216,7 @@ class OpenRun(msgspec.Struct, dict=True):
         if not said.total:
             return not said.first
         total, rate = self.rates[-1].rate, said.rate
-        if rate is None or total is None or abs(total.value - rate.value) >= SAME_RATE * total.value:
+        if rate is None or total is None or abs(total.value - rate.value) >= APART / 2 * total.value:
             return False
         self.rates[-1] = replace(self.rates[-1], rate=_both(total, rate))
         self.interleaved = True
@@ -226,7 +231,21 @@ class OpenRun(msgspec.Struct, dict=True):
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
             self.note("The log gives tokens per second of one GPU and not how many GPUs there were.")
-        self.rates.append(said)
+        self.rates.append(self._checked(said))
+
+    def _checked(self, said: Rate) -> Rate:
+        """Samples x epochs over the whole time is the rate; one that is steps per second does not count."""
+        rate, seconds = said.rate, said.facts.total_seconds
+        work = (self.facts.images or 0) * (self.facts.epochs_planned or 0)
+        if not (said.total and rate and seconds and work and seconds.lo > 0):
+            return said
+        expected = Interval.exact(float(work)).over(seconds)
+        if not _apart(expected, rate):
+            return said
+        told = f"The log prints {rate.value:g} samples per second"
+        self.note(f"{told}, but {work:,} samples in {seconds.value:g} s are {expected.value:,.1f}.")
+        known = said.steps_rate is None or not _apart(said.steps_rate, rate)
+        return replace(said, rate=expected if known else None)
 
     def end(self, said: Ends, line: int) -> None:
         if said.early:
@@ -278,14 +297,18 @@ class OpenRun(msgspec.Struct, dict=True):
 
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
+        over = self.clock is not None and self.last >= self.clock[0] + max(1, self.clock[2])
+        if over and self.form and not (self.clocked or self.ended):
+            return self._without_records().view()
         numbers = () if self.refused else sorted(self.epochs.keys() | self.clocked.keys())
         samples = tuple(map(self.sample, numbers))
-        told = self.facts.given()
+        images, notes = self._agreed_images(samples)
+        told = self.facts.given() | {"images": images}
         if self.masked and not self.facts.mark:  # stand-ins for GPUs are meant, and stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
             told["tuning"] = tuning_of(self.options)
-        rate, printed = (None, None) if self.refused else self._rate()
+        rate, printed = (None, None) if self.refused else self._rate(samples)
         run = ParsedRun(
             **told,
             outcome=self.outcome,
@@ -295,7 +318,7 @@ class OpenRun(msgspec.Struct, dict=True):
             batch_seconds=None if self.refused else self._step(),
             totals_line=self.totals_line,
             unit=self.rates[-1].unit if self.rates else "images",
-            notes=tuple(self.notes),
+            notes=notes,
             interleaved=self.interleaved,
             first_line=self.first_line,
             last_line=self.last_line,
@@ -303,13 +326,34 @@ class OpenRun(msgspec.Struct, dict=True):
         )
         return count_gpus(run)
 
+    def _without_records(self) -> OpenRun:
+        """The run without what MLPerf's records say: they stop, and the printed epochs may be of another training."""
+        known = self.facts
+        facts = replace(RunFacts(framework=self.form), **{name: getattr(known, name) for name in _KEPT})
+        return replace(self, clock=None, claimed=None, facts=facts, notes=[*self.notes, _RECORDS_STOP])
+
+    def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
+        """The images of an epoch, unless a rate of the same log says otherwise: then neither counts."""
+        images = self.facts.images
+        if images is None or self.claimed is None or len(samples) < 2:
+            return images, tuple(self.notes)
+        rate, line = self.claimed
+        seconds = statistics.median(sample.seconds.value for sample in samples[1:])
+        if rate <= 0 or seconds <= 0 or abs(images / seconds / rate - 1) <= APART:
+            return images, tuple(self.notes)
+        note = (
+            f"Line {self.images_line} gives {images:,} samples an epoch, so {images / seconds:,.1f} samples/s; "
+            f"line {line} says {rate:,.1f}. Neither is shown."
+        )
+        return None, (*self.notes, note)
+
     def _step(self) -> Interval | None:
         """Seconds of a batch, as printed."""
         steps = [one.step_seconds for one in self.rates if one.step_seconds is not None]
         last = self.imagenet.last
         return _middle(steps) if steps else None if last is None else last.mean
 
-    def _rate(self) -> tuple[Interval | None, float | None]:
+    def _rate(self, samples: tuple[EpochSample, ...]) -> tuple[Interval | None, float | None]:
         """Work per second as printed, or the batch over the printed time of a step; and its digits.
 
         A total, or a running mean, counts as printed; of others the middle one, with all bounds.
@@ -320,6 +364,8 @@ class OpenRun(msgspec.Struct, dict=True):
         rate = sure[-1].rate if sure else _middle([one.rate for one in found if one.rate]) if found else None
         if rate is not None and self.rates[-1].per_gpu:
             return (rate.scaled(self.facts.n_gpus), printed) if self.facts.n_gpus else (None, None)
+        if rate is None and self.claimed is not None and not samples:
+            return Interval.exact(self.claimed[0]), None
         step, batch = self._step(), self.facts.tokens_per_step or self.facts.batch_size
         if rate is None and (self.rates or self.form == "pytorch") and batch and step and step.lo > 0:
             return Interval.exact(float(batch)).over(step), None
@@ -335,3 +381,7 @@ def _middle(values: Sequence[Interval]) -> Interval:
 
 def _both(one: Interval, other: Interval) -> Interval:
     return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
+
+
+def _apart(one: Interval, other: Interval) -> bool:
+    return abs(one.value - other.value) > APART * max(one.value, other.value)

@@ -100,6 +100,7 @@ class Rate(msgspec.Struct):
     first: bool = False
     per_gpu: bool = False
     facts: RunFacts = NO_FACTS
+    steps_rate: Interval | None = None
     note: str = ""
 
 

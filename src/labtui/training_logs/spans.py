@@ -163,10 +163,11 @@ def _may_start(run: OpenRun, given: float | None) -> bool:
 
 
 def _number(run: OpenRun, given: float | None) -> int:
-    """The epoch's number, from 1; programs that count from 0 are shifted, and what has none is counted."""
+    """The epoch's number, from 1; programs that count from 0 are shifted, fractions and gaps are counted."""
     if given == 0 and not run.clocked:
         run.zero_based = True
-    if given is None or given < 0:
+    run.fractional = run.fractional or (given is not None and given != int(given))
+    if given is None or given < 0 or run.fractional:
         return run.clock_reach + 1
     return int(given) + (1 if run.zero_based else 0)
 
@@ -189,7 +190,7 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
     if run is None or run.ended or (said.count and run.clock is None):
         return
     block, began, seconds = said.count > 0, run.clock, said.seconds
-    implied = began is not None and (block or said.number is None)
+    implied = began is not None and (block or said.number is None or run.fractional)
     number = began[0] if began is not None and implied else _number(run, said.number)
     count = 1
     if began is not None and began[0] == number:
