@@ -31,15 +31,11 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path):
         state = session.state
         files = [sorted(session.files_of(token)) for token in state.submissions]
     submissions = list(state.submissions.values())
-    assert [(item.run_ids, item.status.value) for item in submissions] == [
-        ((1, 2), "accepted"),
-        ((3,), "accepted"),
-        ((4,), "accepted"),
-        ((5,), "waiting"),
-        ((6,), "withdrawn"),
-        ((7,), "refused"),
-        ((8,), "sending"),
-    ]
+    assert submissions[0].run_ids == (1, 2)
+    statuses = [f"{item.run_ids[-1]} {item.status.value}" for item in submissions]
+    assert ", ".join(statuses) == (
+        "2 accepted, 3 accepted, 4 accepted, 5 waiting, 6 withdrawn, 7 refused, 8 sending"
+    )
     jobs = [(item.job.job_id, item.job.phase.value) for item in submissions if item.job is not None]
     assert jobs == [("100", "finished"), ("101", "running"), ("102", "queued")]
     assert [(item.held, item.early_end_minutes) for item in submissions[2:4]] == [(False, 20), (True, 0)]
@@ -47,12 +43,8 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path):
     assert submissions[1].job_file == "mine.slurm"
     assert submissions[5].sentence.startswith("Slurm does not accept this account")
     runs = state.runs
-    assert [(run.outcome, len(run.epochs)) for run in runs.values()] == [
-        ("completed", 5),
-        ("completed", 5),
-        (None, 3),
-        *[(None, 0)] * 5,
-    ]
+    told = [(run.outcome, len(run.epochs)) for run in runs.values()]
+    assert told == [("completed", 5)] * 2 + [(None, 3)] + [(None, 0)] * 5
     assert [sample.seconds.value for sample in runs[1].epochs] == [9, 8, 8, 8, 8]
     assert [sample.printed_seconds for sample in runs[3].epochs] == [7, 6, 6]
     assert (runs[2].spec.n_gpus, runs[2].spec.batch_size, runs[3].spec.batch_size) == (2, 512, 128)

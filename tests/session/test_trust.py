@@ -190,13 +190,8 @@ def snare(lab_path: Path, tmp_path: Path) -> tuple[LabFolder, Path]:
 
 
 PATHS = (
-    "link",
-    "linked/secret",
-    "linked/deep/new",
-    "scripts/../../outside/secret",
-    "../outside/secret",
-    "pipe",
-    "scripts",
+    *("link", "linked/secret", "linked/deep/new", "pipe", "scripts"),
+    *("scripts/../../outside/secret", "../outside/secret"),
 )
 
 

@@ -9,16 +9,8 @@ from textual.theme import Theme
 from labtui.tui import themes
 
 TEXTS = (
-    "foreground",
-    "soft",
-    "quiet",
-    "accent",
-    "success",
-    "warning",
-    "error",
-    "series-2",
-    "series-3",
-    "series-4",
+    *("foreground", "soft", "quiet", "accent", "success", "warning", "error"),
+    *("series-2", "series-3", "series-4"),
 )
 GROUNDS = ("background", "surface", "panel")
 MIN_TEXT = 4.5

@@ -167,7 +167,9 @@ def _says(fold: Fold, line: int, said: Says) -> None:
         run = run or fold.begin(line)
         run.totals_line = run.last_line = line
     if run is None or not (waits or said.late or said.totals):
-        fold.coming.update_facts(said.facts)
+        run = fold.coming
+        run.update_facts(said.facts)
+        run.images_line = line if said.facts.images else run.images_line
         return
     if said.workers and waits and run.batch_line and not run.facts.batch_per_gpu:
         batch = run.facts.batch_size or 0
