@@ -1,4 +1,4 @@
-"""The Textual screens. They watch `LabState` and ask the session; only `commands` imports them."""
+"""The Textual screens. They show the session's state and send it requests; only `commands` imports them."""
 
 from pathlib import Path
 

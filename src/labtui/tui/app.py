@@ -1,4 +1,4 @@
-"""`LabApp`: the screens over an open session. States, questions, ends of requests come in; parts are repainted."""
+"""`LabApp`: the Textual app for an open session. It receives states, questions and results, and repaints widgets."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 AGE_EVERY_S = 1.0
 REPAINT_EVERY_S = 0.1
-"""Seconds between two looks at the session's state; a key or a click repaints at once."""
+"""Minimum seconds between two repaints for new states; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
-"""New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
+"""New objects before the garbage collector runs: a repaint makes thousands, most freed by reference counts alone."""
 
 
 class LabApp(SanitizedApp[int]):
@@ -51,7 +51,7 @@ class LabApp(SanitizedApp[int]):
 
     TITLE = "labtui"
     CSS_PATH = [STYLES / "base.tcss", STYLES / "main.tcss"]  # noqa: RUF012 - as Textual declares it
-    COMMAND_PALETTE_BINDING = "f24"  # ours is below, with two keys
+    COMMAND_PALETTE_BINDING = "f24"  # the palette's own binding is below, with two keys
     BINDINGS: ClassVar[list[BindingType]] = [
         key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
         key("ctrl+p,colon", "command_palette", "Palette", "find an action or a task by its name", show=True),
@@ -64,10 +64,10 @@ class LabApp(SanitizedApp[int]):
     ]
     notifier: Notifier
     view: var[View] = var(NO_VIEW, init=False, always_update=True)
-    """What is on the screen: the main screen and each pane watch it and take their slice."""
+    """What is shown: the main screen and each pane watch it and take their part."""
     marked_run: int | None = None  # to be compared with another
     keep_in: Path | None = None
-    """Where a practice session is to be kept that would be deleted."""
+    """Where to keep a practice session that would otherwise be deleted."""
 
     def __init__(
         self,
@@ -80,14 +80,14 @@ class LabApp(SanitizedApp[int]):
         factor: float | None = None,
         kept: bool = True,
     ) -> None:
-        """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
+        """`factor` is how much faster than real time a practice cluster runs; if not `kept`, its folder is deleted."""
         super().__init__()
-        self.animation_level = "none"  # nothing moves unless a fact changed
+        self.animation_level = "none"  # nothing moves unless what it shows changed
         self.session, self.prompter = session, prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._kept = kept
-        self._editor_named = False  # which editor opens was said once
+        self._editor_named = False  # whether the student was told which editor opens
         self.incidents = incidents
         self._incidents_shown = 0
         self._left = threading.Event()
@@ -97,11 +97,11 @@ class LabApp(SanitizedApp[int]):
 
     @property
     def main(self) -> MainScreen | None:
-        """The main screen, whatever lies over it."""
+        """The main screen, even when another screen is on top of it."""
         return next((each for each in self.screen_stack if isinstance(each, MainScreen)), None)
 
     def on_mount(self) -> None:
-        """Paint what is stored first; the network comes after, and what happened before is nobody's news."""
+        """Start the threads and timers that need no network; what happened before now is not notified."""
         from labtui.session.notifications import Notifier
 
         self.notifier = Notifier(self.session, self.write_to_terminal, desktop=not self.is_headless)
@@ -110,21 +110,21 @@ class LabApp(SanitizedApp[int]):
         self.set_interval(AGE_EVERY_S, self._age)
 
     def on_unmount(self) -> None:
-        """No state is waited for any more."""
+        """Stop the threads that wait for states and check tasks."""
         self._left.set()
 
     def begin(self) -> None:
-        """The frame is on the screen: now what is stored, all of it."""
+        """After the first paint: show everything that is stored."""
         self.view_model.load_edition()
         self.repaint()
         self.call_after_refresh(self._go_on)
 
     def _go_on(self) -> None:
-        """Everything stored can be seen: now the network and the checks, whose threads take time from painting."""
-        gc.freeze()  # the modules and the screens stay as long as the program
+        """After everything stored is shown: start the network and the checks, whose threads compete with painting."""
+        gc.freeze()  # modules and screens live as long as the program
         gc.set_threshold(COLLECT_AFTER)
         gc.enable()  # off since the start of the program, for a quicker first paint
-        with contextlib.suppress(LabError):  # the state says it: offline, and why
+        with contextlib.suppress(LabError):  # the state says that it is offline, and why
             self.session.start()
         self.view_model.watch_logs()
         watch = partial(self.view_model.watch_evidence, self._left, self.repaint_soon)
@@ -144,9 +144,9 @@ class LabApp(SanitizedApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Every key, click and line of the palette comes through here: changes where one may only look end here.
+        """Run the action of a key, a click or the palette; if it is disabled, notify the reason instead.
 
-        What cannot be done is said.
+        In a read-only folder, actions that change something are disabled.
         """
         home = self if default_namespace is None else default_namespace
         if reason := self.why_idle(*self._parse_action(action, home, namespaces)):
@@ -159,30 +159,30 @@ class LabApp(SanitizedApp[int]):
             return True
 
     def why_idle(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
-        """Why an action of a part of the screen does not act now; "" where it does."""
+        """Why an action of `target` is disabled now; "" if it is not."""
         if (reason := self.session.why_read_only) is not None and method in CHANGING:
             return reason.sentence
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
     def _follow(self) -> None:
-        """In a thread of its own: states as they come, of a log that streams one every `REPAINT_EVERY_S`."""
+        """In a thread of its own: wait for new states and show them, at most one every `REPAINT_EVERY_S`."""
         told = self.view_model.state
         while not self._left.is_set() and (state := self.session.next_state(told)) is not told:
             told = state
             self.call_later(self.take_state)
-            if not self.session.read_only:  # who only looks in is not the one to be told
+            if not self.session.read_only:  # the process that has the folder open for writing notifies
                 self.notifier(state, getattr(self.view_model.edition, "names", {}))
             self._left.wait(REPAINT_EVERY_S)
 
     def take_state(self) -> None:
-        """The session's newest state; also the tick that lets logs look at their files again."""
+        """Show the session's newest state; the repaint also makes logs read their files again."""
         state = self.session.state
-        if state is not self.view_model.state and self.screen_stack:  # none is left while the app closes
+        if state is not self.view_model.state and self.screen_stack:  # empty while the app closes
             self.view_model.arrived(state)
             self.repaint()
 
     def repaint(self) -> None:
-        """Compute the view; the parts watch it. A task just finished is told once, with its key result."""
+        """Compute the view, which the widgets watch. Notify once when a task is finished, with its key result."""
         self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted:
@@ -194,10 +194,10 @@ class LabApp(SanitizedApp[int]):
                 self.notify(key_result(self.view), timeout=4, markup=False)
 
     def repaint_soon(self) -> None:
-        """From the thread of the checks: a new view when the screens come to it."""
+        """Called from the thread of the checks: schedule a repaint, and import screens before their first use."""
         self.call_later(self.repaint)
         import labtui.tui.screens.plan
-        import labtui.tui.widgets.answers_pane  # noqa: F401 - neither need wait for its code at the first key
+        import labtui.tui.widgets.answers_pane  # noqa: F401 - so that their first key need not wait
 
     def _age(self) -> None:
         for note in self.incidents[self._incidents_shown :]:
@@ -206,12 +206,12 @@ class LabApp(SanitizedApp[int]):
         self.repaint()
 
     def go_to_task(self, task_id: str) -> None:
-        """Another task; its parts are painted at once, no old result stands under the new title."""
+        """Select another task and repaint at once, so that no old result is under the new title."""
         self.view_model.choose_task(task_id)
         self.repaint()
 
     async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
-        """Another run of the task on the screen."""
+        """Select another run of the current task."""
         self.view_model.run_id = run_id
         self.repaint()
         if open_log and self.main is not None:
@@ -223,7 +223,7 @@ class LabApp(SanitizedApp[int]):
             pane.keep()  # type: ignore[attr-defined]
 
     def write_to_terminal(self, sequence: str) -> None:
-        """Send a sequence past the screens' last gate: only one of our own making, its text made harmless."""
+        """Send a terminal sequence past the sanitizer: only labtui's own sequences, with their text made inert."""
         if self._driver is not None:
             self._driver.write(sequence)
 
@@ -233,7 +233,7 @@ class LabApp(SanitizedApp[int]):
         done: str | None = "",
         take: Callable[[Any, BaseException | None], object] | None = None,
     ) -> None:
-        """Start a request to the session. At its end `done` is said (None: what it gave), or `take` has it."""
+        """Start a request to the session. Then notify `done` (None: the result), or call `take(result, error)`."""
         try:
             future = request()
         except LabError as error:
@@ -249,7 +249,7 @@ class LabApp(SanitizedApp[int]):
         future.add_done_callback(ended)
 
     def _ended(self, done: str | None, result: Any, error: BaseException | None) -> None:
-        """Say how a request went; an unexpected error goes to the log file that is named."""
+        """Notify how a request ended."""
         if error is not None:
             self.report(error)
         elif said := str(result) if done is None else done:
@@ -257,7 +257,7 @@ class LabApp(SanitizedApp[int]):
             self.repaint()
 
     def report(self, error: BaseException) -> None:
-        """An error as a sentence and a hint."""
+        """Notify an error by its sentence and hint; an unexpected one is written to the problem log, which is named."""
         if isinstance(error, LabError):
             title, body = error.sentence, error.hint
         else:
@@ -267,20 +267,20 @@ class LabApp(SanitizedApp[int]):
         self.notify(body or title, title=title if body else "", severity="error", timeout=10, markup=False)
 
     def open_editor(self, path: Path) -> bool:
-        """Leave the screen to the student's editor; says whether it ran."""
+        """Suspend the app and run the student's editor on a file; return whether it ran."""
         try:
-            with self.suspend():  # what is raised in here would keep Textual from coming back
+            with self.suspend():  # an exception in here would keep Textual suspended
                 problem = edit(path, explain=not self._editor_named)
         except SuspendNotSupported:
             problem = LabError(f"An editor cannot be opened here. The file is {path}.")
         self._editor_named = True
-        self.keys_since = Message().time  # what was typed meanwhile was not for labtui
+        self.keys_since = Message().time  # keys typed before now were meant for the editor
         if problem is not None:
             self.report(problem)
         return problem is None
 
     def start_copy(self, task: Task | None) -> None:
-        """Begin the script that a task asks for as a copy of another one, and open it."""
+        """Copy a script to the new one that a task asks for, and open that."""
         from labtui.session.labs import start_copy
 
         if task is None or not task.copies_to_start:
@@ -292,7 +292,7 @@ class LabApp(SanitizedApp[int]):
         self.open_editor(path)
 
     async def action_do_next(self) -> None:
-        """Take the next step that the card names."""
+        """Take the next step."""
         screen = self.screen
         if not isinstance(screen, FramedScreen):
             return
@@ -305,7 +305,7 @@ class LabApp(SanitizedApp[int]):
             await self.run_action(action, screen if action not in {"refresh_now", "doctor"} else self)
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
-        """The plan screen over the main one; `why`: what is to be said of these runs."""
+        """Push the plan screen. `why` is a remark on these runs, "" for those of the task's own plan."""
         from labtui.tui.plan_model import Plan
         from labtui.tui.screens.plan import PlanScreen
 
@@ -316,7 +316,7 @@ class LabApp(SanitizedApp[int]):
             await self.push_screen(PlanScreen(plan, held))
 
     def action_page(self, name: str) -> None:
-        """A page of text over the screen: help, problems, requests, jobs; from the page itself back."""
+        """Push a page of text (a key of `PAGES`); on that page itself, close it."""
         from labtui.tui.screens.modals import PAGES, TextScreen
 
         title, make = PAGES[name]
@@ -326,36 +326,36 @@ class LabApp(SanitizedApp[int]):
             self.push_screen(TextScreen(title, make(self)))
 
     def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, str]]:
-        """Each action that has a key on this screen, once, the innermost first, and why it does not act now."""
+        """Each action with a key on this screen, once, the innermost node's first, and why it is disabled now."""
         found = {each.binding.action: each for each in reversed(screen.active_bindings.values())}
         for node, binding, _, tooltip in reversed(found.values()):
             if tooltip:
                 yield node, binding, self.why_idle(*self._parse_action(binding.action, node))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """What the palette lists."""
+        """The entries of the command palette."""
         from labtui.tui.screens.modals import palette
 
         for name, shown, said, run in palette(self, screen):
             yield SystemCommand(f"{name:<15}{shown:<7}{said}", "", run)
 
     def action_command_palette(self) -> None:
-        """The palette, with what it is for in its box."""
+        """Open the command palette, with a placeholder that says what it is for."""
         if not isinstance(self.screen, CommandPalette):
             self.push_screen(CommandPalette(placeholder="Find an action or a task by its name"))
 
     def action_doctor(self) -> None:
-        """Check everything that a job needs, from the connection to the paths."""
+        """Open the doctor, which checks everything that a job needs."""
         from labtui.tui.screens.modals import DoctorScreen
 
         self.push_screen(DoctorScreen())
 
     def action_refresh_now(self) -> None:
-        """Ask the cluster now."""
+        """Poll the cluster now."""
         self.session.refresh()
 
     async def action_leave(self) -> None:
-        """Leave. What is lost by leaving is asked about first."""
+        """Leave; ask first if something would be lost."""
         from labtui.tui.screens.modals import ask_before_leaving
 
         self.keep_answers()

@@ -1,4 +1,4 @@
-"""Words and glyphs for states, ages and numbers, and sentences about jobs. Pure: no Textual, no clock, no I/O."""
+"""Words and glyphs for states, ages and numbers, and sentences about jobs. Pure: no Textual, clock or I/O."""
 
 from __future__ import annotations
 
@@ -32,49 +32,49 @@ _PHASES = {
 PHASE_GLYPHS = {phase: glyph for phase, (glyph, _) in _PHASES.items()}
 PHASE_ROLES: dict[str, str] = {phase: role for phase, (_, role) in _PHASES.items() if role}
 PHASE_ROLES |= {"partial": "busy", "stale": "warn"}
-"""The role of a phase, or of a task's status, among `themes.Roles`; others are plain."""
+"""The style of a phase or of a task's status, as a field of `themes.Roles`; those not listed are plain."""
 NOTHING = "·"
-"""In a table: no value."""
+"""Shown in a table for no value."""
 
 
 def ratio(number: Interval | None) -> str:
-    """A speedup: ``1.68``."""
+    """A speedup as text: ``1.68``."""
     from labtui.results.numbers import ratio_text
 
     return NOTHING if number is None else ratio_text(number)
 
 
 def percent(number: Interval | None) -> str:
-    """An efficiency given as a fraction of one: ``84 %``."""
+    """A fraction of 1 as a percentage: ``84 %``."""
     from labtui.results.numbers import percent_text
 
     return NOTHING if number is None else percent_text(number)
 
 
 def run_numbers(numbers: Sequence[object]) -> str:
-    """``Run 3``, ``Runs 3, 4``."""
+    """Run numbers in words: ``Run 3``, ``Runs 3, 4``."""
     return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def counted(specs: Iterable[RunSpec]) -> str:
-    """What runs are counted by: GPUs, or a program's processes."""
+    """The unit of the runs' sizes: GPUs, or what a program calls its processes."""
     return " or ".join(dict.fromkeys(spec.program.counts for spec in specs if spec.program)) or "GPUs"
 
 
 def clock(at: float) -> str:
-    """A moment of today: ``14:02``."""
+    """A UNIX time as local time of day: ``14:02``."""
     return time.strftime("%H:%M", time.localtime(at))
 
 
 def clock_span(seconds: float) -> str:
-    """A span of time as a clock shows it: ``0:09``, ``1:19``, ``1:02:03``."""
+    """Seconds as minutes, or as hours and minutes: ``0:09``, ``1:19``, ``1:02:03``."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def value_text(spec: ChartSpec, point: Point) -> str:
-    """A point's value as results write it, with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``."""
+    """A point's value with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``."""
     from labtui.results import charts
 
     text = charts.value_text(spec, point)
@@ -87,7 +87,7 @@ def plain(label: str) -> str:
 
 
 def place_text(spec: ChartSpec, x: float) -> str:
-    """A place on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
+    """A position on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
     tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])
     if spec.x_axis in ("epochs", "names"):
         return f"epoch {tick}" if spec.x_axis == "epochs" else plain(tick)
@@ -95,7 +95,7 @@ def place_text(spec: ChartSpec, x: float) -> str:
 
 
 def connection_label(view: View) -> tuple[str, str, str]:
-    """Glyph, word and role of the connection; before the first attempt ended it is not offline, nor read-only tried."""
+    """The glyph, word and role of the connection; "connecting" until the first attempt has ended."""
     connection = view.state.connection
     status = connection.status if connection.tried else "connecting"
     word = (
@@ -105,17 +105,17 @@ def connection_label(view: View) -> tuple[str, str, str]:
 
 
 NO_LINE = ("offline", "needs-login")
-"""States of the connection in which nothing can be sent."""
+"""The connection's states in which nothing can be sent."""
 
 
 def why_it_waits(view: View, line: RunLine | None) -> str:
-    """Where the job of a run stands that waits, or that nobody knows of."""
+    """A sentence on the job of a run that waits or whose state is unknown; "" for other runs."""
     waits = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.UNKNOWN)
     submission = line.submission if line is not None else None
     if line is None or submission is None or line.phase not in waits:
         return ""
     job = submission.job
-    if job is None:  # what waits in the submission queue is told above the keys
+    if job is None:  # the note line already says what waits in the submission queue
         return waits_for(view, submission) * (submission not in submission_queue(view.state))
     if job.phase is JobPhase.QUEUED and line.phase is RunPhase.QUEUED:
         from labtui.slurm.states import reason_words
@@ -132,7 +132,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
 
 
 def waits_for(view: View, submission: SubmissionState) -> str:
-    """Why a submission has no job: ``Run 5 waits. Sent when the cluster can be reached.``, for example."""
+    """Why a submission has no job, for example ``Run 5 waits. Sent when the cluster can be reached.``."""
     numbers = submission.run_ids
     head = f"{run_numbers(numbers)} wait{'s' if len(numbers) == 1 else ''}. "
     why = waiting_reason(view.profile, submission, online=view.state.connection.status not in NO_LINE)
@@ -148,7 +148,7 @@ def _start_words(job: JobView, view: View) -> str:
 
 
 def cluster_now(view: View) -> float | None:
-    """The cluster's clock now, as far as it is known: a rehearsal's goes faster than ours."""
+    """The cluster's UNIX time now; None before it was read. A practice cluster's clock may run faster than ours."""
     read_at, cluster_time = view.state.refreshed_at, view.state.cluster_time
     if read_at is None or cluster_time is None:
         return None

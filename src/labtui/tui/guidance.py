@@ -1,4 +1,4 @@
-"""Sentences about a view: what to do next, what the runs say, what is wrong. Pure, like `view`."""
+"""Sentences about a view: the next step, the result of the runs, and what is wrong. Pure, like `view`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class NextStep(msgspec.Struct, frozen=True):
-    """What to do next: a label and one reason, and the action that does it ("" where no key helps).
+    """What to do next: a label, one reason, and the action that does it ("" if no key helps).
 
-    `key` takes the step; "": the key of the action where it has one here, else a full stop.
+    `key` is the key that takes the step; the screen fills it in if it is "".
     """
 
     label: str
@@ -43,11 +43,11 @@ _STEPS = {
     "data-read": ("doctor", "Check the cluster"),
     "fit": ("plan", "Submit the runs"),
 }
-"""The action that brings a missing condition of each kind nearer, and its label."""
+"""For each kind of condition, the action that helps to meet it, and the action's label."""
 
 
 def next_step(view: View) -> NextStep:
-    """What the task on the screen needs now: its remedy, its next condition, the next task, or the hand-in."""
+    """The current task's next step: the remedy of a failed run, its next condition, the next task, or the hand-in."""
     step = _next_step(view)
     return NextStep("Exporting ...") if view.exporting and step.action == "export" else step
 
@@ -68,7 +68,7 @@ def _next_step(view: View) -> NextStep:
 
 
 def made_good(view: View, line: RunLine) -> RunLine | None:
-    """The run of the same task and size that is done, where `line` ran out of GPU memory, with a smaller batch."""
+    """A finished run of the same task and size with a smaller batch than that of `line`, which ran out of memory."""
     spec = line.run.spec
     same = (
         each
@@ -80,13 +80,13 @@ def made_good(view: View, line: RunLine) -> RunLine | None:
 
 
 def is_aim(view: View, line: RunLine) -> bool:
-    """Whether the end of a run, a failure too, is what its task asks for."""
+    """Whether a run ended as its task asks, be it with a failure."""
     task = view.edition.task(line.run.task_id) if view.edition is not None else None
     return task is not None and line.run.outcome in task.own_runs_check.outcomes
 
 
 def remedy(view: View, line: RunLine) -> NextStep:
-    """After a run that ended badly: what the key that runs it again is called, and one advice."""
+    """After a run that ended badly: the label for running it again ("" if there is no need to), and one advice."""
     run, aim = line.run, is_aim(view, line)
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim or (run.task_id == view.task_id and view.count("runs").full):
@@ -101,7 +101,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
 
 
 def _after_oom(view: View, line: RunLine) -> NextStep:
-    """The same after a run that ran out of GPU memory."""
+    """The remedy for a run that ran out of GPU memory."""
     from labtui.lab.plan import smaller_batch
 
     run, spec = line.run, line.run.spec
@@ -138,19 +138,19 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
 
 
 def failed_runs(view: View) -> tuple[RunLine, ...]:
-    """The runs that the task on the screen lacks because they failed or were cancelled."""
+    """The runs that the current task still needs because they failed or were cancelled."""
     return view.unmended(view.task_id, view.lines) if view.task is not None and view.task.runs else ()
 
 
 def runs_again(view: View) -> tuple[RunLine, ...]:
-    """What the key that runs again plans: the selected run where it ended badly, and all that the task misses."""
+    """The runs that `retry_run` plans: all that the task still needs, or the selected one if it ended badly besides."""
     missing, line = failed_runs(view), view.line
     alone = line is not None and line.phase in ENDED_BADLY and line not in missing
     return (line,) if alone and line is not None else missing
 
 
 def live_reason(view: View) -> str:
-    """``Run 3 has 0:09 left.``, ``Run 4 is queued; Slurm expects it to start at 14:02.``, for example."""
+    """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued; Slurm expects it to start at 14:02.``."""
     training = [line for line in view.pending if line.phase is RunPhase.RUNNING]
     first = (training or view.pending or (None,))[0]
     if first is None:
@@ -164,7 +164,7 @@ def live_reason(view: View) -> str:
 
 
 def _while_running(view: View) -> NextStep:
-    """What can be done while jobs are under way: the questions without an answer, else watching."""
+    """The next step while jobs are in progress: release held runs, answer a question, or watch the log."""
     answers, reason = view.count("answers"), live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
@@ -177,7 +177,7 @@ def _while_running(view: View) -> NextStep:
 
 
 def _go_on(view: View) -> NextStep:
-    """The first task that is not done, as `labtui check` names it; the hand-in when all are."""
+    """The first task that is not done, as in `labtui check`; when all are done, the hand-in."""
     far = view.progress
     if far is None:
         return NextStep("Looking at the tasks ..." if view.loading or view.edition is not None else "")
@@ -192,13 +192,13 @@ def _go_on(view: View) -> NextStep:
 
 
 def unit_of(view: View) -> str:
-    """What the rates on the screen count: by a log, before that by what the task plans."""
+    """The unit of the rates shown (images, tokens ...): from a log, or before that from the task's plan."""
     planned = [run.spec.unit for run in view.task.runs] if view.task is not None else []
     return [*(line.run.unit for line in view.lines if line.row is not None), *planned, "images"][0]
 
 
 def instead_of_runs(view: View) -> str:
-    """For a task that plans no runs: where the next runs are."""
+    """A sentence for a task that plans no runs; it names the next task that does."""
     task, tasks = view.task, view.edition.tasks if view.edition is not None else ()
     if view.loading:
         return "The lab's text is still being read. Try again in a moment."
@@ -214,7 +214,7 @@ def instead_of_runs(view: View) -> str:
 
 
 def headline(view: View) -> str:
-    """What the runs of the task say, else what is missing for that: the same words in every pane."""
+    """The result of the task's runs, else what is missing for one; all panes show the same words."""
     planned = len(view.task.runs) if view.task is not None else 0
     if view.loading:
         return ""
@@ -235,7 +235,7 @@ def headline(view: View) -> str:
 
 
 def _ended(lines: Sequence[RunLine]) -> str:
-    """How these runs ended, those that ended as the first did."""
+    """A sentence on those runs that ended as the first one did."""
     word = lines[0].word
     numbers = [line.run_id for line in lines if line.word == word]
     was = "" if lines[0].phase is RunPhase.FAILED else "was " if len(numbers) == 1 else "were "
@@ -243,7 +243,7 @@ def _ended(lines: Sequence[RunLine]) -> str:
 
 
 def instead_of_chart(view: View) -> str:
-    """What a chart without a number waits for."""
+    """What an empty chart waits for."""
     if any(line.why_not == SMALL for line in view.lines):
         return "Small runs on stand-in devices are in no chart."
     if any(row.epoch_seconds is not None for row in view.charted):
@@ -266,7 +266,7 @@ def key_result(view: View) -> str:
 
 
 def title_state(view: View) -> tuple[RunPhase | str, str, str]:
-    """Of the task on the screen: a phase (or status), its word, and what stands behind it."""
+    """The current task's phase or status, its word, and a remark to follow it."""
     line = view.task_line
     if line is None:
         return "open", "", ""
@@ -282,7 +282,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
 
 
 def _largest(view: View) -> ResultRow | None:
-    """The row on the most GPUs that has a speedup, as the charts have it, where runs of the task itself are in it."""
+    """The charted row with a speedup on the most GPUs (or processes) that contains a run of the task itself."""
     own = {line.run_id for line in view.lines}
     rows = [
         row
@@ -294,7 +294,7 @@ def _largest(view: View) -> ResultRow | None:
 
 
 def result(view: View) -> tuple[str, str, str]:
-    """What the runs say: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; "" for nothing."""
+    """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else ""."""
     best = _largest(view)
     if best is None:
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
@@ -309,7 +309,7 @@ def result(view: View) -> tuple[str, str, str]:
 
 
 def _of_model(view: View, row: ResultRow) -> str:
-    """The model where the runs have several, the data set where the lab has: ``ResNet152``, ``tiny-224``; ""."""
+    """The row's model if the task's runs have several, and its data set if the lab's runs have several; else ""."""
     models = {each.run.spec.model for each in view.lines}
     sets = {each.run.spec.data_set for each in view.every.values()}
     spec = next(line.run.spec for line in view.lines if any(line.run_id == one.run_id for one in row.members))
@@ -318,7 +318,7 @@ def _of_model(view: View, row: ResultRow) -> str:
 
 
 def result_line(view: View) -> str:
-    """``4 GPUs: 2.53× as fast as one, 63 % efficient so far``; "" for nothing."""
+    """The result in one line: ``4 GPUs: 2.53× as fast as one, 63 % efficient so far``; "" without one."""
     best, (number, sentence, detail) = _largest(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
@@ -329,13 +329,13 @@ def result_line(view: View) -> str:
 
 
 def _compared(view: View) -> str:
-    """What the speedups of several networks or data sets say together; "" of one alone."""
+    """The speedup chart's message if it compares several models or data sets; else ""."""
     charts = (chart for chart in view.charts if chart.view == "speedup" and len(chart.measured) > 1)
     return next((chart.message for chart in charts), "")
 
 
 def status_line(view: View) -> tuple[str, str]:
-    """The one line above the keys: how bad it is ("error", "warning", "") and what it says; "" for nothing."""
+    """The severity ("error", "warning" or "") and the text of the note line; "" for no text."""
     state, connection = view.state, view.state.connection
     if connection.status == "needs-login":
         return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
@@ -356,7 +356,7 @@ def status_line(view: View) -> tuple[str, str]:
 
 
 def queued_here(view: View) -> str:
-    """What waits in labtui's own queue and why; empty when nothing does."""
+    """What waits in labtui's submission queue, and why; "" if nothing does."""
     waiting = submission_queue(view.state)
     if not waiting or view.loading:
         return ""
@@ -365,7 +365,7 @@ def queued_here(view: View) -> str:
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:
-    """The 1-based line at which a run ended, where a later run of its job wrote below it; else None."""
+    """The 1-based log line at which a run ended, if a later run of its job wrote below it; else None."""
     if line is None or line.run.outcome is None or not line.run.epochs:
         return None
     later = (

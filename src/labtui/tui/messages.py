@@ -1,7 +1,7 @@
-"""Between the screens and what runs beside them: the worker's questions, the editor, the export's process.
+"""What the screens exchange with other threads and processes: the worker's questions, the editor, the export.
 
-`labtui export` runs in a process of its own, so that its heavy libraries never slow the screens down. It speaks when it
-has written all: where the screens are left meanwhile, nobody hears it, and that is all.
+`labtui export` runs in a process of its own, so that its heavy libraries never slow the screens down. It finishes even
+if labtui is closed meanwhile; only its messages are lost then.
 """
 
 import contextlib
@@ -34,15 +34,15 @@ class ScreenPrompter:
         self._closed = threading.Event()
 
     def attach(self, app: App[Any]) -> None:
-        """Questions go to this app from now on."""
+        """Show questions in this app from now on."""
         self._app = app
 
     def close(self) -> None:
-        """No more answers: whoever waits gets None."""
+        """Stop answering: pending questions and later ones get None."""
         self._closed.set()
 
     def ask(self, question: Any) -> str | None:
-        """Called in the worker thread; returns the answer, or None when the student refused or the app is closing."""
+        """Return the answer, or None if the student refused or the app is closing. Called in the worker thread."""
         reply: queue.Queue[str | None] = queue.Queue(maxsize=1)
         app = None if self._closed.is_set() else self._app
         if app is None or not app.call_later(self.show, app, question, reply.put):
@@ -55,14 +55,14 @@ class ScreenPrompter:
         return None
 
     def show(self, app: App[Any], question: Any, answered: Callable[[str | None], None]) -> None:
-        """A password, a code or a fingerprint that the worker waits for."""
+        """Push the modal for a question, and pass its answer to `answered`."""
         from labtui.tui.screens.modals import prompt_screen
 
         app.push_screen(prompt_screen(question), answered)
 
 
 def editor_command() -> list[str]:
-    """The student's editor as an argument list; a plain one of the system when none is named."""
+    """The student's editor as an argument list, else one of the system's; empty if there is none."""
     for name in ("VISUAL", "EDITOR"):
         if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
             return words
@@ -73,7 +73,7 @@ def editor_command() -> list[str]:
 
 
 def before_editing(command: list[str], path: Path) -> str:
-    """Which editor opens and how to leave it, where the student named none; "" where they chose it."""
+    """Which editor opens and how to leave it; "" if the student chose the editor."""
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return ""
     name = Path(command[0]).stem
@@ -83,17 +83,17 @@ def before_editing(command: list[str], path: Path) -> str:
 
 
 def edit(path: Path, *, explain: bool) -> LabError | None:
-    """Run the student's editor on a file; why it could not be run. `explain`: first say which one opens."""
+    """Run the student's editor on a file; return why it could not be run. With `explain`, first say which one opens."""
     command = editor_command()
     if not command:
         return LabError("No editor was found.", "Set EDITOR to your editor's command.")
-    # asyncio's handler would end labtui afterwards
+    # ctrl+c would otherwise reach asyncio's handler, which ends labtui after the editor
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if explain and (hint := before_editing(command, path)):
             with contextlib.suppress(EOFError), _other_screen():
                 input(f"{hint}\nPress enter to open it, ctrl+c to go back. ")
-        signal.signal(signal.SIGINT, lambda *_: None)  # it is meant for the editor
+        signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is meant for the editor
         subprocess.run([*command, str(path)], check=False)
     except KeyboardInterrupt:
         return None
@@ -106,7 +106,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
 
 @contextlib.contextmanager
 def _other_screen() -> Iterator[None]:
-    """What is asked here stands on the terminal's other screen: nothing of it is left when labtui ends."""
+    """Use the terminal's alternate screen, so that nothing printed meanwhile is left when labtui ends."""
     sys.stdout.write("\x1b[?1049h\x1b[H")
     try:
         yield
@@ -117,22 +117,22 @@ def _other_screen() -> Iterator[None]:
 
 TIMEOUT_S = 600.0
 MAX_NAMED = 4
-"""Files that the export's message names: more do not fit a window of 80 columns."""
+"""The most files that the export's message names; more do not fit a window of 80 columns."""
 MAX_NOTES = 3
-"""Remarks of an export that the message has room for."""
+"""The most remarks that the export's message repeats."""
 
 
 def export_all(folder: Path, told: Callable[[str], None]) -> Future[str]:
-    """Start the export of a lab folder; the future gives what it said, or raises `ExportError`.
+    """Start the export of a lab folder; the future gives a summary, or raises `ExportError`.
 
-    `told` hears, in a thread, which file is being made: ``3 of 11: deck.pptx``.
+    `told` is called in another thread with the file that is being made: ``3 of 11: deck.pptx``.
     """
     future: Future[str] = Future()
 
     def work() -> None:
         try:
             future.set_result(_run(folder, told))
-        except Exception as error:  # whatever it is, the screen hears of it
+        except Exception as error:  # any error is shown on the screen
             future.set_exception(error)
 
     threading.Thread(target=work, name="labtui-export", daemon=True).start()
@@ -140,7 +140,7 @@ def export_all(folder: Path, told: Callable[[str], None]) -> Future[str]:
 
 
 def _run(folder: Path, told: Callable[[str], None]) -> str:
-    # -P: nothing in the student's folder is taken for a module of the program
+    # -P: no file in the student's folder is imported as a module
     command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
     said = []
     with tempfile.TemporaryFile() as answer:
@@ -161,7 +161,7 @@ def _run(folder: Path, told: Callable[[str], None]) -> str:
 
 
 def _refusal(said: str) -> ExportError:
-    """Why the child ended without success: its own sentence and hint where it had some."""
+    """The error of a child process that failed: its own sentence and hint, if it printed them."""
     found = re.findall(r"^labtui: (.*)\n(?:  hint: (.*))?", said, re.MULTILINE)
     sentence, hint = found[-1] if found else ("The export did not finish.", "")
     hint = hint or "Run `labtui export` in the lab folder for details."
@@ -169,7 +169,7 @@ def _refusal(said: str) -> ExportError:
 
 
 def _summary(answer: bytes) -> str:
-    """What was written, in words, and what the export has to remark."""
+    """The files that were written, in words, and the export's remarks."""
     import json
 
     report = json.loads(answer)

@@ -1,4 +1,4 @@
-"""What is planned: the runs as rows, the jobs they make, what is wrong with them and its remedy. No Textual."""
+"""The model of the plan screen: the runs as rows, their jobs, the findings and their fixes. No Textual."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -27,7 +27,7 @@ _NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A finding as often as the jobs of the plan have it; `jobs` count from 0, `copy` is a script that mends it."""
+    """A finding with all its occurrences; `jobs` are indexes of jobs, `copy` is a script to copy as the remedy."""
 
     every: tuple[Finding, ...]
     jobs: tuple[int, ...]
@@ -39,14 +39,14 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
+        """The file and its lines: ``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
         lines = [str(line) for line in dict.fromkeys(each.line for each in self.every) if line]
         place = f", line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""
         return f"{self.finding.file}{place}"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Slurm's word on a job; nothing in it while it is being asked."""
+    """Slurm's answer to a test of a job; empty while the question is pending. `at` is in UNIX seconds."""
 
     result: Any = None
     error: BaseException | None = None
@@ -54,7 +54,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Plan:
-    """The rows are the student's to change; `remake` makes the jobs from them, or from their own job file."""
+    """A plan to edit: the student changes its rows, and `remake` makes jobs from them or from their own job file."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Plan:
         planned: tuple[SubmissionDraft, ...],
         why: str = "",
     ) -> None:
-        """`why`: what is to be said of these runs."""
+        """`why` is a remark on these runs; with one, runs that are already done are planned again."""
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.why = why
         self.already: dict[RunSpec, RunState] = {}
@@ -77,7 +77,7 @@ class Plan:
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []
         self.verdicts: dict[SubmissionDraft, Verdict] = {}
-        self.measured: Sequence[ResultRow] = session.results().measured  # what the expected times go by
+        self.measured: Sequence[ResultRow] = session.results().measured  # the basis of expected times
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
         if not planned and (own := job_files(session.folder)):
@@ -89,14 +89,14 @@ class Plan:
 
     @property
     def rows(self) -> list[PlanRow]:
-        """The runs of the own job file, else those of the task."""
+        """The runs of the student's own job file if one is chosen, else those of the task."""
         return self.task_rows if self.job_file is None else list(rows_of(self.drafts))
 
     def remake(self) -> None:
-        """The jobs anew; when an own job file cannot be read, the task's runs are planned again.
+        """Make the jobs again. If the student's own job file cannot be read, return to the task's runs.
 
         Raises:
-            LabError: when it could not be read.
+            LabError: the job file could not be read.
         """
         if self._read:
             self._leave_out()
@@ -112,7 +112,7 @@ class Plan:
                 self.drafts = self._drafts(self.task_rows, self.form)
 
     def _leave_out(self) -> None:
-        """Leave out the runs that are done or under way by now; what is told is repeated."""
+        """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
         known = {} if self.why else known_runs(self.session, self.task_id, self.planned)
         fresh, self.already = known.keys() - self.already.keys(), known
         self.task_rows = [
@@ -125,7 +125,7 @@ class Plan:
     def looked_at(
         self, *, ask: bool
     ) -> tuple[list[Preview | LabError], Future[dict[str, bool]] | None, Exception | None]:
-        """A preview of each job or why there is none, the question about their remote paths, what went wrong."""
+        """A preview of each job or its error, the pending question about remote paths, and an unexpected error."""
         drafts = self.drafts
         made: list[Preview | LabError] = []
         try:
@@ -136,11 +136,11 @@ class Plan:
                     made.append(error)
             paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
             return made, self.session.look_at(tuple(dict.fromkeys(paths))) if ask else None, None
-        except Exception as error:  # the plan stays, with a word on what happened
+        except Exception as error:  # the plan stays open and says what happened
             return [_NOT_CHECKED] * len(drafts), None, error
 
     def _stamp(self) -> tuple[object, ...]:
-        """Tells whether the scripts, the own job file or the runs were changed, by whatever program."""
+        """A value that changes when scripts, the student's job file or the runs do, whatever program changed them."""
         own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
         scripts = str(self.session.folder.scripts)
         changed = frozenset(each for each in files_stamp(self.session.folder) if each[0].startswith(scripts))
@@ -149,7 +149,7 @@ class Plan:
 
     @property
     def outdated(self) -> bool:
-        """Whether files were changed under the plan, or runs came or failed."""
+        """Whether files changed since the plan was made, or runs were added or failed."""
         return self._stamp() != self._read
 
     @property
@@ -166,16 +166,16 @@ class Plan:
         return numbers[place] if place < len(numbers) else 0
 
     def draft_of(self, row: int) -> SubmissionDraft | None:
-        """The job that a row is in; None for one that is left out."""
+        """The job that a row is in; None if the row is left out."""
         return self.drafts[self.job_of(row)] if self.rows[row].included and self.drafts else None
 
-    # ------------------------------------------------------------------ one number
+    # ------------------------------------------------------------------ one cell
 
     def question(self, row: int, column: str) -> str:
-        """What a cell is called.
+        """The name of a cell's value.
 
         Raises:
-            UsageError: when it cannot be changed here.
+            UsageError: the cell cannot be changed.
         """
         if self.job_file is not None:
             raise UsageError("Your job file says this. Press e to change it there.")
@@ -186,15 +186,15 @@ class Plan:
         return WORDS[column]
 
     def typed(self, row: int, column: str, text: str) -> list[PlanRow]:
-        """The rows with a number changed.
+        """The rows with one cell changed.
 
         Raises:
-            UsageError: when the text is no number that fits there.
+            UsageError: the text is not a valid value there.
         """
         return self._with_row(row, changed(self.rows[row], column, text))
 
     def refusal(self, row: int, column: str, text: str) -> str:
-        """Why a number cannot stand there; "" where it can."""
+        """Why a text is not a valid value for a cell; "" if it is."""
         try:
             self.typed(row, column, text)
         except UsageError as error:
@@ -205,10 +205,10 @@ class Plan:
         return [*self.task_rows[:row], new, *self.task_rows[row + 1 :]]
 
     def dropped(self, row: int) -> list[PlanRow]:
-        """The rows with one left out, or taken back.
+        """The rows with one left out, or included again.
 
         Raises:
-            UsageError: when the student's own job file says what runs.
+            UsageError: the rows are those of the student's own job file.
         """
         if self.job_file is not None:
             self.question(row, "in")
@@ -216,10 +216,10 @@ class Plan:
         return self._with_row(row, replace(old, included=not old.included))
 
     def with_controls(self) -> list[PlanRow]:
-        """The rows with their control runs besides; without them where they have some.
+        """The rows with control runs added, or with all control runs removed if there are any.
 
         Raises:
-            UsageError: when they can have none.
+            UsageError: no row has a control run.
         """
         if self.job_file is not None:
             self.question(0, "in")
@@ -232,7 +232,7 @@ class Plan:
 
     @property
     def next_form(self) -> tuple[JobForm | None, Path | None] | None:
-        """What `J` goes to: another form of the jobs, or a job file of the student's."""
+        """The next choice for the jobs: another form, or a job file of the student's own; None if there is no other."""
         forms: tuple[JobForm | None, ...] = (self.forms or (None,)) if self.planned else ()
         choices: list[tuple[JobForm | None, Path | None]] = [(form, None) for form in forms]
         choices += [(None, path) for path in job_files(self.session.folder)]
@@ -241,7 +241,7 @@ class Plan:
         return None if ahead == now else ahead
 
     def split(self) -> tuple[SubmissionDraft, ...]:
-        """The same runs as a job for each size, where they share one now; else nothing."""
+        """The same runs with a job for each size, if they share a job now; else ()."""
         if self.job_file is not None or self.form != "one-job" or "job-per-size" not in self.forms:
             return ()
         return self._drafts(self.rows, "job-per-size")
@@ -250,7 +250,7 @@ class Plan:
 
     @property
     def doubts(self) -> list[str]:
-        """What is to be said of the runs: batches per GPU that differ, did not fit, or are larger than planned."""
+        """Warnings about batches per GPU that differ, did not fit into memory, or are larger than planned."""
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
         lines, planned = [], [row.spec for row in rows_of(self.planned)]
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
@@ -282,7 +282,7 @@ class Plan:
 
     @property
     def found(self) -> tuple[Found, ...]:
-        """The findings of all jobs, equal ones once, errors first."""
+        """The findings of all jobs, with equal ones merged, errors first."""
         places: dict[tuple[object, ...], list[tuple[int, Finding]]] = {}
         for job, preview in enumerate(self.previews):
             for each in () if isinstance(preview, LabError) else preview.findings:
@@ -299,7 +299,7 @@ class Plan:
 
     @property
     def errors(self) -> tuple[Found, ...]:
-        """Those that stop the plan, as they have no reason yet."""
+        """The errors that block the plan: those that are not overridden with a reason."""
         return tuple(
             found
             for found in self.found
@@ -307,14 +307,14 @@ class Plan:
         )
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
-        """The findings of a job that are overridden, with the reason."""
+        """The overridden findings of a job, with their reasons."""
         preview = self.previews[job]
         return () if isinstance(preview, LabError) else overridden(preview.findings, self.reasons)
 
     # ------------------------------------------------------------------ files
 
     def text_of(self, name: str, job: int) -> str | None:
-        """A file that a finding is about, as it is now; None when it is not there."""
+        """The current text of a file that a finding is about; None if it does not exist."""
         if name == MAIN_SCRIPT:
             preview = self.previews[job]
             return None if isinstance(preview, LabError) else preview.script
@@ -325,10 +325,10 @@ class Plan:
             return None
 
     def _path_of(self, name: str, job: int) -> Path:
-        """The student's file that a finding is about: their job file, one beside it, else a training script.
+        """The path of a file that a finding is about: the job file, a file beside it, else a training script.
 
         Raises:
-            FolderError: when the name leads out of the lab folder.
+            FolderError: the name points out of the lab folder.
         """
         if self.job_file is not None:
             draft = self.drafts[job]
@@ -339,16 +339,16 @@ class Plan:
         return self.session.folder.inside(f"scripts/{name}")
 
     def difference(self, found: Found) -> str:
-        """What a fix changes, as unified lines; "" without a fix, or where the file has changed since."""
+        """The change of a fix as a unified diff; "" without a fix, or if the file has changed since."""
         fix = found.finding.fix
         text = self.text_of(fix.file, found.jobs[0]) if fix is not None else None
         return preview_fix(text, fix) if fix is not None and text is not None else ""
 
     def make_fix(self, found: Found) -> None:
-        """Change the file, or the job script of every job that has the finding; of an option of the runs, the rows.
+        """Apply a fix: to the file, to the job script of each job with the finding, or to an option in the rows.
 
         Raises:
-            LabError: when it cannot be written.
+            LabError: the file cannot be written.
         """
         from labtui.cluster.local_files import write_private
 
@@ -372,10 +372,10 @@ class Plan:
             return
 
     def draft_file(self, job: int) -> Path:
-        """The job script as a file to edit.
+        """Write the job script to a file to edit, and return its path.
 
         Raises:
-            LabError: when it cannot be made or written.
+            LabError: the script cannot be made or written.
         """
         if isinstance(preview := self.previews[job], LabError):
             raise preview
@@ -384,7 +384,7 @@ class Plan:
         return path
 
     def edited(self, job: int, path: Path) -> None:
-        """Take what the student made of it."""
+        """Use the job script as the student edited it."""
         text = path.read_bytes().decode("utf-8", "replace")
         if text != self.text_of(MAIN_SCRIPT, job):
             self.scripts[self.drafts[job]] = text

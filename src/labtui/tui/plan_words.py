@@ -1,4 +1,4 @@
-"""What the plan screen says: ticket, verdict, rows, findings, script and files. Pure."""
+"""The texts of the plan screen: ticket, verdict, rows, findings and script. Pure."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 FORMS = {"torchrun": "torchrun", "task-per-gpu": "srun, one task per GPU", "srun-python": "srun python"}
-"""How a job starts its runs, where there is a choice of it."""
+"""The words for how a job starts its runs, for the forms that offer a choice."""
 UNKNOWN = "?"
-"""What nothing tells about a run of the student's own job file."""
+"""Shown for what is unknown about a run of the student's own job file."""
 
 
 # ------------------------------------------------------------------ the ticket
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number of the ticket: large digits, their unit, and below them what they mean."""
+    """A number of the ticket: large digits, their unit, and a caption below."""
 
     digits: str
     unit: str
@@ -49,7 +49,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """All of it in a few words."""
+        """The number, unit and caption on one line."""
         shown = f"{self.digits} {self.unit}".rstrip()
         if self.below == "at most":
             return f"at most {shown}"
@@ -57,7 +57,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def ticket(plan: Plan) -> tuple[Figure, ...]:
-    """Runs, time and GPU-hours; no GPU-hours for jobs on CPUs."""
+    """The figures of the ticket: runs, time and, for jobs with GPUs, GPU-hours."""
     runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(jobs, 'job')}")]
     seconds, hours = _expected(plan, plan.drafts)
@@ -76,13 +76,13 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
 
 
 def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval | None, Interval | None]:
-    """Seconds and GPU-hours of jobs together; None where nothing tells."""
+    """The total seconds and GPU-hours of jobs; None if unknown."""
     each = [expectation(draft, plan.edition, plan.measured) for draft in drafts]
     return total([seconds for seconds, _ in each]), total([hours for _, hours in each])
 
 
 def step(plan: Plan) -> NextStep:
-    """What comes next: a fix, or Submit."""
+    """The next step: a fix, or Submit."""
     jobs = plural(len(plan.drafts), "job")
     if not plan.drafts:
         return NextStep("Take a run back", nothing_to_send(plan), "drop_row", key="d")
@@ -102,7 +102,7 @@ def nothing_to_send(plan: Plan) -> str:
 
 
 def _mend(plan: Plan, found: Found) -> NextStep:
-    """What mends an error: a copy, a fix, another number in the plan, or an edit of the file."""
+    """The step that removes an error: a copy, a fix, a change of the plan, or an edit of the file."""
     if found.copy:
         return NextStep("Begin the copy", found.finding.effect, "start_copy", key="b")
     if found.finding.fix is not None:
@@ -112,11 +112,11 @@ def _mend(plan: Plan, found: Found) -> NextStep:
     return NextStep("Edit the file", found.where, "edit", key="e")
 
 
-# ------------------------------------------------------------------ what stands below it
+# ------------------------------------------------------------------ the verdict below it
 
 
 def verdict_lines(plan: Plan, styles: Roles, width: int) -> Text:
-    """Slurm's word, then what the rows themselves give reason to doubt."""
+    """Slurm's answer, then the warnings about the rows."""
     lines = [_verdict(plan, styles)]
     if (idle := _idle(plan, styles, width)) is not None:
         lines.append(idle)
@@ -138,7 +138,7 @@ def _verdict(plan: Plan, styles: Roles) -> Text:
 
 
 def _slurms_word(plan: Plan, given: Sequence[Verdict], styles: Roles) -> Text:
-    """The first job that Slurm refuses; else that it accepts all."""
+    """Slurm's answer: the first job without an acceptance, else that it accepts all."""
     for number, each in enumerate(given, 1):
         which = f"Job {number}: " if len(given) > 1 else ""
         if each.error is not None:
@@ -162,7 +162,7 @@ def _said(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text
 
 
 def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
-    """GPUs that a job holds while its smaller runs train, and what a job for each size saves."""
+    """The GPUs that a job leaves idle during its smaller runs, and the GPU-hours that a job for each size saves."""
     split, whole = plan.split(), sum(draft.all_gpus for draft in plan.drafts)
     if len(split) < 2 or len(plan.drafts) != 1:
         return None
@@ -182,7 +182,7 @@ def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
 
 
 def runs_title(plan: Plan, styles: Roles) -> Text:
-    """What starts the runs, where there is a choice of it; how many are control runs, and what these cost."""
+    """The title of the runs: what starts them (if there is a choice), and the number and cost of control runs."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
     started = f"  started by {', '.join(forms)}" if forms else ""
     if plan.job_file is not None:
@@ -204,24 +204,24 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
 
 
 def _options(spec: RunSpec) -> list[str]:
-    """The further options of a run, each with its values: ``--lr 0.1``."""
+    """The further options of a run's script, each with its values: ``--lr 0.1``."""
     return re.findall(r"(?:^|(?<= ))\S+(?: (?!-)\S+)*", shlex.join(spec.extra_args))
 
 
 def shared_options(plan: Plan) -> list[str]:
-    """The options that all rows have; none where there is a single one, or of programs."""
+    """The options that all rows share; none for a single row or for programs."""
     several = len(plan.rows) > 1 and all(row.spec.program is None for row in plan.rows)
     every = [_options(row.spec) for row in plan.rows] if several else [[]]
     return [each for each in every[0] if all(each in other for other in every)]
 
 
 LESS = ("job", "batch", "expected")
-"""Columns that give way, in this order, where the options have less than `MIN_OPTIONS` cells."""
+"""The columns to drop, in this order, while the options column has fewer than `MIN_OPTIONS` cells."""
 MIN_OPTIONS = 16
 
 
 def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
-    """One row a run, with the columns in which these runs have something; the last one is cut where it does not fit."""
+    """The table: one row a run, without columns that are empty for these runs; the last column is cut to fit."""
     rows = plan.rows
     programs = any(row.spec.program is not None for row in rows)
     titles = {
@@ -258,7 +258,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
 
 
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
-    """One row of the plan by column; a row that is left out says so."""
+    """The cells of one row, by column; a row that is left out says so."""
     spec, draft, unknown = row.spec, plan.draft_of(at), set(row.spec.unknown)
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
     if draft is not None and draft.form != "own" and draft.nodes > 1:
@@ -289,7 +289,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
 
 
 def _started(spec: RunSpec) -> tuple[str, ...]:
-    """The words that start a program, without those of srun's step."""
+    """The command that starts a program, without srun's options for the step."""
     count = ("-np", str(spec.processes)) if spec.launcher == "mpirun" else (f"--ntasks={spec.processes}",)
     return (spec.launcher, *count, *spec.arguments, *spec.extra_args)
 
@@ -298,7 +298,7 @@ def _started(spec: RunSpec) -> tuple[str, ...]:
 
 
 def findings_title(plan: Plan, styles: Roles) -> Text:
-    """How many findings there are."""
+    """The title of the findings, with their number."""
     text = ink("Findings", "bold")
     if not plan.checked:
         return text
@@ -308,7 +308,7 @@ def findings_title(plan: Plan, styles: Roles) -> Text:
 
 
 def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen: bool) -> Text:
-    """A finding; the chosen one with the whole of it, what its fix changes, or why it is overridden."""
+    """A finding; the `chosen` one in full, with the change of its fix, or why it is overridden."""
     finding, reason = found.finding, plan.reasons.get(found.finding.key)
     role = styles.quiet if reason else styles.bad if finding.severity == "error" else styles.warn
     left = ink("○ " if reason else "✘ " if finding.severity == "error" else "! ", role)
@@ -341,7 +341,7 @@ def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen:
 
 
 def doubts(plan: Plan) -> Text:
-    """What is to be said once more before anything is sent; nothing where the plan says it all."""
+    """What to confirm before submitting: edited scripts, overridden findings and warnings; empty if there are none."""
     text = Text()
     for name in sorted(plan.edited_jobs):
         text.append(f"{name}: script edited by you\n")
@@ -361,7 +361,7 @@ def doubts(plan: Plan) -> Text:
 
 
 def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
-    """The job script in a line, and the key that shows it."""
+    """One line about the job script, with the key that shows it."""
     preview = plan.previews[job] if job < len(plan.previews) else None
     if preview is None or isinstance(preview, LabError):
         return Text("")
@@ -376,20 +376,20 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
 
 
 def script(plan: Plan, job: int) -> Text | Content:
-    """The job script with its syntax."""
+    """The job script with syntax highlighting."""
     preview = plan.previews[job] if job < len(plan.previews) else None
     if preview is None or isinstance(preview, LabError):
         return Text("")
     from textual.highlight import highlight
 
     shown = highlight(preview.script, language="bash")
-    for option in re.finditer(r"^#SBATCH.*$", shown.plain, re.MULTILINE):  # to Slurm they are no comments
+    for option in re.finditer(r"^#SBATCH.*$", shown.plain, re.MULTILINE):  # not comments to Slurm
         shown = shown.stylize("$foreground", *option.span())
     return shown
 
 
 def coloured(lines: str, styles: Roles) -> Text:
-    """A unified difference; colour only adds to its signs."""
+    """A unified diff in colours."""
     text = Text()
     for line in lines.splitlines():
         style = styles.good if line.startswith("+") else styles.bad if line.startswith("-") else ""

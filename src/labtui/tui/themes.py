@@ -1,4 +1,4 @@
-"""What every app of ours is made from: the last gate, a dark and a light theme, and what a student prefers."""
+"""The base class of labtui's apps, with the sanitizer of their output, the two themes, and the preferred theme."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class TerminalSanitizer(LineFilter):
-    """Makes every segment of every line inert."""
+    """A line filter that makes the text of every segment inert: no control characters reach the terminal."""
 
     def __init__(self, *, ascii_only: bool = False) -> None:
-        """`ascii_only`: every sign as one of ASCII (`LABTUI_ASCII=1`)."""
+        """With `ascii_only` (`LABTUI_ASCII=1`), every character is replaced by one of ASCII."""
         super().__init__()
         self.ascii_only = ascii_only
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments, each as wide as before."""
+        """The filtered segments, each as wide as before."""
         if self.ascii_only:
             segments = [
                 segment if segment.control else Segment(ascii_text(segment.text), segment.style)
@@ -55,7 +55,7 @@ class TerminalSanitizer(LineFilter):
 
 
 class _Output:
-    """The terminal's file, which takes everything once the terminal is gone: the program waits for its writes."""
+    """The terminal's file, but writes to a closed terminal do not fail, so that the program can still end."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -77,7 +77,7 @@ _Result = TypeVar("_Result")
 
 
 class SanitizedApp(App[_Result]):
-    """What every app of ours is made from."""
+    """The base class of labtui's apps: sanitized output, two themes, and no frame with outdated sizes or colours."""
 
     _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     prompter: ScreenPrompter | None = None
@@ -85,7 +85,7 @@ class SanitizedApp(App[_Result]):
     _resizing: contextlib.ExitStack | None = None
 
     def __init__(self) -> None:
-        """With our two themes instead of Textual's, in whose variables the stylesheets are read at once."""
+        """Replace Textual's themes by `OURS`, before the stylesheets are first parsed with the theme's variables."""
         super().__init__()
         for name in self.available_themes:
             self.unregister_theme(name)
@@ -97,9 +97,9 @@ class SanitizedApp(App[_Result]):
         self.stylesheet.set_variables(self.get_css_variables())
 
     def on_mount(self) -> None:
-        """Questions of a login come here; a signal that ends the program gives the terminal back first."""
+        """Attach the prompter, and restore the terminal before a signal ends the program."""
         for name in ("SIGTERM", "SIGHUP") if not self.is_headless else ():
-            with contextlib.suppress(AttributeError, NotImplementedError):  # as on Windows
+            with contextlib.suppress(AttributeError, NotImplementedError):  # on Windows
                 asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.terminated)
         if self.prompter is not None:
             self.prompter.attach(self)
@@ -107,40 +107,39 @@ class SanitizedApp(App[_Result]):
     def _build_driver(self, *how: Any, **more: Any) -> Driver:
         driver = super()._build_driver(*how, **more)
         if (file := getattr(driver, "_file", None)) is not None:
-            driver._file = _Output(file)  # type: ignore[attr-defined]  # on Windows and without a screen it has none
+            driver._file = _Output(file)  # type: ignore[attr-defined]  # Windows and headless drivers have no file
         return driver
 
     def terminated(self) -> None:
-        """Leave because the system says so."""
+        """Exit because of a signal."""
         self.exit(return_code=128 + signal.SIGTERM)
 
     def on_unmount(self) -> None:
-        """Nobody answers any more."""
         if self.prompter is not None:
             self.prompter.close()
 
     def action_change_theme(self) -> None:
-        """The other theme, for the next time too."""
+        """Switch to the other theme, and store the choice."""
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
         keep_theme(self.theme)
 
     def _fatal_error(self) -> None:
-        """A crash in plain text: Textual's own page shows local variables, so text from outside and secrets."""
+        """Show a crash in plain text: Textual's own page shows local variables, with untrusted text and secrets."""
         self.bell()
         lines = "".join(traceback.format_exception(*sys.exc_info())).splitlines()
         self._exit_renderables.append(Text("\n".join(map(inert, lines))))
         self._close_messages_no_wait()
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Textual asks for it at every start, to read all stylesheets again in the theme; ours were read in it."""
+        """Skip the refresh at the start, since the stylesheets were already parsed with the current theme."""
         fresh, self._read_with = self._read_with == self.current_theme, None
         if not fresh:
-            self.delay_update()  # texts get their colours after the stylesheets: no frame has two themes
+            self.delay_update()  # texts get the new colours after the stylesheets: no frame shows two themes
             super().refresh_css(animate)
 
     @contextlib.contextmanager
     def one_frame(self, screen: Screen[Any]) -> Iterator[None]:
-        """What changes meanwhile is painted in one frame, and after its layout."""
+        """Paint all changes made meanwhile in one frame, after their layout."""
         held = contextlib.ExitStack()
         held.enter_context(self.batch_update())
         try:
@@ -149,28 +148,28 @@ class SanitizedApp(App[_Result]):
             self._settle(screen, held)
 
     def _settle(self, screen: Screen[Any], held: contextlib.ExitStack, rounds: int = 2) -> None:
-        """Let the parts tell the screen what changed, and hear of their new sizes, before it is painted again."""
+        """Let the widgets report what changed and get their new sizes before the screen is painted again."""
         for widget in screen.walk_children(Widget):
             widget._check_refresh()
         if screen._layout_required:
             screen._layout_required = False
             screen._refresh_layout()
-            held.callback(screen.refresh)  # what Textual drops of it while nothing is painted
+            held.callback(screen.refresh)  # Textual drops some refreshes during a batch update
         screen.call_later(partial(self._settle, screen, held, rounds - 1) if rounds else held.close)
 
     async def on_event(self, event: Event) -> None:
-        """Keys that were typed before the screen was there for which they would be are dropped."""
+        """Drop keys that were typed before `keys_since`, when the screen that would get them was not shown yet."""
         if not (isinstance(event, Key) and event.time < self.keys_since):
             await super().on_event(event)
 
     def on_resize(self, event: Resize) -> None:
-        """Nothing is painted from here until texts, classes and layout have the new size: no frame has two."""
+        """Hold painting until texts, classes and layout have the new size, so that no frame shows two sizes."""
         if self._resizing is None and self._size not in (None, event.size):
             self._resizing = contextlib.ExitStack()
             self._resizing.enter_context(self.batch_update())
 
     def _check_resize(self) -> None:
-        """Textual tells the screen of a new size some time later, here."""
+        """Release painting after Textual has told the screen its new size, which happens here, after `on_resize`."""
         super()._check_resize()
         if self._resizing is not None:
             self._resizing.callback(self.screen.refresh)
@@ -178,7 +177,7 @@ class SanitizedApp(App[_Result]):
             self._resizing = None
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, and ours behind them."""
+        """Textual's filters, then the sanitizer."""
         return [*super().get_line_filters(), self._gate]
 
 
@@ -189,7 +188,7 @@ def preferences_file() -> Path:
 
 
 def preferred_theme() -> str:
-    """The theme that was chosen last; "" where none was."""
+    """The name of the theme that was chosen last; "" if there is none."""
     try:
         return preferences_file().read_text(encoding="utf-8").strip()
     except OSError:
@@ -197,7 +196,7 @@ def preferred_theme() -> str:
 
 
 def keep_theme(name: str) -> None:
-    """Store the chosen theme for the next time; a folder that cannot be written is no reason to stop."""
+    """Store the chosen theme for the next start; a folder that is not writable is ignored."""
     path = preferences_file()
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -265,11 +264,11 @@ class Roles(msgspec.Struct, frozen=True):
     chip: str
     bad_ground: str
     series: tuple[str, ...] = ()
-    """Colours of lines and bars, told apart by colour-blind readers, too; never a state's."""
+    """The colours of lines and bars: distinct for colour-blind readers, too, and none is that of a state."""
 
 
 def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:
-    """Text of which only these words have the style: what is appended has its own."""
+    """A text with a style that does not extend to what is appended later."""
     return Text(no_wrap=no_wrap, overflow="ellipsis" if no_wrap else None).append(text, style)
 
 

@@ -1,7 +1,7 @@
-"""`View`: what all parts of the screens show at one moment, judged here and nowhere else.
+"""`View`: what all widgets show at one moment. Phases and causes are decided here and nowhere else.
 
-Pure: no Textual, files or clocks. A run's phase, its cause, whether it counts and why not stand in its `RunLine`;
-header, task list, runs, next step and charts read it from there.
+Pure: no Textual, files or clocks. A run's phase, its cause and why its numbers do not count are in its `RunLine`;
+header, task list, runs, next step and charts read them from there.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
-"""The phases of a run that is still to end, the later the nearer to its end."""
+"""The phases of a run that has not ended, in order."""
 SMALL = "small run, in no chart"
-"""Why the numbers of a real cluster's run on stand-in devices do not count."""
+"""Why the numbers of a run on stand-in devices of a real cluster do not count."""
 FRESH_S = 60.0
-"""What another process heard of the cluster so shortly before now holds."""
+"""For how many seconds a state that another process read from the cluster counts as current."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as every part of the screen shows it.
+    """A run as every widget shows it.
 
-    `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" where they
-    do. `left_s` are the cluster's seconds to its end, `took_s` those since it began, or that it took; None where
-    nothing tells them. `share` is what of it is done (0 to 1).
+    `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" if they
+    do. `left_s` is the cluster's time to its end, `took_s` the time since it began, or that it took, in seconds; None
+    if unknown. `share` is how much of it is done (0 to 1).
     """
 
-    run: RunState  # its phase and its end as far as Slurm or the log tells
+    run: RunState  # with the phase and the outcome as Slurm or the log reports them
     submission: SubmissionState | None
     cause: str = ""
     why_not: str = ""
@@ -56,7 +56,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cancelling(self) -> bool:
-        """Whether the student's word is on its way, or Slurm has yet to end the job."""
+        """Whether the student cancelled the run and it has not ended yet."""
         return self.live and self.submission is not None and self.submission.cancelling
 
     @property
@@ -73,23 +73,23 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def job(self) -> JobView | None:
-        """Its job, which other runs may share; None where Slurm has none."""
+        """Its job, which other runs may share; None if Slurm has none."""
         return self.submission.job if self.submission is not None else None
 
     @property
     def cancellable(self) -> bool:
-        """Whether its job may still be there."""
+        """Whether its job may still exist and is not being cancelled."""
         lost = self.phase is RunPhase.UNKNOWN and self.submission is not None and not self.submission.over
         return (self.live and not self.cancelling) or lost
 
     @property
     def slurms_reason(self) -> str:
-        """Why Slurm ended its job, in a sentence; "" where it does not say."""
+        """Why Slurm ended its job, in one sentence; "" if Slurm does not say."""
         from labtui.slurm.states import explain_reason
 
         over = self.job is not None and self.job.phase is JobPhase.FINISHED
         said = explain_reason(self.job.reason) if self.job is not None and over else ""
-        return first_sentence(said)  # what follows is for a job that waits
+        return first_sentence(said)  # the others are about jobs that wait
 
     @property
     def sign(self) -> str:
@@ -97,7 +97,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """``running``, ``failed: out of memory``, ``unknown since 14:02``."""
+        """The state in words: ``running``, ``failed: out of memory``, ``unknown since 14:02``."""
         if self.cancelling:
             return "cancelling"
         mark = ":" if self.phase in ENDED_BADLY else "," if self.phase is RunPhase.DONE else ""
@@ -106,16 +106,18 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A task in the list. `live` is the phase of its furthest run under way, or how a run ended badly.
+    """A task in the list. `live` is the latest phase among its runs in progress, or how a run ended badly.
 
-    `status` is "" until the tasks were checked.
+    `status` is "" until the tasks have been checked.
     """
 
     task_id: str
     title: str
     status: str
     live: RunPhase | None = None
-    said: str = ""  # of each run that is furthest, where they are alike: ``waiting (held)``, ``cancelling``
+    said: str = (
+        ""  # the words of the runs in that phase, if all have the same: ``waiting (held)``, ``cancelling``
+    )
 
     @property
     def sign(self) -> str:
@@ -128,7 +130,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """So many of so many."""
+    """`done` of `of` conditions are met."""
 
     done: int
     of: int
@@ -142,23 +144,23 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Everything one repaint needs. `checks` are by task id; `gpu_hours` what this lab has used so far.
+    """Everything one repaint needs. The keys of `checks` are task ids; `gpu_hours` is what the lab has used so far.
 
-    `alone` makes the charts of each line that can be chosen; it is empty where there is one line only.
+    `alone` has a function for each line that can be chosen, which makes its charts; it is empty with one line only.
     """
 
     state: LabState
     edition: Edition | None = None
     loading: bool = False
     results: Results | None = None
-    """The numbers of the runs of the task on the screen."""
+    """The results of the current task's runs."""
     charts: tuple[ChartSpec, ...] = ()
     alone: Mapping[str, Callable[[], tuple[ChartSpec, ...]]] = {}
     checks: Mapping[str, TaskCheck] = {}
     task_id: str = ""
     run_id: int | None = None
     practice: bool = False
-    factor: float | None = None  # how many times faster than real a rehearsal's clock goes
+    factor: float | None = None  # how many times faster than real time a practice cluster's clock runs
     read_only: bool = False
     profile: Profile | None = None
     gpu_hours: float | None = None
@@ -168,7 +170,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @classmethod
     def of(cls, session: Session, **more: Any) -> View:
-        """A session as it is now, with what else is known of it."""
+        """The view of a session's current state; `more` are further fields."""
         known = {name: getattr(session, name) for name in ("state", "practice", "read_only", "profile")}
         return cls(**{"now": session.clock.wall(), **known, **more})
 
@@ -194,13 +196,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def lines(self) -> tuple[RunLine, ...]:
-        """The runs of the task on the screen, in the order of their numbers."""
+        """The runs of the current task, in the order of their numbers."""
         mine = {run.run_id for run in runs_of(self.state, self.edition, self.task_id)}
         return tuple(line for number, line in sorted(self.every.items()) if number in mine)
 
     @cached_property
     def charted(self) -> tuple[ResultRow, ...]:
-        """The rows that have a place in the charts and sentences: rehearsed and real ones never stand together."""
+        """The rows for charts and sentences: only practice rows in a practice lab, and none of them elsewhere."""
         every = (*self.results.rows, *self.results.programs) if self.results is not None else ()
         return tuple(row for row in every if bool(row.mark) is self.practice)
 
@@ -211,7 +213,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def pending(self) -> tuple[RunLine, ...]:
-        """The runs of the task whose end is still to come, or to be heard of."""
+        """The current task's runs that have not ended, as far as is known."""
         return tuple(line for line in self.lines if line.live or line.phase is RunPhase.UNKNOWN)
 
     @property
@@ -220,7 +222,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def tasks(self) -> tuple[TaskLine, ...]:
-        """What can be chosen: the edition's tasks, else those that have runs; behind them own jobs of no task."""
+        """The task list: the edition's tasks, then own jobs without a task; without an edition, the tasks with runs."""
         mine = defaultdict[str, list[RunLine]](list)
         for line in self.every.values():
             mine[line.run.task_id].append(line)
@@ -251,7 +253,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
     def unmended(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
-        """The last run of each planned size that ended badly where none is done; none in a task that has its runs."""
+        """For each planned size without a finished run, the last run if it ended badly; () if the task has its runs."""
         task = self.edition.task(task_id) if self.edition is not None else None
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
         mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
@@ -265,14 +267,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return next((row for row in self.tasks if row.task_id == self.task_id), None)
 
     def count(self, kind: str, task_id: str | None = None) -> Count:
-        """How many conditions of a kind ("runs", "charts", "answers") of a task are met, and how many there are."""
+        """How many of a task's conditions of a kind ("runs", "charts", "answers") are met."""
         check = self.checks.get(self.task_id if task_id is None else task_id)
         items = [item for item in check.items if item.kind == kind] if check is not None else []
         return Count(sum(item.met and not item.stale for item in items), len(items))
 
     @property
     def progress(self) -> Progress | None:
-        """How far the lab is, as `labtui check` says it; None while the tasks have not been checked."""
+        """The progress over all tasks, as in `labtui check`; None until the tasks have been checked."""
         if not self.checks or self.edition is None:
             return None
         from labtui.lab.checks import progress
@@ -281,16 +283,16 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 NO_VIEW = View(state=LabState(), loading=True)
-"""What is there before anything was read."""
+"""The view before anything was read."""
 
 
 def runs_of(
     state: LabState, edition: Edition | None, task_id: str, *, charted: bool = False
 ) -> tuple[RunState, ...]:
-    """The runs of a task: its own, and those of the tasks it compares where it plans none.
+    """The runs of a task: its own, and if it plans none, those of the tasks it compares.
 
-    With `charted` also those its charts set beside them: a GPU's epoch is compared with the CPU's of the task before.
-    What another task's own job files ran counts only where that task plans such a run.
+    With `charted`, also those that its charts compare them with, as a GPU's epoch with the CPU's of an earlier task.
+    A run of another task from a job file of the student's own is included only if that task plans such a run.
     """
     task = edition.task(task_id) if edition is not None else None
     others = {} if edition is None or task is None else _compared(edition, task, charted=charted)
@@ -305,7 +307,7 @@ def runs_of(
 
 
 def _compared(edition: Edition, task: Task, *, charted: bool) -> dict[str, set[tuple[object, ...]]]:
-    """What the tasks plan whose runs a task shows beside its own, by the task's name."""
+    """The sizes planned by the other tasks whose runs a task shows, by their ids."""
     from labtui.lab.edition import RunsCheck
 
     checks = [each for each in task.checks if not task.runs or (charted and isinstance(each, RunsCheck))]
@@ -314,7 +316,7 @@ def _compared(edition: Edition, task: Task, *, charted: bool) -> dict[str, set[t
 
 
 def planned_sizes(task: Task | None) -> set[int]:
-    """The GPUs, or the processes, that a task plans runs on."""
+    """The numbers of GPUs, or of processes, of the runs that a task plans."""
     specs = [run.spec for run in task.runs] if task is not None else []
     return {spec.n_gpus or spec.processes for spec in specs} - {0}
 
@@ -323,11 +325,11 @@ def _size(spec: RunSpec) -> tuple[object, ...]:
     return spec.model, spec.devices, spec.size, spec.processes
 
 
-# ------------------------------------------------------------------ what a run's line says
+# ------------------------------------------------------------------ the fields of a run's line
 
 
 def _decided(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunState, str]:
-    """A run as it is, and the cause: what its log says, else its job's end, else what was seen last, not long ago."""
+    """The run with its phase, and the cause: by its log, else by its job's end, else by the last poll if recent."""
     state = view.state
     job = submission.job if submission is not None else None
     over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
@@ -363,7 +365,7 @@ def _decided(view: View, run: RunState, submission: SubmissionState | None) -> t
 
 
 def connected(state: LabState) -> bool:
-    """Whether what is shown is from now; a connection that was never tried is not lost."""
+    """Whether the state is current; a connection that was never tried is not lost."""
     return state.connection.status not in words.NO_LINE or not state.connection.tried
 
 
@@ -383,7 +385,7 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
 
 
 def _why_not(view: View, line: RunLine, left_out: str) -> str:
-    """Why a run's numbers do not count; "" where they do."""
+    """Why a run's numbers do not count; "" if they do."""
     submission, row = line.submission, line.row
     if submission is not None and submission.practice is not view.practice:
         return "practice run" if submission.practice else "real run in a practice lab"
@@ -397,12 +399,12 @@ def _why_not(view: View, line: RunLine, left_out: str) -> str:
 
 
 def _time(line: RunLine, view: View) -> tuple[float, float] | None:
-    """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects.
+    """The seconds that a running training still needs, and in all; None if unknown.
 
-    Where its job's time limit comes first, those to the limit.
+    By its own pace, or before that by the expected time; but no longer than the job's time limit allows.
     """
     run, began, now = line.run, _ended(line, view, line.run_id), words.cluster_now(view)
-    passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of its epoch
+    passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of the current epoch
     trains = line.phase is RunPhase.RUNNING and not line.cancelling
     if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None
@@ -426,7 +428,7 @@ def _time(line: RunLine, view: View) -> tuple[float, float] | None:
 
 
 def _ended(line: RunLine, view: View, last: int) -> float | None:
-    """When the runs of its job up to the `last` number had ended an epoch; the job's start, where none has yet."""
+    """When the job's runs up to the number `last` finished their last epoch; the job's start if there is none."""
     submission = line.submission
     if submission is None or submission.job is None:
         return None
@@ -436,7 +438,7 @@ def _ended(line: RunLine, view: View, last: int) -> float | None:
 
 
 def _took(line: RunLine, view: View) -> float | None:
-    """Seconds of a run: its job's; where it shares one, from the end of the run before to its own, or to now."""
+    """How long a run took, or has run, in seconds; in a shared job, counted from the end of the run before."""
     job, trains = line.job, line.phase in TRAINING
     if job is None or line.submission is None or not (trains or job.phase is JobPhase.FINISHED):
         return None

@@ -1,4 +1,4 @@
-"""The session as the screens use it: one `View` per repaint, computed only where something changed."""
+"""The session as the screens use it: one `View` per repaint, with results computed only when something changed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 DECKS = ("deck.pdf", "deck.pptx")
 MAX_WATCHED = 8
-"""Logs read several times a second at most; with more of them none would be."""
+"""The most logs to read several times a second; with more, none could be."""
 CHECK_EVERY_S, MAX_REST_S = 0.5, 2.0
 CHECKS_REST = 4
-"""How many times as long as a look at the boxes the thread rests before the next one."""
+"""The pause of the thread of the checks, as a multiple of the time that the last checks took."""
 
 
 def first_task(view: View) -> str:
-    """Where to begin: the task of a run that trains, or did when last seen; of the newest run; the first open one."""
+    """The task to begin with: that of a run that trains or is unknown, of the newest run, or the first not done."""
     newest = max(view.state.runs.values(), key=lambda run: run.run_id, default=None)
 
     def rank(row: TaskLine) -> tuple[bool, bool, bool]:
@@ -43,7 +43,7 @@ def first_task(view: View) -> str:
 
 
 class ViewModel:
-    """Holds the session, what is selected, and what was computed last."""
+    """Holds the session, the selected task and run, and the last computed results."""
 
     def __init__(
         self, session: Session, *, clock: Callable[[], float] = time.time, factor: float | None = None
@@ -64,7 +64,7 @@ class ViewModel:
         self.run_id = self._newest_run()
 
     def load_edition(self) -> None:
-        """Read the lab's text. Done after the first paint: what is stored can be shown without it."""
+        """Read the edition; after the first paint, since what is stored can be shown without it."""
         try:
             self.edition = self.session.edition
         except LabError as error:
@@ -76,16 +76,16 @@ class ViewModel:
     # ------------------------------------------------------------------ selecting
 
     def choose_task(self, task_id: str) -> None:
-        """Another task; its newest run is selected."""
+        """Select another task, and its newest run."""
         self.task_id = task_id
         self.run_id = self._newest_run()
 
     def _mine(self) -> tuple[RunState, ...]:
-        """The runs of the task on the screen."""
+        """The runs of the current task."""
         return runs_of(self.state, self.edition, self.task_id)
 
     def _newest_run(self) -> int | None:
-        """The run that trains now, else the next to start, else the last one that was not made good for later."""
+        """The run that trains now, else the next to start, else the last one, except failures with a later success."""
         runs = self._mine()
         if live := [run.run_id for run in runs if run.phase in TRAINING]:
             return max(live)
@@ -96,7 +96,7 @@ class ViewModel:
         return max(told or (run.run_id for run in runs), default=None)
 
     def arrived(self, state: LabState) -> None:
-        """A newer state. The selected run stays selected while the task has it."""
+        """Use a newer state. The selected run stays selected if the task still has it."""
         self.state = state
         if self.run_id not in {run.run_id for run in self._mine()}:
             self.run_id = self._newest_run()
@@ -105,7 +105,7 @@ class ViewModel:
 
     def view(self) -> View:
         """Everything one repaint needs, as of now."""
-        # Numbers come with the second view: what computes them need not be there for the first paint.
+        # The results come with the second view: the first paint need not wait for their modules.
         return View.of(
             self.session,
             state=self.state,
@@ -123,9 +123,9 @@ class ViewModel:
         )
 
     def _numbers(self) -> dict[str, Any]:
-        """The numbers and charts of the task's runs and of those they are compared with; the same until one changes.
+        """The results and charts of the task's runs and of those they are compared with, cached until a run changes.
 
-        None before a run of the task itself has one.
+        Empty until a run of the task has been measured.
         """
         if not self.loaded or not any(run.epochs or run.throughput for run in self._mine()):
             return {}
@@ -150,7 +150,7 @@ class ViewModel:
         return self._made[1]
 
     def _gpu_hours(self) -> float | None:
-        """What the lab has used; None where no job of it has a GPU."""
+        """The GPU-hours that the lab has used; None if no job has a GPU."""
         if not any(each.job and each.gpus for each in self.state.submissions.values()):
             return None
         from labtui.results.cost import lab_cost
@@ -158,19 +158,19 @@ class ViewModel:
         return lab_cost(self.state, practice=self.session.practice).total.allocated
 
     def log_path(self, stream: Stream = "out") -> Path | None:
-        """The mirror of the selected run's job."""
+        """The path of the mirrored log of the selected run's job."""
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
         return self.session.log_path(run.token, stream) if run is not None else None
 
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
-        """Fractions of 1 of the GPUs that a run trains on, moment by moment; empty while nothing is known."""
+        """The utilization of a run's GPUs at the last moments, as fractions of 1; empty while unknown."""
         path, moment = self.session.log_path(run.token, "gpu"), int(time.monotonic() / SAMPLES_EVERY_S)
         return read_busy(self.session.folder.path, path, run.spec.n_gpus, moment) if path is not None else ()
 
     def watch_logs(self) -> None:
-        """Have the logs of the task's living runs read often, and first of all the selected run's output.
+        """Have the logs of the task's active runs read often, the selected run's output most often.
 
-        The runs table and the charts show all runs of the task, so all their epochs should come promptly.
+        The runs table and the charts show all runs of the task, so the epochs of all should arrive promptly.
         """
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
         living = [each.token for each in self._mine() if each.phase in (*LIVE, RunPhase.UNKNOWN)]
@@ -180,7 +180,7 @@ class ViewModel:
     # ------------------------------------------------------------------ checks, in a thread
 
     def watch_evidence(self, ended: threading.Event, done: Callable[[], None]) -> None:
-        """In a thread, until `ended`: look at all tasks; `done` is called there when there is something new."""
+        """In a thread of its own, until `ended` is set: check all tasks; call `done` there after each check."""
         pause = 0.0
         while not ended.wait(pause):
             began = time.perf_counter()
@@ -192,11 +192,11 @@ class ViewModel:
             pause = min(MAX_REST_S, max(CHECK_EVERY_S, CHECKS_REST * (time.perf_counter() - began)))
 
     def look(self) -> bool:
-        """Check all tasks where a run, a job, a remote path or a file has changed since; says whether one had."""
+        """Check all tasks if a run, a job, a remote path or a file has changed since; return whether one had."""
         from labtui.session.labs import check_folder, files_stamp
 
         folder, state, edition = self.session.folder, self.state, self.edition
-        # a log that grows is no evidence
+        # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
         evidence = (edition, state.runs, jobs, state.places, names, files_stamp(folder))
@@ -208,15 +208,15 @@ class ViewModel:
 
 
 SAMPLES_EVERY_S = 5.0
-"""Seconds between two looks at a sampler's file."""
+"""Seconds between two reads of a file of GPU samples."""
 TAIL_BYTES = 8192
 
 
 @lru_cache(maxsize=1)
 def read_busy(root: Path, path: Path, n_gpus: int, moment: int) -> tuple[float, ...]:
-    """How busy the first so many GPUs were (0: all), averaged at each of the last moments of a sampler's file.
+    """The mean utilization of the first `n_gpus` GPUs (0: all) at each of the last moments of a file of GPU samples.
 
-    It is read once in a `moment`.
+    `moment` only keys the cache: the file is read once for each value.
     """
     from labtui.cluster.local_files import reader_inside
     from labtui.training_logs.gpu_sampler import read_samples

@@ -1,1 +1,1 @@
-"""Whole screens and modals."""
+"""The screens and modal screens."""

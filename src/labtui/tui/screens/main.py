@@ -1,4 +1,4 @@
-"""The one main screen: header, rail of tasks, five panes behind tabs, the line of messages, keys."""
+"""The main screen: header, rail with the tasks, five panes behind tabs, note line, footer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answ
 
 
 class MainScreen(FramedScreen):
-    """Frames the panes. A pane is made when it is first shown, and watches the app's view."""
+    """The screen with the panes. A pane is mounted when it is first shown, and watches the app's view."""
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -53,7 +53,7 @@ class MainScreen(FramedScreen):
         yield ContentSwitcher(id="panes")
 
     def on_mount(self) -> None:
-        """What frames the panes is painted first; the pane comes into it."""
+        """Paint the frame first; the pane is mounted afterwards."""
         self.query_one(Tabs).can_focus = False
         self.show(self.app.view_model.view())
         self.watch(self.app, "view", self.show, init=False)
@@ -61,13 +61,13 @@ class MainScreen(FramedScreen):
 
     async def _first_pane(self) -> None:
         self.app.stylesheet.read(STYLES / "panes.tcss")
-        self.app.stylesheet.parse()  # `read` alone leaves the rules as they were looked up before
+        self.app.stylesheet.parse()  # `read` alone leaves the cached rules unchanged
         await self._ensure_pane(self.pane)
         self._switch()
         self.app.view = self.view
         self.app.call_after_refresh(self.app.begin)
         if self.pane == "task" and self.has_class("-rail"):
-            self.query_one(TaskList).focus()  # choosing a task is what one does first
+            self.query_one(TaskList).focus()  # choosing a task is the first thing to do
         else:
             self.focus_pane()
 
@@ -77,7 +77,7 @@ class MainScreen(FramedScreen):
         found = self.query(f"#pane-{name}")
         if found:
             return found.first()
-        module = import_module(f"labtui.tui.widgets.{name}_pane")  # when it is first shown
+        module = import_module(f"labtui.tui.widgets.{name}_pane")  # late, for a quick first paint
         pane = getattr(module, f"{name.capitalize()}Pane")(id=f"pane-{name}")
         await self.query_one("#panes").mount(pane)
         pane.watch(self.app, "view", pane.show, init=False)
@@ -88,7 +88,7 @@ class MainScreen(FramedScreen):
         with self.app.one_frame(self):
             await self._ensure_pane(name)
             self._switch()
-            self.app.view = self.view  # as it is: the pane need not wait for another to be computed
+            self.app.view = self.view  # the current view, so that the pane need not wait for the next one
         self.focus_pane()
 
     def _switch(self) -> None:
@@ -99,13 +99,13 @@ class MainScreen(FramedScreen):
         self.refresh_bindings()
 
     def focus_pane(self) -> None:
-        """Put the focus where the arrow keys mean something: on a part marked "-first", else on the first that can."""
+        """Focus the widget of the pane that uses the arrow keys: one marked "-first", else the first focusable one."""
         if self.has_class("-open"):
             return
         pane = self.query_one(f"#pane-{self.pane}")
         parts = (pane, *pane.query(".-first"), *pane.query("*")) if pane.is_mounted else ()
         first = next((each for each in parts if each.focusable), None)
-        self.set_focus(first)  # at once: keys may wait already
+        self.set_focus(first)  # at once: the next keys may already be queued
 
     @on(Tabs.TabActivated)
     async def _tab(self, event: Tabs.TabActivated) -> None:
@@ -116,7 +116,7 @@ class MainScreen(FramedScreen):
     # ------------------------------------------------------------------ the view
 
     def show(self, view: View) -> None:
-        """A new view: what frames the panes repaints."""
+        """Repaint the frame and the tabs with a new view."""
         self.show_frame(view)
         counts = {pane: str(view.count(pane)) for pane in ("runs", "charts", "answers")}
         old = sum(item.stale for item in (view.check.items if view.check else ()) if item.kind == "charts")
@@ -128,16 +128,16 @@ class MainScreen(FramedScreen):
             label = f"{PANES[tab.id or 'task']} {count}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
-        if self.focused is None and self.query("#panes > *"):  # what had it was hidden, and may be back
+        if self.focused is None and self.query("#panes > *"):  # the focused one was hidden, may be back
             self.call_after_refresh(self.focus_pane)
         self.refresh_bindings()
 
     def on_resize(self) -> None:
-        """What stands where depends on the width."""
+        """Repaint, because the layout of texts depends on the width."""
         self.call_after_refresh(self.app.repaint)
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """What a key says that the task or the selected run has no use for; `b` is there where a task has a copy."""
+        """Why an action is disabled; None (no key) for the current pane, and for `start_copy` if there is no copy."""
         view = self.view
         if action == "pane" and parameters == (self.pane,):
             return None
@@ -153,7 +153,7 @@ class MainScreen(FramedScreen):
     # ------------------------------------------------------------------ choosing
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter in the list of tasks goes back to the pane."""
+        """Go back from the task list to the pane on enter."""
         event.stop()
         self.action_escape()
 
@@ -162,25 +162,25 @@ class MainScreen(FramedScreen):
     action_pane = show_pane
 
     def action_task_list(self) -> None:
-        """Go to the list of tasks; on narrow screens it is a page of its own."""
+        """Go to the task list; on narrow screens it takes the whole screen."""
         self.add_class("-open")
         self.query_one(TaskList).focus()
-        self.call_after_refresh(self.app.repaint)  # the page has another width than the rail
+        self.call_after_refresh(self.app.repaint)  # the list is wider than the rail
 
     def action_step_task(self, step: int) -> None:
-        """The task before or after."""
+        """Select the previous task (`step` -1) or the next one (1)."""
         names = [row.task_id for row in self.view.tasks]
         place = names.index(self.app.view_model.task_id) + step if names else -1
         if 0 <= place < len(names):
             self.app.go_to_task(names[place])
 
     def action_escape(self) -> None:
-        """Close the list of tasks."""
+        """Close the task list."""
         self.remove_class("-open")
         self.focus_pane()
 
     async def action_next_question(self) -> None:
-        """Write the next answer that is missing, from any pane; after the last one go on, where no run is missing."""
+        """Edit the next missing answer, from any pane. After the last one, go to the next task if no run is missing."""
         from labtui.tui.widgets.answers_pane import AnswersPane
 
         if self.pane != "answers":
@@ -199,22 +199,22 @@ class MainScreen(FramedScreen):
             await self.action_go_to(ahead)
 
     async def action_go_to(self, task_id: str) -> None:
-        """Another task, and what it asks for."""
+        """Select another task and show its task pane."""
         self.app.go_to_task(task_id)
         await self.show_pane("task")
 
     # ------------------------------------------------------------------ plans
 
     def action_plan(self) -> None:
-        """The plan of the task on the screen; at once it is said that it is being made."""
+        """Announce the current task's plan in the note line at once; `action_show_plan` then makes it."""
         note = self.query_one(NoteLine)
         if not note.plan:
             note.plan = "Reading the plan ..."
-            note._check_refresh()  # the screen hears of it before it hears of what comes after
+            note._check_refresh()  # so that it is painted before the plan is made
             self.call_after_refresh(self.app.run_action, "show_plan", self)
 
     async def action_show_plan(self) -> None:
-        """Make the plan, once that stands on the screen."""
+        """Make the plan and push its screen."""
         from labtui.session.own_jobs import job_files
 
         self.query_one(NoteLine).plan = ""
@@ -226,7 +226,7 @@ class MainScreen(FramedScreen):
         await self.app.show_plan(task_id, drafts)
 
     async def action_retry_run(self, these: Sequence[int] = ()) -> None:
-        """The plan of `these` runs again, else of those that the key plans; each is changed by how it ended."""
+        """Plan `these` runs again, else those of `runs_again`; each is changed according to how it ended."""
         from labtui.session.planning import retry_after
 
         view = self.view
@@ -242,7 +242,7 @@ class MainScreen(FramedScreen):
         await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
 
     def show_submitted(self, before: int) -> None:
-        """Show the runs just put into the submission queue, whose numbers follow `before`, and select the first."""
+        """Show the runs just submitted, whose numbers are above `before`, and select the first of them."""
         model, state = self.app.view_model, self.app.session.state
         model.run_id = min((number for number in state.runs if number > before), default=model.run_id)
         model.arrived(state)
@@ -252,13 +252,13 @@ class MainScreen(FramedScreen):
     # ------------------------------------------------------------------ files
 
     def action_edit(self) -> None:
-        """The file that belongs to what is on the screen, in the student's editor."""
+        """Open the file that belongs to the current pane and run in the student's editor."""
         if self.pane == "answers":
             self.app.keep_answers()
         self.app.open_editor(self._edited())
 
     def _edited(self) -> Path:
-        """The answers; else the job file or the script of the selected run; else the first script of the task."""
+        """In the answers pane the answers; else the selected run's job file or script; else the task's first script."""
         view, folder, line = self.view, self.app.session.folder, self.view.line
         if self.pane == "answers":
             from labtui.session.labs import AnswerFiles
@@ -271,7 +271,7 @@ class MainScreen(FramedScreen):
         return folder.scripts / (line.run.spec.script if line is not None else names[0])
 
     def _copies(self) -> list[Path]:
-        """The scripts that the task asks the student to make from another one."""
+        """The paths of the scripts that the task asks the student to make by copying another one."""
         task, scripts = self.view.task, self.app.session.folder.scripts
         return [scripts / target for _, target in task.copies_to_start] if task is not None else []
 
@@ -279,7 +279,7 @@ class MainScreen(FramedScreen):
         self.app.start_copy(self.view.task)
 
     def action_export(self) -> None:
-        """Tables, charts and slides, by a process of its own; the line above the keys says that it is under way."""
+        """Export tables, charts and slides in a process of its own; the note line shows its progress."""
         app = self.app
         if (going := app.view_model.exporting) is not None and not going.done():
             app.notify("The export is still under way.", severity="warning", markup=False)

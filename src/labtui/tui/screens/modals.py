@@ -1,4 +1,4 @@
-"""Screens over a screen: `Ask`, the one dialog, and what is asked with it at login and on leaving; pages of text."""
+"""Modal screens: the dialog `Ask`, the questions it is used for at login and on leaving, and pages of text."""
 
 import threading
 import time
@@ -31,29 +31,29 @@ from labtui.tui.widgets.frame import key
 _Answer = TypeVar("_Answer")
 
 Choice = tuple[str, str, str | None]
-"""A key, what it does in a word or two, and the answer it gives; None: nothing is to be done."""
+"""A key, its label, and the answer it gives; None means that nothing is to be done."""
 
 
 class Modal(ModalScreen[_Answer]):
-    """A screen over another one."""
+    """A modal screen with labtui's styles."""
 
     CSS_PATH = STYLES / "modals.tcss"
 
 
 def yes_or_no(yes: str, no: str) -> tuple[Choice, ...]:
-    """Two choices; the answer of the first is "yes"."""
+    """Two choices with the keys y and n; the answers are "yes" and None."""
     return ("y", yes, "yes"), ("n", no, None)
 
 
 def typed(does: str) -> tuple[Choice, ...]:
-    """The choices of a line to type into: enter `does` it, escape goes back."""
+    """The choices of a dialog with an input: enter `does` it, escape goes back."""
     return ("enter", does, ""), ("escape", "Back", None)
 
 
 class Ask(Modal[str | None]):
-    """A question. `escape` is the last choice, the safe one, and the cursor is on it.
+    """A dialog with a question. The last choice is the safe one: it has the focus, and `escape` takes it.
 
-    With `entry` it is a line that begins with this text, answered once `check` has no problem with it.
+    With `entry` there is an input with this text at first; `check` returns what is wrong with an answer, or "".
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -94,11 +94,11 @@ class Ask(Modal[str | None]):
                     yield Button(Text(f"{shown}  {label}"), id=f"choice-{name}", compact=True)
 
     def on_mount(self) -> None:
-        """Where one types, else on the safe answer."""
+        """Focus the input, else the safe choice."""
         (self.query(Button).last() if self.entry is None else self.query_one(Input)).focus()
 
     def on_key(self, event: Key) -> None:
-        """The key of a choice."""
+        """Take the choice that has this key."""
         if event.key != "enter" and event.key in {name for name, _, _ in self.choices}:
             event.stop()
             self.choose(event.key)
@@ -115,15 +115,15 @@ class Ask(Modal[str | None]):
 
     @on(Input.Changed)
     def _typed(self) -> None:
-        """What was wrong with the text before is not said of this one."""
+        """Clear the problem of the previous text."""
         self.query_one("#problem", Static).update("")
 
     def action_last(self) -> None:
-        """The safe answer."""
+        """Take the safe choice."""
         self.choose(self.choices[-1][0])
 
     def choose(self, name: str) -> None:
-        """The answer of a choice, or what was typed; a key that comes after the answer is none."""
+        """Dismiss with the answer of a choice, or with the typed text; ignored once the dialog was answered."""
         if not self.is_active:
             return
         if self.entry is None or name != "enter":
@@ -139,14 +139,14 @@ class Ask(Modal[str | None]):
 
 
 def prompt_screen(question: Any) -> Ask:
-    """A question of the login: an unknown server's fingerprint, or a secret of which nothing is kept."""
+    """The dialog for a login question: an unknown server's fingerprint, or a secret, which is not stored."""
     if question.kind == "host-key":
         compare = "Compare it with the one your teacher or the cluster's documentation gives."
         return Ask(
             question.text,
             title=f"Unknown host: {question.host}",
             details=Text().append(question.fingerprint, "bold").append(f"\n\n{compare}"),
-            choices=typed("Connect"),  # a letter meant for the text below must not answer
+            choices=typed("Connect"),  # no single key: one typed for the screen below must not answer
             entry="",
             check=lambda text: (
                 "" if text == "yes" else "Type yes where it is the same; esc does not connect."
@@ -173,7 +173,7 @@ NEW_FOLDER = "Name a folder that is not there yet."
 
 
 async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
-    """Leave at once where everything goes on or nothing is lost; else ask. `kept`: the folder stays."""
+    """Leave at once if nothing is lost or stopped by it; else ask. `kept`: the lab folder is not deleted."""
     state = app.view_model.state
     busy = any(run.phase in LIVE and run.phase is not RunPhase.WAITING for run in state.runs.values())
     stops = busy and app.view_model.factor is not None
@@ -212,9 +212,9 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
 
 
 class TextScreen(Modal[None]):
-    """A page of text with a title; `esc` and `q` close it."""
+    """A page of text with a title; `escape` and `q` close it."""
 
-    AUTO_FOCUS = ".page-text"  # arrow keys scroll
+    AUTO_FOCUS = ".page-text"  # so that the arrow keys scroll it
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape,q", "dismiss", "Close", "close this page; the arrow keys scroll it", show=True),
         key("question_mark,f1", "app.page('help')", "Help", "the keys that act here", show=True),
@@ -233,7 +233,7 @@ class TextScreen(Modal[None]):
 
 
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
-    """Name, key, what it does, and how: the actions that have a key here, the tasks, and what has no key."""
+    """The palette's entries as name, key, help and callback: actions with keys here, tasks, actions without keys."""
     for node, binding, why_not in app.here(screen):
         told = f"not now: {why_not}" if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
@@ -246,7 +246,7 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, C
 
 
 def problems_text(app: LabApp) -> Text:
-    """Every error that is not over, with its hint; then what a rehearsal let go wrong on purpose."""
+    """All current problems with their hints, then the incidents that the practice cluster simulated."""
     page, state, incidents = Text(), app.view_model.state, app.incidents
     for problem in state.problems:
         page.append(f"! {problem.sentence}\n", style="bold").append(
@@ -267,11 +267,11 @@ def problems_text(app: LabApp) -> Text:
 
 
 PREAMBLE = ("unset ", "export LC_ALL", "limit() ", "nonce=", "mark() ")
-"""Lines with which every remote script begins."""
+"""How the lines begin that every remote script starts with; they are not shown."""
 
 
 def requests_text(app: LabApp) -> Text:
-    """Every kept request to the cluster, the newest first: when, how long, how it ended, and its command."""
+    """The recorded requests to the cluster, the newest first: time, duration, exit status and command."""
     page = Text()
     for record in reversed(list(app.session.commands)):
         when = time.strftime("%H:%M:%S", time.localtime(record.at))
@@ -283,7 +283,7 @@ def requests_text(app: LabApp) -> Text:
 
 
 def help_page(app: LabApp) -> Table:
-    """The keys that act on the screen, the innermost part's first; then the signs."""
+    """The keys that act on the screen, the innermost widget's first; then the glyphs."""
     table = Table.grid(padding=(0, 2))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
@@ -298,12 +298,12 @@ def help_page(app: LabApp) -> Table:
 
 
 def jobs_page(app: LabApp) -> Table | Text:
-    """Every living job of the student as the queue last said, also those that this folder did not send."""
+    """The student's active jobs at the last poll, including those that this folder did not submit."""
     read_at, jobs, now = app.session.state.refreshed_at, app.session.my_jobs(), app.view_model.clock()
     if not jobs:
         known = read_at is not None
         return Text("No job of yours is in the queue." if known else "The queue has not been read yet.")
-    # in the cluster's seconds
+    # seconds of the cluster's clock since the poll
     later = 0.0 if read_at is None else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
     for job in jobs:
@@ -324,7 +324,7 @@ PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
 
 
 def comparison_page(compared: Comparison) -> Table:
-    """What differs between two runs, and what would tell more."""
+    """The differences between two runs, and the sentences on them."""
     table = Table("", *compared.names, box=None, pad_edge=False)
     for each in compared.differences:
         table.add_row(*(Text(display_text(cell.encode())) for cell in each))
@@ -334,7 +334,7 @@ def comparison_page(compared: Comparison) -> Table:
 
 
 class DoctorScreen(TextScreen):
-    """Logs in once more, in a thread of its own, and asks for everything that a job needs. It changes nothing."""
+    """Checks everything that a job needs over a second login, in a thread of its own. It changes nothing."""
 
     app: LabApp
 
@@ -344,7 +344,7 @@ class DoctorScreen(TextScreen):
         self._under_way = True
 
     def on_mount(self) -> None:
-        # not a worker of Textual's: leaving the program never waits for a cluster
+        # not a Textual worker: the app would wait for it on exit
         threading.Thread(target=self._examine, args=(self.app,), name="labtui-doctor", daemon=True).start()
 
     def _examine(self, app: LabApp) -> None:
@@ -378,7 +378,7 @@ class DoctorScreen(TextScreen):
 
 
 def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:
-    """What all checks say; then each with its sign, its sentence and its fix."""
+    """A summary of the checks, then each with its sign, sentence and fix."""
     worst = worst_status(checks)
     page = Text().append("Checking ..." if running else summary(checks), f"bold {_role(worst, styles)}")
     for check in checks:

@@ -1,6 +1,6 @@
-"""Plan and submit, in one piece: the ticket with Submit, Slurm's word, the runs, what is wrong, the script behind `v`.
+"""The plan screen: the ticket with the Submit button, Slurm's answer, the runs, the findings, and the job script.
 
-What is sent is what is shown: files changed under the plan are read and checked again before anything goes.
+What is submitted is what is shown: files that changed meanwhile are read and checked again before anything is sent.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ OVERRIDE: Choice = ("o", "Override with a reason", "override")
 
 
 class PlanTable(KeyedTable):
-    """The runs, cell by cell."""
+    """The table of runs, with a cell cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("enter", "screen.change_cell", "Change", "change the selected number", show=True)
@@ -49,7 +49,7 @@ class PlanTable(KeyedTable):
 
 
 class PlanScreen(FramedScreen):
-    """Over the main screen and framed like it; leaving it submits nothing."""
+    """A plan to change and submit, in the same frame as the main screen; leaving it submits nothing."""
 
     CSS_PATH = STYLES / "plan.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,11 +66,11 @@ class PlanScreen(FramedScreen):
     ]
 
     def __init__(self, plan: Plan, held: ExitStack | None = None) -> None:
-        """`held` lets it all be painted, once it has its width."""
+        """`held` is closed, to release painting, once the screen has its width."""
         super().__init__()
         self.plan, self.held = plan, held
         self.columns: list[str] = []
-        self.sending = False  # as soon as the files are checked
+        self.sending = False  # whether to submit as soon as the files are checked
 
     def content(self) -> ComposeResult:
         with Horizontal(id="ticket"):
@@ -95,7 +95,7 @@ class PlanScreen(FramedScreen):
             yield Static(id="plan-page", markup=False)
 
     def on_mount(self) -> None:
-        """The runs first; the findings come from a thread."""
+        """Show the runs first; the findings come later from a thread."""
         self.query_one(TaskList).can_focus = False
         table = self.query_one(PlanTable)
         self.watch(self.app, "view", self.show_frame)
@@ -107,28 +107,28 @@ class PlanScreen(FramedScreen):
 
     @property
     def step(self) -> NextStep:
-        """What the frame shows as the next step."""
+        """The next step, as the frame shows it."""
         return plan_words.step(self.plan)
 
     @property
     def place(self) -> tuple[int, str]:
-        """Row and column under the cursor."""
+        """The row's index and the column's key at the cursor."""
         cursor = self.query_one(PlanTable).cursor_coordinate
         return cursor.row, self.columns[cursor.column]
 
     @property
     def job(self) -> int:
-        """The job the cursor is in, as an index into drafts and previews."""
+        """The job at the cursor, as an index into drafts and previews."""
         return self.plan.job_of(self.place[0])
 
     @property
     def found(self) -> Found | None:
-        """The finding under the cursor."""
+        """The highlighted finding."""
         found, at = self.plan.found, self.query_one("#findings", OptionList).highlighted or 0
         return found[min(at, len(found) - 1)] if found else None
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """The footer offers a fix where there is one, another form where there is one."""
+        """None, so that the footer has no key, for a fix, a copy or another form if there is none."""
         if action in {"fix", "start_copy"}:
             found = self.found if self.is_mounted else None
             has = found is not None and (found.copy if action == "start_copy" else found.finding.fix)
@@ -136,9 +136,9 @@ class PlanScreen(FramedScreen):
         return None if action == "next_form" and self.plan.next_form is None else ""
 
     def recompute(self) -> None:
-        """Jobs and previews anew, from the rows or from the student's own job file.
+        """Make jobs and previews again, from the rows or from the student's own job file.
 
-        An edited job script that fits no job waits until one is again as it was.
+        An edited job script that no longer belongs to a job is kept in case the job returns to what it was.
         """
         edited, self.sending = self.plan.edited_jobs, False
         try:
@@ -152,7 +152,7 @@ class PlanScreen(FramedScreen):
         self._preview(self.plan.previews, ask=True)
 
     def show(self) -> None:
-        """All of it, as it is now."""
+        """Repaint the whole plan."""
         plan, styles, width = self.plan, roles(self.app), self.query_one(TitleBar).size.width
         columns, rows = plan_words.table_of(plan, width or self.size.width)
         self.columns = [each.key for each in columns]
@@ -196,7 +196,7 @@ class PlanScreen(FramedScreen):
 
     @on(DataTable.CellHighlighted)
     def _show_script(self) -> None:
-        """The script's line, or the script in the place of the plan."""
+        """Update the line about the job script, and the script if it is shown."""
         styles, width = roles(self.app), self.query_one(TitleBar).size.width
         several = f" of job {self.job + 1}" if len(self.plan.drafts) > 1 else ""
         self.query_one("#plan-text").border_title = Text(f"Job script{several}")
@@ -205,7 +205,7 @@ class PlanScreen(FramedScreen):
             self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
 
     def on_resize(self) -> None:
-        """What stands where depends on the width."""
+        """Repaint, because the layout of texts depends on the width."""
         self.call_after_refresh(self._widened)
 
     def _widened(self) -> None:
@@ -214,18 +214,18 @@ class PlanScreen(FramedScreen):
             self.held.close()
 
     def action_script(self) -> None:
-        """The job script, or the plan again."""
+        """Switch between the plan and the job script."""
         self.toggle_class("-script")
         self._show_script()
         self.query_one("#plan-text" if self.has_class("-script") else "#plan-table").focus()
 
     @work(thread=True, exclusive=True, group="previews")
     def _preview(self, before: list[Preview | LabError], *, ask: bool) -> None:
-        """Previews of all jobs; with `ask` once more when the cluster has answered about their paths.
+        """Make the previews of all jobs; with `ask`, once more when the cluster has answered about their paths.
 
-        They take the place of those `before`; where others have taken it meanwhile, they are too late.
+        They replace those in `before`, unless others have done so meanwhile.
         """
-        app = self.app  # in a thread of the session nobody knows which one it is
+        app = self.app  # `self.app` does not work in the session's thread, which runs the callback below
         if before is not self.plan.previews or not self.is_attached:
             return
         made, asked, error = self.plan.looked_at(ask=ask)
@@ -236,7 +236,7 @@ class PlanScreen(FramedScreen):
             asked.add_done_callback(lambda _: app.call_later(self._preview, made, ask=False))
 
     def _previewed(self, before: list[Preview | LabError], made: list[Preview | LabError]) -> None:
-        """Show them, unless the plan is another one by now, or left."""
+        """Show the previews, unless the plan has changed or was left meanwhile."""
         if before is not self.plan.previews or not self.is_attached:
             return
         self.plan.previews = made
@@ -246,12 +246,12 @@ class PlanScreen(FramedScreen):
             self.action_send()
 
     def _show_late(self) -> None:
-        """After an answer of a thread or of the cluster: meanwhile the program may have begun to end."""
+        """Repaint after an answer from a thread or the cluster; the app may be closing by then."""
         with suppress(NoMatches):
             self.show()
 
     def _read_again(self) -> bool:
-        """Make the plan anew when files or runs were changed under it; says whether they were."""
+        """Make the plan again if files or runs have changed; return whether they had."""
         if not self.plan.outdated:
             return False
         self.recompute()
@@ -267,7 +267,7 @@ class PlanScreen(FramedScreen):
         await self.app.run_action("screen.change_cell")
 
     def action_change_cell(self) -> None:
-        """Type another number for the cell under the cursor."""
+        """Ask for another value of the cell at the cursor."""
         row, column = self.place
         if column == "in":
             self.action_drop_row()
@@ -284,11 +284,11 @@ class PlanScreen(FramedScreen):
         label = chosen.spec.called(self.plan.edition.names).label
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
         ask = Ask(text, choices=typed("Set it"), entry=entry, check=check)
-        ask.add_class("-below")  # its row stays in sight
+        ask.add_class("-below")  # so that the row stays visible
         self.app.push_screen(ask, answered)
 
     def action_drop_row(self) -> None:
-        """Leave a run out, or take it back."""
+        """Leave the run at the cursor out, or include it again."""
         self._become(self.plan.dropped(self.place[0]))
 
     def action_controls(self) -> None:
@@ -296,18 +296,18 @@ class PlanScreen(FramedScreen):
         self._become(self.plan.with_controls())
 
     def action_next_form(self) -> None:
-        """What starts PyTorch's processes, or how many jobs there are; then each job file of the student's own."""
+        """Choose the next form of the jobs, or the next job file of the student's own."""
         if ahead := self.plan.next_form:
             self.plan.form, self.plan.job_file = ahead
             self.recompute()
 
     def action_fix(self) -> None:
-        """Show what the fix of a finding would change; y makes the change."""
+        """Show what the fix of the highlighted finding would change, and offer to make the change."""
         if self.found is not None:
             self._offer(self.found, FIX)
 
     def _offer(self, found: Found, choices: Sequence[Choice], text: str = "") -> None:
-        """The change that a fix makes, and what can be done about it."""
+        """Show a finding with the change of its fix, and offer choices."""
         fix, finding = found.finding.fix, found.finding
         shown = plan_words.coloured(self.plan.difference(found), roles(self.app))
         title = fix.title if fix is not None else found.where
@@ -329,12 +329,12 @@ class PlanScreen(FramedScreen):
         self.app.push_screen(Ask(text or effect, title=title, details=details, choices=choices), answered)
 
     def action_start_copy(self) -> None:
-        """Begin the script that is missing as a copy, and open it; then its findings."""
+        """Make the missing script as a copy, open it, and check the files again."""
         self.app.start_copy(self.plan.task)
         self.recompute()
 
     def _ask_reason(self) -> None:
-        """Why the errors are overridden, in the student's words; it is kept with the submission."""
+        """Ask why the errors are overridden; the answer is stored with the submission."""
         errors = self.plan.errors
 
         def answered(reason: str | None) -> None:
@@ -348,7 +348,7 @@ class PlanScreen(FramedScreen):
         self.app.push_screen(ask, answered)
 
     def action_edit(self) -> None:
-        """A script with an error, else the job script of this job, in the editor; what is saved is submitted."""
+        """Open a script with an error, else the job script at the cursor, in the editor; what is saved is submitted."""
         path = (
             self.app.session.folder.scripts / self.plan.errors[0].finding.file if self.plan.errors else None
         )
@@ -363,14 +363,14 @@ class PlanScreen(FramedScreen):
         self.recompute()
 
     def action_back(self) -> None:
-        """From the script back to the plan, then to the main screen."""
+        """Go back from the script to the plan, or from the plan to the main screen."""
         if self.has_class("-script"):
             self.action_script()
         else:
             self.choose_task()
 
     def choose_task(self, task_id: str = "") -> None:
-        """Leave, for another task if one is named; scripts edited here are not lost unasked."""
+        """Leave, for another task if one is given; ask first if edited job scripts would be lost."""
 
         def leave(yes: str | None) -> None:
             if yes and task_id:
@@ -385,7 +385,7 @@ class PlanScreen(FramedScreen):
             leave("yes")
 
     def action_test_only(self) -> None:
-        """The cluster's own word on every job of the plan."""
+        """Ask Slurm whether it would accept each job of the plan."""
         for draft in self.plan.drafts:
             self.plan.verdicts[draft] = Verdict()
             ask = partial(self.app.session.test_only, draft, script=self.plan.scripts.get(draft))
@@ -402,9 +402,9 @@ class PlanScreen(FramedScreen):
         await self.app.run_action(f"screen.{self.step.action}", self)
 
     def action_send(self, confirmed: str | None = "") -> None:
-        """Submit what is shown: it is read again, an error offers its fix, and a doubt is asked about.
+        """Submit what is shown, after reading files again, offering the fix of an error, and confirming warnings.
 
-        `confirmed` is the answer to that question, at which all is looked at once more.
+        `confirmed` is the answer to that confirmation; the steps before it are repeated.
         """
         plan = self.plan
         if confirmed is None:

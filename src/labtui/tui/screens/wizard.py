@@ -1,4 +1,4 @@
-"""The first run: which lab, which cluster, who; try the connection; make the lab folder."""
+"""The first run: choose a lab and a cluster, enter the account, test the connection, make the lab folder."""
 
 import threading
 from contextlib import closing
@@ -30,15 +30,15 @@ FIELDS = (
     ("group", "Your group", "printed on the slides"),
 )
 GROUPS = ("user", "host", "group")
-"""Fields before which there is a blank line."""
+"""The fields with a blank line above them."""
 OTHER_CLUSTER = "For another Slurm cluster leave this page and run `labtui init`."
 NO_ACCOUNT = "No account yet?  Practice runs the whole evening inside labtui."
 PRACTICE: Literal["practice"] = "practice"
-"""What the wizard ends with when the student wants to practise first."""
+"""The wizard's result if the student wants to practise first."""
 
 
 class WizardScreen(Screen[None]):
-    """A form; nothing is written before the folder is made, no secret is ever written."""
+    """The form. Nothing is written until the folder is made, and no secret ever is."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "practice", "Practice"),
@@ -77,7 +77,7 @@ class WizardScreen(Screen[None]):
             yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begin with the lab."""
+        """Focus the first field."""
         self.query_one("#lab").focus()
 
     # ------------------------------------------------------------------ what was typed
@@ -86,7 +86,7 @@ class WizardScreen(Screen[None]):
         """The settings as typed.
 
         Raises:
-            UsageError: when something is missing or no number.
+            UsageError: the port is not a number.
         """
         from labtui.session.settings import Settings, changed
 
@@ -107,7 +107,7 @@ class WizardScreen(Screen[None]):
 
     @on(Button.Pressed, "#practice")
     def action_practice(self) -> None:
-        """Practise first; no folder is made here."""
+        """End the wizard with `PRACTICE`; no folder is made."""
         self.app.exit(PRACTICE)
 
     @on(Button.Pressed, "#test")
@@ -118,11 +118,11 @@ class WizardScreen(Screen[None]):
             self._say(f"{error.sentence} {error.hint}", ok=False)
             return
         self._say("Connecting ...")
-        # not a worker of Textual's: leaving the page never waits for a cluster
+        # not a Textual worker: the app would wait for it on exit
         threading.Thread(target=self._try, args=(settings,), name="labtui-test", daemon=True).start()
 
     def _try(self, settings: Settings) -> None:
-        """Log in and out."""
+        """Log in and out again, and show whether it worked."""
         from labtui.session.lab_cluster import connection_to
         from labtui.session.settings import load_profile
 
@@ -134,7 +134,7 @@ class WizardScreen(Screen[None]):
                 ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.files.home()}."
         except LabError as error:
             text = f"{error.sentence} {error.hint}".strip()
-        except Exception as error:  # a thread has nobody else to tell
+        except Exception as error:  # nothing else would report an error of this thread
             text = f"The test ended unexpectedly ({type(error).__name__})."
         self.app.call_later(partial(self._say, text, ok=ok))
 
@@ -164,19 +164,19 @@ class WizardScreen(Screen[None]):
         self.app.exit(folder.path)
 
     def action_leave(self) -> None:
-        """No folder."""
+        """Leave without making a folder."""
         self.app.exit(None)
 
 
 def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:
-    """A question and its field on one line; the `first` of a group has a blank line above it."""
+    """A title and its field on one line; the `first` row of a group has a blank line above it."""
     return Horizontal(
         Label(title, markup=False), field, classes="wizard-row -first" if first else "wizard-row"
     )
 
 
 class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
-    """The wizard alone; ends with the folder that was made, `PRACTICE`, or None."""
+    """The app with only the wizard. It returns the folder that was made, `PRACTICE`, or None."""
 
     TITLE = "labtui"
     CSS_PATH = [STYLES / "base.tcss", STYLES / "wizard.tcss"]  # noqa: RUF012 - as Textual declares it

@@ -1,8 +1,8 @@
-"""The questions of a task as cards with the student's answers; beside them what belongs to the chosen question.
+"""The answers pane: a task's questions as cards with the student's answers, and the facts for the chosen question.
 
-Enter on a card edits its answer alone. What stands beside is painted anew where another question is chosen or results
-change, never by a key press in a text. labtui writes no answer. What is typed is stored after a second without typing,
-when the text is left, and on quitting; a file changed by another editor meanwhile is never overwritten.
+Enter on a card edits its answer alone. The side with facts is repainted when another question is chosen or results
+change, never by a key press in the editor. labtui writes no answer. An answer is stored after a second without typing,
+when the editor is left, and on quitting; a file that another editor changed meanwhile is never overwritten.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ SAVE_AFTER = 1.0
 
 
 class AnswerCards(OptionList):
-    """The questions with their answers; the arrow keys choose one, enter or a click edits it."""
+    """The list of questions with their answers; the arrow keys choose one, enter or a click edits it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("enter", "write_answer", "Write", "edit the chosen answer", show=True)
@@ -45,10 +45,10 @@ class AnswerCards(OptionList):
 
 
 def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
-    """A question, and below it the answer as it will look; both go on below their own text."""
+    """A card with a question and its answer as rendered Markdown; wrapped lines are indented."""
     body: RenderableType = ink("No answer yet. Press enter to write.", styles.quiet)
     if answer:
-        from rich.markdown import Markdown  # with all it needs, late: a first look at a task has no answers
+        from rich.markdown import Markdown  # late: it is slow to import, and at first there are no answers
 
         body = Markdown(answer)
     mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
@@ -63,7 +63,7 @@ def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
 
 
 class AnswersPane(Pane, Container):
-    """Cards, editor and facts; `tab` goes from one side to the other and not on to the list of tasks."""
+    """Cards, editor and facts; `tab` switches between the two sides instead of going on to the task list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "leave_text", "Back", "leave an answer's text; it is stored", show=True),
@@ -73,7 +73,7 @@ class AnswersPane(Pane, Container):
     question = 0
     _asked: Task | None = None
     _text = ""  # the whole file
-    _loaded = ""  # the answer in the editor as it was
+    _loaded = ""  # the editor's text as last loaded or stored
     _timer: Timer | None = None
     _beside: tuple[object, ...] = ()
 
@@ -95,7 +95,7 @@ class AnswersPane(Pane, Container):
 
     @property
     def editor(self) -> TextArea:
-        """The answer that is being written."""
+        """The text area for the chosen answer."""
         return self.query_one("#answer-text", TextArea)
 
     @property
@@ -104,7 +104,7 @@ class AnswersPane(Pane, Container):
         return bool(self.query_one("#answer-edit").display)
 
     def show(self, view: View) -> None:
-        """Another task, new numbers, or a file changed by another editor; also before there is room for it."""
+        """Show another task, new results, or an answer file changed by another editor; also before the first layout."""
         if not self.display:
             return
         self.view = view
@@ -138,7 +138,7 @@ class AnswersPane(Pane, Container):
         return [] if task is None else list(read_sheet(task, self._text).answered)
 
     def _show_cards(self) -> None:
-        """A card for each question, brought up to date."""
+        """Rebuild the cards."""
         task, cards = self._asked, self.query_one(AnswerCards)
         if task is None:
             return
@@ -163,16 +163,16 @@ class AnswersPane(Pane, Container):
         self.write()
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """`escape` ends a text."""
+        """None (no key) for `leave_text` while the editor is closed."""
         return None if action == "leave_text" and not self.writing else ""
 
     def action_other_side(self) -> None:
-        """From the answers to the facts and numbers, and back."""
+        """Switch the focus between the answers and the facts."""
         facts = self.query_one("#answer-facts")
         answers = self.editor if self.writing else self.query_one(AnswerCards)
         self.screen.set_focus(answers if facts.has_focus else facts)
 
-    # ------------------------------------------------------------------ what stands beside
+    # ------------------------------------------------------------------ the side with facts
 
     def _show_beside(self) -> None:
         view = self.view
@@ -185,7 +185,7 @@ class AnswersPane(Pane, Container):
         beside.set_class(chart is None, "-nothing")
         beside.show(chart)
 
-    # ------------------------------------------------------------------ the text
+    # ------------------------------------------------------------------ the editor
 
     def write(self) -> None:
         """Edit the chosen answer."""
@@ -194,7 +194,7 @@ class AnswersPane(Pane, Container):
         self.query_one("#answer-edit").display = True
         self.query_one(AnswerCards).display = False
         self._open_answer(keep_place=False)
-        self.screen.set_focus(self.editor)  # at once: `focus` would come after keys that wait already
+        self.screen.set_focus(self.editor)  # at once: `focus` would act after keys that are already queued
 
     def _open_answer(self, *, keep_place: bool) -> None:
         task = self._asked
@@ -208,7 +208,7 @@ class AnswersPane(Pane, Container):
         self._show_state()
 
     def leave(self) -> None:
-        """Store what was typed and show the cards again."""
+        """Store the text and show the cards again."""
         self.keep()
         if self.writing:
             self.query_one("#answer-edit").display = False
@@ -221,11 +221,11 @@ class AnswersPane(Pane, Container):
 
     @property
     def more(self) -> bool:
-        """Whether another question than the one that is being written has no answer."""
+        """Whether a question other than the chosen one has no answer."""
         return any(not done for at, done in enumerate(self._answered()) if at != self.question)
 
     def next_question(self) -> bool:
-        """Go to the next question without an answer, and write there; False when every question has one."""
+        """Edit the next question without an answer; return False if every question has one."""
         self.keep()
         answered = self._answered()
         first = self.question + 1 if self.writing else self.question
@@ -240,7 +240,7 @@ class AnswersPane(Pane, Container):
 
     @property
     def dirty(self) -> bool:
-        """Whether there is text that is not stored."""
+        """Whether the editor has text that is not stored."""
         return self._asked is not None and self.writing and self.editor.text != self._loaded
 
     @on(TextArea.Changed, "#answer-text")
@@ -253,11 +253,11 @@ class AnswersPane(Pane, Container):
         self._show_state()
 
     def on_descendant_blur(self) -> None:
-        """Leaving the editor stores its text."""
+        """Store the text when the editor loses the focus."""
         self.keep()
 
     def keep(self) -> None:
-        """Store what was typed."""
+        """Store the text, if it has changed."""
         task = self._asked
         if task is None or not self.dirty:
             return
@@ -277,11 +277,11 @@ class AnswersPane(Pane, Container):
         say(self, "#answer-state", text.append(f"   {state}", roles(self.app).quiet))
 
 
-# ------------------------------------------------------------------ what bears on a question
+# ------------------------------------------------------------------ chart and facts of a question
 
 
 def chart_beside(view: View, question: int) -> ChartSpec | None:
-    """The chart that the edition names for the question, where it shows something; else that of the runs."""
+    """The edition's chart for the question if it has data, else the first chart of the runs."""
     questions = view.task.questions if view.task is not None else ()
     family = questions[question].chart if question < len(questions) else None
     named = (chart for chart in view.charts if chart.family == family and not chart.empty)
@@ -289,7 +289,7 @@ def chart_beside(view: View, question: int) -> ChartSpec | None:
 
 
 def text_beside(view: View, question: int) -> Text:
-    """What bears on the question: its facts, the numbers of the runs, other facts of the task."""
+    """The text beside a question: its facts, the results of the runs, the task's other facts."""
     text, task = Text(), view.task
     facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
     names = task.questions[question].facts if task is not None and question < len(task.questions) else ()
@@ -309,7 +309,7 @@ def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
 
 
 def _numbers(text: Text, view: View) -> None:
-    """A line of numbers per measured configuration."""
+    """Append the results of each measured configuration."""
     from labtui.results.numbers import rate_text, time_text, with_uncertainty
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]

@@ -1,4 +1,4 @@
-"""The charts of a task: five views, one large chart with a cursor on its points; four on very large windows."""
+"""The charts pane: five views, one large chart with a cursor on its points, or four charts on very large windows."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -29,23 +29,23 @@ VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
-    """The axes of a view of the task on the screen, with the sizes that it plans, and what the chart waits for."""
+    """An empty chart for a view of the current task, with the planned sizes and a sentence on what it waits for."""
     family = next(each for each in FAMILIES.values() if each.view == name)
     spec = make_chart(family.key, (), counted=unit_of(view), message=instead_of_chart(view))
     return with_sizes(spec, planned_sizes(view.task))
 
 
 class ChartView(Widget, can_focus=False):
-    """A chart that is redrawn when its spec, its cursor, its size or the theme changes."""
+    """A widget with a chart; it is redrawn when its spec, its cursor, its size or the theme changes."""
 
     spec: reactive[ChartSpec | None] = reactive(None)
     cursor: reactive[Cursor] = reactive(NO_CURSOR)
     heading: reactive[str] = reactive("")
-    """Stands above the chart, with the unit; "" for none."""
+    """The heading above the chart; "" for none."""
     chosen: reactive[bool] = reactive(False)
 
     def show(self, spec: ChartSpec | None) -> None:
-        """A chart under what is drawn in it."""
+        """Show a chart with its own heading."""
         self.heading, self.spec = spec.heading.split(",")[0] if spec is not None else "", spec
 
     def on_mount(self) -> None:
@@ -53,7 +53,7 @@ class ChartView(Widget, can_focus=False):
         self.app.theme_changed_signal.subscribe(self, lambda _: self.refresh())
 
     def render(self) -> Text:
-        """Heading and plot; nothing below the heading where there is no room for a plot."""
+        """The heading and the plot; empty if a plot does not fit, only the heading if there is no spec."""
         spec, look = self.spec, roles(self.app)
         lines = [self._heading(spec, look)] if self.heading else []
         height = self.size.height - len(lines)
@@ -61,7 +61,7 @@ class ChartView(Widget, can_focus=False):
             return Text("\n").join(lines if spec is None else [])
         try:
             lines += draw(spec, self.size.width, height, look, self.cursor) or []
-        except (ImportError, OSError):  # on some systems plotext has no built kernel
+        except (ImportError, OSError):  # plotext's compiled kernel is missing on some systems
             lines.append(ink("plotext could not be loaded: there are no charts.", look.quiet))
         return Text("\n").join(lines)
 
@@ -75,13 +75,13 @@ FIRST = ("speedup", "time", "throughput", "efficiency", "training")
 
 
 def first_chart(charts: Sequence[ChartSpec]) -> ChartSpec | None:
-    """What is shown first: of the first view in this order that has something to show."""
+    """The chart to show first: that of the first view in the order `FIRST` that has data."""
     shown = [chart for chart in charts if not chart.empty]
     return min(shown, key=lambda chart: FIRST.index(chart.view), default=None)
 
 
 class ChartsPane(Pane, Container, can_focus=True):
-    """Views, sentence, chart, the strip of the cursor."""
+    """The line with the views, the chart's sentence, the chart, and the strip about the point at the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("left", "point(-1)", "Point", "the point before", show=True),
@@ -102,8 +102,8 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._chosen = ""  # of the chosen view, once one was chosen
-        self._turn = dict.fromkeys(VIEWS, 0)  # which chart of each view
+        self._chosen = ""  # the chosen view; "": none was chosen yet
+        self._turn = dict.fromkeys(VIEWS, 0)  # which of its charts each view shows, modulo their number
         self._only = ""  # the chosen line; "": all of them
         self._kind: Kind | None = None
         self._law = False
@@ -119,7 +119,7 @@ class ChartsPane(Pane, Container, can_focus=True):
                 yield ChartView(id=f"chart-{name}")
         yield Said(id="chart-strip")
 
-    # ------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------ the charts
 
     def show(self, view: View) -> None:
         if self.view.task_id != view.task_id:
@@ -127,12 +127,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         super().show(view)
 
     def _charts(self) -> tuple[ChartSpec, ...]:
-        """The charts of the chosen line, or of all together."""
+        """The charts of the chosen line, or of all lines."""
         alone = self.view.alone.get(self._only)
         return alone() if alone is not None else self.view.charts
 
     def _of(self, name: str) -> ChartSpec | None:
-        """The chart of a view that is its turn, as bars or lines, with the laws where they are asked for."""
+        """The current chart of a view, as bars or lines, with the laws if they are switched on; None without data."""
         charts = [each for each in self._charts() if each.view == name and not each.empty]
         charts = [each for each in charts if each.family != "laws"]
         if not charts:
@@ -146,29 +146,29 @@ class ChartsPane(Pane, Container, can_focus=True):
         return spec
 
     def _laws(self) -> ChartSpec | None:
-        """The laws of the line that is alone on the screen."""
+        """The chart of the laws, if only one line is shown."""
         laws = (each for each in self._charts() if each.family == "laws" and len(each.measured) == 1)
         return next(laws, None)
 
     def _no_law(self) -> str:
-        """Why no law is drawn; "" where one can be."""
+        """Why no law can be drawn; "" if one can."""
         if self.view.alone and self._only not in self.view.alone:
             return "Laws are drawn for one line: choose it with m."
         return "" if self._laws() is not None else "A law needs runs on three sizes, one GPU among them."
 
     @property
     def view_name(self) -> str:
-        """The view on the screen."""
+        """The current view."""
         first = first_chart(self._charts())
         return self._chosen or (first.view if first is not None else "speedup")
 
     @property
     def spec(self) -> ChartSpec | None:
-        """The chart on the screen; None while it has nothing to show."""
+        """The current chart; None while it has no data."""
         return self._of(self.view_name)
 
     def _point(self) -> tuple[Series, Point] | None:
-        """The point under the cursor."""
+        """The series and the point at the cursor."""
         spec = self.spec
         if spec is None or not spec.measured:
             return None
@@ -179,7 +179,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     # ------------------------------------------------------------------ choosing
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """What a key says that this chart has no use for."""
+        """Why an action is disabled for the current chart."""
         spec = self.spec
         series = spec.measured if spec is not None else ()
         if self._large and self.view_name != "training" and action in {"enlarge", "four"}:
@@ -197,16 +197,16 @@ class ChartsPane(Pane, Container, can_focus=True):
         return "" if acts else reason
 
     def action_view(self, name: str) -> None:
-        """One of the five views; the key of the one on the screen goes to its next chart."""
+        """Show a view; for the current one, its next chart."""
         if name == self.view_name and self._chosen:
             self._turn[name] += 1
-        elif "training" in (name, self.view_name):  # an epoch is no number of GPUs
+        elif "training" in (name, self.view_name):  # its x axis has epochs, the others' have sizes
             self._x = None
         self._chosen = name
         self.on_resize()
 
     def action_point(self, step: int) -> None:
-        """The point before or after."""
+        """Move the cursor to the previous (`step` -1) or the next point (1)."""
         found = self._point()
         if found is None:
             return
@@ -216,14 +216,14 @@ class ChartsPane(Pane, Container, can_focus=True):
         self.on_resize()
 
     def action_series(self, step: int) -> None:
-        """The line before or after."""
+        """Move the cursor to the previous (`step` -1) or the next line (1)."""
         spec = self.spec
         if spec is not None and spec.measured:
             self._place = (self._place + step) % len(spec.measured)
             self.on_resize()
 
     def action_models(self) -> None:
-        """All lines together, or one after the other."""
+        """Show the next line alone; after the last one, all lines."""
         choices = ("", *self.view.alone)
         now = choices.index(self._only) if self._only in choices else 0
         self._only = choices[(now + 1) % len(choices)]
@@ -231,25 +231,25 @@ class ChartsPane(Pane, Container, can_focus=True):
         self.on_resize()
 
     def action_bars(self) -> None:
-        """Bars for lines, lines for bars, on all charts that can be both."""
+        """Switch between bars and lines in all charts that can have both."""
         spec = self.spec
         self._kind = "lines" if spec is not None and spec.kind == "bars" else "bars"
         self.on_resize()
 
     def action_law(self) -> None:
-        """The fitted laws over the speedups, or not."""
+        """Show or hide the fitted laws over the speedups."""
         self._law = not self._law
         self.on_resize()
 
     def action_enlarge(self) -> None:
-        """The chosen chart alone, or four again."""
+        """Switch between the chosen chart alone and four charts."""
         self._alone = not self._alone
         self.on_resize()
 
     action_four = action_enlarge
 
     async def action_log_line(self) -> None:
-        """The log of the run that the point comes from."""
+        """Open the log of the run that the point comes from."""
         line = self._line_of(self._row())
         if line is not None:
             await self.app.choose_run(line.run_id, open_log=True)
@@ -258,7 +258,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     @property
     def _large(self) -> bool:
-        """Four charts together only where each has at least 60 x 16 cells."""
+        """Whether four charts fit, each with at least 60 x 16 cells."""
         return self.size.width >= 122 and self.size.height >= 40
 
     def paint(self, view: View) -> None:
@@ -281,7 +281,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         self.refresh_bindings()
 
     def _empty(self, view: View, name: str) -> ChartSpec | None:
-        """The axes of a view without numbers; None for a task that needs no run."""
+        """An empty chart for a view without data; None for a task that needs no run."""
         if not view.lines and not planned_sizes(view.task):
             return None
         spec = empty_chart(view, name)
@@ -317,19 +317,19 @@ class ChartsPane(Pane, Container, can_focus=True):
     # ------------------------------------------------------------------ the strip
 
     def _row(self) -> ResultRow | None:
-        """The row that the point under the cursor shows."""
+        """The result row of the point at the cursor."""
         found = self._point()
         run = found[1].run if found is not None else None
         rows = self.view.charted if run is not None else ()
         return next((row for row in rows if any(each.run_id == run for each in row.members)), None)
 
     def _line_of(self, row: ResultRow | None) -> RunLine | None:
-        """The run that a row's log line is of."""
+        """The run of a row's last log line."""
         ids = [each.run_id for each in row.origins if each.run_id is not None] if row is not None else []
         return self.view.every.get(ids[-1]) if ids else None
 
     def _named(self, number: int) -> str:
-        """The number of a run, and how it ended where that was badly."""
+        """The number of a run, and how it ended if it ended badly."""
         line = self.view.every.get(number)
         return f"{number} ({line.word})" if line is not None and line.phase in ENDED_BADLY else str(number)
 
@@ -366,7 +366,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         return Text("\n").join([first, self._log_text(row, line)])
 
     def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:
-        """The log's own line, of a record the printed line that it is about; of a mean how many, and its last one."""
+        """The log line that the row comes from (for a record, the printed line near it); for a mean, the last one."""
         number = row.origins[-1].line if row is not None and row.origins else None
         path = self.app.session.log_path(line.run.token, "out") if line is not None else None
         if path is None or number is None or row is None or line is None:
@@ -383,7 +383,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
 @lru_cache(maxsize=8)
 def shown_line(root: Path, path: Path, number: int) -> tuple[int, str]:
-    """A line of a log, or the printed one that a record is about: its number and its text."""
+    """The number and text of a log line; for a record (`:::MLLOG`), those of the printed line that it is about."""
     log = LogText(path, root)
     log.refresh()
     shown = log.shown_before(number)
@@ -391,7 +391,7 @@ def shown_line(root: Path, path: Path, number: int) -> tuple[int, str]:
 
 
 def quoted(text: str, width: int) -> str:
-    """A line of a log in so many cells: without the time it begins with, then without its middle."""
+    """A log line cut to `width` characters: first its time stamp goes, then its middle."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
     half = max(0, width - 3) // 2

@@ -1,4 +1,4 @@
-"""What frames the panes and is painted first: header, title, tasks, next step, the line of messages, keys."""
+"""The frame around the panes, painted first: header, title bar, task list, next step, note line, footer."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ EMPTY = Text("")
 
 
 def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
-    """One line with two ends, so far apart at least; the left one is cut where both do not fit."""
+    """One line with a text at each end, at least `gap` cells apart; the left one is cut if both do not fit."""
     left.no_wrap = True
     left.truncate(max(0, width - right.cell_len - gap), overflow="ellipsis")
     return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
 
 
 def look(cell: object) -> object:
-    """What makes two texts look alike. Rich calls texts equal that differ in their base style only."""
+    """A key that is equal for texts that look alike. Rich's own comparison ignores a text's base style."""
     return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else cell
 
 
 class Said(Static):
-    """Text, never markup; it is laid out and painted again only where it changed."""
+    """A static text, never markup, that is laid out and painted again only when it has changed."""
 
     def __init__(self, text: Text = EMPTY, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(text, id=id, classes=classes, markup=False)
@@ -57,40 +57,40 @@ class Said(Static):
             self.update(text)
 
     async def on_click(self, event: Click) -> None:
-        """Take the action that the words under the mouse stand for (`does`)."""
+        """Run the action of the words under the mouse, if they have one (see `does`)."""
         if action := event.style.meta.get("does"):
             event.stop()
             await self.app.run_action(action, self.parent)
 
 
 def does(action: str, style: str) -> Style:
-    """The style of words that take an action when they are clicked on."""
+    """A style for words that run an action when they are clicked."""
     return Style.parse(style) + Style(meta={"does": action})
 
 
 def say(node: DOMNode, part: str, text: Text) -> None:
-    """The text of one part below a node."""
+    """Set the text of the `Said` below `node` that the selector `part` matches."""
     node.query_one(part, Said).say(text)
 
 
 class Acts(Widget):
-    """A part with actions of which some do not act at every moment: each says why."""
+    """A widget with actions that may be disabled for the moment, each with a reason."""
 
     app: LabApp
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """Why an action does not act now; "" where it does, None where it has no meaning here."""
+        """Why an action is disabled now; "" if it is enabled, None if it makes no sense here and has no key."""
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """True: it acts. None: its key says why not, as the palette does. False: it has no key."""
+        """As Textual asks: True if enabled, None if disabled with a reason, False if the key is hidden."""
         if self.why_not(action, parameters) is None:
             return False
         return None if self.app.why_idle(self, action, parameters) else True
 
 
 class Pane(Acts):
-    """A pane that paints the view once it is laid out, and again at another size."""
+    """A pane of the main screen: it paints the view once it has a size, and again at another size."""
 
     view: View = NO_VIEW
 
@@ -103,12 +103,12 @@ class Pane(Acts):
         raise NotImplementedError
 
     def on_resize(self) -> None:
-        """What fits depends on the size."""
+        """Repaint at the new size."""
         self.show(self.view)
 
 
 class Slice(Widget):
-    """A part of the screen that draws its slice of the view, and again only where that changed."""
+    """A widget that draws its part of the view, and repaints only if its text has changed."""
 
     screen: FramedScreen
     view: View = NO_VIEW
@@ -128,7 +128,7 @@ class Slice(Widget):
 
 
 class HeaderBar(Slice):
-    """Program and lab; at the right practice, connection, GPU-hours."""
+    """The header: program and lab; at the right, practice, connection and GPU-hours."""
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
@@ -155,7 +155,7 @@ class HeaderBar(Slice):
 
 
 class TitleBar(Slice):
-    """The task on the screen, and at the right its state with its age."""
+    """The current task, and at the right its state with its age."""
 
     def text(self, view: View, styles: Roles) -> Text:
         row = view.task_line
@@ -170,9 +170,9 @@ class TitleBar(Slice):
 
 
 def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int = 1) -> Text:
-    """Glyph, number and title, and at the right what is under way or failed; on a wide line the three counts.
+    """Glyph, number and title of a task, and at the right what is in progress or failed; if wide, also three counts.
 
-    A title takes as many `lines`; what does not fit is cut.
+    A title takes up to `lines` lines; what does not fit is cut.
     """
     current = row.task_id == view.task_id
     mark = "▌" if current else " "
@@ -188,9 +188,9 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
     indent = left.cell_len
     if width < 60 and len(row.title) <= width - indent - 1 < len(row.title) + right.cell_len:
-        right = ink("", role)  # the sign and the title at the top say it, too
+        right = ink("", role)  # the glyph and the title bar say it, too
     room, taken = max(8 + right.cell_len, width - indent - 1), " " * right.cell_len
-    lines = min(lines, len(textwrap.wrap(row.title, room)) or 1)  # running or not
+    lines = min(lines, len(textwrap.wrap(row.title, room)) or 1)  # the same number with and without a state
     wrapped = textwrap.wrap(row.title, room, initial_indent=taken, max_lines=lines, placeholder="…")
     first, *more = wrapped or [taken]
     text = ends(left.append(first[len(taken) :], style), right, width or 80)
@@ -200,7 +200,7 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
 
 
 class TaskList(OptionList):
-    """All tasks; the cursor is the task on the screen."""
+    """The task list; the highlighted option is the current task."""
 
     screen: FramedScreen
     _shown: tuple[object, ...] = ()
@@ -220,14 +220,14 @@ class TaskList(OptionList):
         self._shown = shown
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Moving the cursor goes to that task."""
+        """Select the task that the cursor moved to."""
         event.stop()
         if event.option_id not in (None, self.screen.view.task_id):
             self.screen.choose_task(event.option_id)
 
 
 class NextStepText(Slice):
-    """The next step with its key as a chip and one reason, cut after four lines; a click takes it."""
+    """The next step: its key as a chip, its label, and a reason of at most four lines. A click takes the step."""
 
     def text(self, view: View, styles: Roles) -> Text:
         step = self.screen.step
@@ -239,14 +239,14 @@ class NextStepText(Slice):
 
 
 def step_text(step: NextStep, styles: Roles, between: str) -> Text:
-    """Key, label and reason of a step."""
+    """The key, label and reason of a step."""
     text = Text().append(f" {step.key} " if step.action else "", styles.chip)
     text.append(" " if step.action else "").append(step.label, "bold")
     return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft)
 
 
 class Rail(Vertical):
-    """The tasks and the next step."""
+    """The rail at the left: the task list and the next step."""
 
     def compose(self) -> ComposeResult:
         yield Said(id="rail-title")
@@ -256,7 +256,7 @@ class Rail(Vertical):
         yield NextStepText(id="next")
 
     def show(self, view: View) -> None:
-        """The list, how many are done, the next step; on a page of its own what the chosen task is for."""
+        """Show the task list, how many are done, and the next step; if the list fills the screen, the task's text."""
         styles = roles(self.app)
         done = f"{view.progress.done} of {view.progress.total}" if view.progress else ""
         wide = self.size.width >= 60
@@ -270,7 +270,7 @@ class Rail(Vertical):
 
 
 class NoteLine(Slice):
-    """The line above the keys: the plan being made, else what is wrong, else what waits; at its end the export."""
+    """The line above the footer: the plan being made, else a problem, else what waits; at its end the export."""
 
     plan: reactive[str] = reactive("")
     export: reactive[str] = reactive("")
@@ -279,7 +279,7 @@ class NoteLine(Slice):
         severity, text = ("", self.plan) if self.plan else status_line(view)
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
         line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
-        if not text and not self.screen.has_class("-rail"):  # there is no room for the card
+        if not text and not self.screen.has_class("-rail"):  # without the rail, the next step is shown here
             line = step_text(self.screen.step, styles, "  ")
             line.no_wrap = True
         line.truncate(max(1, self.size.width), overflow="ellipsis")
@@ -291,14 +291,14 @@ class NoteLine(Slice):
 
 
 class Foot(Footer):
-    """Textual's footer: at most seven keys that act here; the next step, the palette and help at the right."""
+    """Textual's footer with at most seven enabled keys; at the right the next step, the palette and help."""
 
     RIGHT = ("do_next", "command_palette", "page('help')")
     MAX_KEYS = 7
     _shown: object = None
 
     def bindings_changed(self, screen: Screen[object]) -> None:
-        """Make the keys anew only where others are to be shown: this is called with each new view."""
+        """Rebuild the keys only if others are to be shown, because this is called for each new view."""
         shown = [self.app.size.width, *(key for key in screen.active_bindings.values() if key.binding.show)]
         if screen is self.app.screen and screen.app.app_focus and shown != self._shown:
             super().bindings_changed(screen)
@@ -318,7 +318,7 @@ class Foot(Footer):
         yield HorizontalGroup(*right, classes="foot-right")
 
     def _keys(self) -> list[FooterKey]:
-        """One key for each action that acts here; Textual's own `compose` binds keys to data and never frees them."""
+        """One key for each enabled action. Textual's own `compose` would bind keys to reactives and never free them."""
         if not self._bindings_ready:
             return []
         bound = self.screen.active_bindings.values()
@@ -326,7 +326,7 @@ class Foot(Footer):
         keys = []
         for _, each, _, tooltip in {key.binding.action: key for key in reversed(shown)}.values():
             parts = each.key, self.app.get_key_display(each), each.description, each.action
-            keys.append(FooterKey(*parts, tooltip=tooltip, classes="-compact"))  # else each is styled twice
+            keys.append(FooterKey(*parts, tooltip=tooltip, classes="-compact"))  # here: else styled twice
         return keys[::-1]
 
 
@@ -334,15 +334,15 @@ def _cells(keys: Iterable[FooterKey]) -> int:
     return sum(len(each.key_display) + len(each.description) + 3 for each in keys)
 
 
-class FramedScreen(Screen[object], Acts):  # the first base is the one whose styles Textual takes
-    """Header, rail, title, `content`, the line of messages, keys; a rail from 110 columns on."""
+class FramedScreen(Screen[object], Acts):  # Textual takes the styles of the first base
+    """A screen with header, rail (from 110 columns on), title bar, `content`, note line and footer."""
 
     view: View = NO_VIEW
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
     def compose(self) -> ComposeResult:
-        # Textual sets the classes of this size after the first layout, and styles every part anew for each.
+        # Textual would set the classes for this size after the first layout, and restyle every widget for each class.
         sizes = zip(self.app.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True)
         for cells, points in sizes:
             self.add_class(*self._get_breakpoint_classes(cells, points))
@@ -357,16 +357,16 @@ class FramedScreen(Screen[object], Acts):  # the first base is the one whose sty
             yield Foot(show_command_palette=False, compact=True)
 
     def watch_focused(self, focused: Widget | None) -> None:
-        """Where the keys go is seen by tone. A class of the whole screen would style all of it anew."""
+        """Mark the focused side by tone; not with a class of the screen, which would restyle all of its widgets."""
         for part in self.query("#rail-title, Underline"):
             part.set_class(isinstance(focused, TaskList), "-listing")
 
     def choose_task(self, task_id: str) -> None:
-        """The cursor of the list of tasks went to another one."""
+        """Called when another task was chosen in the task list."""
         self.app.go_to_task(task_id)
 
     def content(self) -> ComposeResult:
-        """What the frame stands round."""
+        """The widgets inside the frame."""
         yield from ()
 
     @property
@@ -375,7 +375,7 @@ class FramedScreen(Screen[object], Acts):  # the first base is the one whose sty
         step = next_step(self.view)
         bound = (each.binding for each in self.active_bindings.values() if each.enabled)
         here = {each.action.removeprefix("screen."): each for each in bound}
-        if "do_next" not in here:  # a text is being written: letters and dots are for it
+        if "do_next" not in here:  # an editor has the focus and takes letters and dots
             more = any(getattr(each, "more", False) for each in self.query("AnswersPane"))
             step = NextStep("Next answer" if more else "Go on", "What you write is stored.", "next_question")
         binding = here.get(step.action) or here.get(step.action.partition("(")[0])
@@ -392,15 +392,15 @@ _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run"}
 _PLAN = {"plan", "send", "fix", "test_only"}
 _FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
 CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})
-"""Actions that change something, start a program or ask a cluster: not for those who only look."""
+"""Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""
 
 
 def key(
     keys: str, action: str, label: str, help: str, *, show: bool = False, urgent: bool = False
 ) -> Binding:
-    """A binding: `show` puts it into the footer; an `urgent` one is over before the next key is looked at.
+    """A Textual binding: `show` puts it into the footer, `urgent` gives it priority over the focused widget.
 
     The help page and the palette list the bindings that have a tooltip.
     """
-    shown = "enter" if keys.startswith("enter") else None  # Textual has a sign for it that not every font has
+    shown = "enter" if keys.startswith("enter") else None  # not every font has Textual's glyph for it
     return Binding(keys, action, label, show, shown, priority=urgent, tooltip=help)

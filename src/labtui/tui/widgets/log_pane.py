@@ -1,4 +1,4 @@
-"""The output of the selected run, followed and searchable: standard output, or standard error."""
+"""The log pane: standard output or standard error of the selected run, to follow and to search."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from labtui.tui.widgets.tail_view import TailView
 
 
 class LogPane(RunPane):
-    """A title, the log, the line of the search."""
+    """A title, the log, and the input for a search."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "search", "Search", "find a text in the log", show=True),
@@ -34,7 +34,7 @@ class LogPane(RunPane):
         yield TailView(id="log-view")
         yield Input(placeholder="search, then enter; n and N go on", id="log-search", compact=True)
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ the log
 
     def paint(self, view: View) -> None:
         line = view.line
@@ -57,7 +57,7 @@ class LogPane(RunPane):
         return self.query_one(TailView)
 
     def action_streams(self) -> None:
-        """Standard error, or standard output again."""
+        """Switch between standard output and standard error."""
         self._stream = "err" if self._stream == "out" else "out"
         self.show(self.view)
         found = self.view.line.run.diagnosis[:1] if self.view.line is not None else ()
@@ -70,7 +70,7 @@ class LogPane(RunPane):
         self._show_title()
 
     def _show_title(self) -> None:
-        """Whose log it is, its file, and where one is in it; or that the error is in the other stream."""
+        """Update the title: run, file and position in it, or that the error is in the other stream."""
         styles, line = roles(self.app), self.view.line
         if line is None:
             say(self, "#log-title", ink(headline(self.view), styles.quiet))
@@ -90,13 +90,13 @@ class LogPane(RunPane):
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
         say(self, "#log-title", ends(text, right, max(10, self.size.width)))
 
-    # ------------------------------------------------------------------ search and the rest
+    # ------------------------------------------------------------------ search
 
     def action_search(self) -> None:
-        """Ask for a text."""
+        """Show the input for a search."""
         line = self.query_one("#log-search", Input)
         line.display = True
-        self.screen.set_focus(line)  # at once: the next keys are for it
+        self.screen.set_focus(line)  # at once: the next keys are meant for it
 
     @on(Input.Submitted, "#log-search")
     def _submitted(self, event: Input.Submitted) -> None:
@@ -105,7 +105,7 @@ class LogPane(RunPane):
         self.tail.search(event.value)
 
     async def action_close_search(self) -> None:
-        """Hide the search line, or go back."""
+        """Hide the search input; without one, go back."""
         if not self._close_search():
             await self.run_action("screen.escape")
 
@@ -119,7 +119,7 @@ class LogPane(RunPane):
 
 
 def place_of(view: TailView, *, live: bool) -> str:
-    """The search, then following or where one is."""
+    """The position in a log in words: folded records, the search, following or lines below, the number of lines."""
     if view.file is None:
         return "nothing read yet"
     parts = []
@@ -138,7 +138,7 @@ def place_of(view: TailView, *, live: bool) -> str:
 
 
 def read_as(view: View, stream: Stream) -> dict[int, str]:
-    """What each line of the selected run's log counts for: an epoch's time, warm-up, an error, the epoch that runs."""
+    """What labtui reads in the lines of the selected run's log, by number: an epoch's time, warm-up, or an error."""
     from labtui.results.numbers import three_digits
 
     chosen = view.line

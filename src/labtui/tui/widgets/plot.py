@@ -1,7 +1,7 @@
-"""A `ChartSpec` as rows of cells. plotext draws the lines; marks, values, names and bars are set cell by cell.
+"""Draws a `ChartSpec` in rows of cells: lines with plotext; marks, values, names and bars cell by cell.
 
-Each line is a plotext figure of its own, of exactly the plotting area: a cell has one colour, so lines in one figure
-would mix their dots. plotext 6 draws in a kernel that aborts the process on a number that is not finite.
+Each line is a plotext figure of its own, because a cell has one colour and lines in one figure would mix their dots.
+plotext 6 draws in a kernel that aborts the process on a number that is not finite.
 """
 
 import math
@@ -20,24 +20,24 @@ from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.themes import Roles
 
 MIN_HEIGHT = 8
-"""With fewer rows a chart misleads: different values stand on one row."""
+"""With fewer rows a chart would mislead: different values would be on one row."""
 MIN_COLUMNS = 24
 LARGEST = 1e12
 MARKS = "●◆▲■▼✚"
 HOLLOW = "○◇△□▽✛"
 DOTS = "⡀⠄⠂⠁"
-"""A dot at the heights of a cell, from below."""
+"""A dot at each height within a cell, from the bottom."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 _SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
-Spots = Iterable[tuple[int, int]]  # columns and rows where a text may begin, the best first
-Signs = Iterable[tuple[int, int, str]]  # columns and rows, and what stands there
+Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
+Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
 FEW = 2
-"""Up to so many series each value stands at its mark."""
+"""Up to this many series, each mark has its value beside it."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """The chosen series, as a place among the measured ones, and the x of the chosen point; None: no point."""
+    """The chosen series, as an index into the measured ones, and the x of the chosen point; None: no point."""
 
     series: int = 0
     x: float | None = None
@@ -47,20 +47,20 @@ NO_CURSOR = Cursor()
 
 
 class Grid:
-    """Cells with a style each; what is set later wins."""
+    """A grid of cells, each with a character and a style; later writes overwrite earlier ones."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         self.cells: dict[tuple[int, int], tuple[str, str]] = {}
 
     def put(self, column: int, row: int, text: str, style: str) -> None:
-        """A text from a cell on, whole or not at all."""
+        """Write a text from a cell on; nothing if it does not fit."""
         if 0 <= row < self.height and column >= 0 and column + cell_len(text) <= self.width:
             for at, sign in enumerate(text):
                 self.cells[column + at, row] = (sign, style)
 
     def free(self, column: int, row: int, width: int, around: int = 1, over: str = "") -> bool:
-        """Whether so many cells and those `around` hold nothing but the grid and what has the style `over`."""
+        """Whether `width` cells, and `around` more on each side, are blank, grid lines, or of the style `over`."""
         places = range(column - around, column + width + around)
         found = (self.cells.get((at, row), (" ", "")) for at in places)
         return all(sign in " ┈" or style == over for sign, style in found)
@@ -72,14 +72,14 @@ class Grid:
 
 
 class RowScale(msgspec.Struct, frozen=True):
-    """What the rows of a chart stand for: `low` and `high` are the edges of the lowest and highest row."""
+    """The values of a chart's rows: `low` and `high` are the lower edge of the lowest and upper edge of the highest."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
 
     def height(self, value: float, rows: int) -> float:
-        """How many rows a value lies above the lower edge: at least 0, less than all of them."""
+        """The height of a value above the lower edge, in rows: 0 <= height < `rows`."""
         return min(rows - 1e-9, max(0.0, (value - self.low) / ((self.high - self.low) or 1.0) * rows))
 
 
@@ -101,19 +101,19 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale
         if best is None or cost < best[0]:
             ticks = tuple(round(first / step + place) * step for place in range(count))
             best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
-    if best is None:  # the numbers leave no room for round ones
+    if best is None:  # no round ticks fit
         return RowScale(low - span / rows, high + span / rows, (low, high))
     return best[1]
 
 
 def drawable(spec: ChartSpec) -> bool:
-    """Whether every number is of a size that can be drawn; those of points are finite."""
+    """Whether every number is small enough to be drawn; a `ChartSpec` has finite ones only."""
     points = (point for series in spec.series for point in series.points)
     return all(abs(n or 0.0) <= LARGEST for p in points for n in (p.x, p.y, p.lo, p.hi))
 
 
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
-    """The mark and the colour of a measured series; of more series than colours the chosen one has a colour."""
+    """The mark and colour of a measured series; with more series than colours, only the chosen one is coloured."""
     few = len(spec.measured) <= HUES
     place = slots(spec)[spec.measured[at].name] if few else at
     colour = look.series[place] if few and look.series else look.busy if chosen else look.quiet
@@ -121,18 +121,18 @@ def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool
 
 
 def names_of(spec: ChartSpec) -> list[str]:
-    """The measured series as labels call them: only by what tells them apart in this chart."""
+    """The labels of the measured series: only what tells them apart in this chart."""
     return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
 
 
 def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
-    """The chart in exactly `width` by `height` cells; None when there is no room for one."""
+    """The chart in exactly `width` by `height` cells; None if it does not fit or cannot be drawn."""
     room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
     return _Drawing(spec, width, height, look, cursor).made() if room and drawable(spec) else None
 
 
 class _Drawing:
-    """One pass over a chart."""
+    """Draws one chart into its grid."""
 
     def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
@@ -173,10 +173,10 @@ class _Drawing:
         if spec.y_log:
             bottom = math.floor(self._fy(low))
             span = max(1, math.ceil(self._fy(high) - 1e-9) - bottom)  # doublings
-            rows = self.rows - 1 - self.bars  # the number of the tallest bar stands above it
+            rows = self.rows - 1 - self.bars  # one row for the number above the tallest bar
             step = math.ceil(span / rows)
             if span % 2 == 0 and rows // (span // 2) > 2 * (rows // span):
-                step = 2  # a tick at every other doubling uses more of the rows
+                step = 2  # a tick at every other doubling makes better use of the rows
             each = step / max(1, rows * step // span)
             ticks = range(bottom, bottom + span + 1, step)
             return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
@@ -191,7 +191,7 @@ class _Drawing:
         return f"{text}{unit}"
 
     def _column(self, x: float) -> int:
-        """The column of an x; bars have groups of one width."""
+        """The column of an x; bars are in groups of equal width."""
         if self.bars:
             return self.left + 1 + int((self.xs.index(x) + 0.5) * self.columns / len(self.xs))
         share = (self._fx(x) - self.x_low) / (self.x_high - self.x_low)
@@ -208,7 +208,7 @@ class _Drawing:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
 
     def made(self) -> list[Text]:
-        """Frame, ideal, other lines, the chosen line, marks, names; nothing lies on what was drawn before."""
+        """Draw frame, ideal, lines (the chosen one last), marks, names and values, and return the rows."""
         self._frame()
         self._x_ticks()
         if self.spec.empty:
@@ -233,7 +233,7 @@ class _Drawing:
         return self.grid.lines()
 
     def _write(self, spots: Spots, text: str, style: str, around: int = 1, over: str = "") -> bool:
-        """The text at the first of some spots that is free; says whether there was one."""
+        """Write a text at the first free spot; return whether there was one."""
         for column, row in spots:
             inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
             if inside and self.grid.free(column, row, cell_len(text), around, over):
@@ -254,7 +254,7 @@ class _Drawing:
 
     def _x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
-        logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars stand equally far apart
+        logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars are evenly spaced
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         self.grid.put(middle, self.rows + 2, label, self.look.quiet)
@@ -274,7 +274,7 @@ class _Drawing:
                 free = start + len(text)
 
     def _dots(self, series: Series) -> None:
-        """Single dots where all would be if nothing were lost, and where a law has it."""
+        """Draw an ideal or a law as single dots."""
         at = [*self.laws].index(series.name) if series.name in self.laws else 2
         step, style = at % 3 + 1, self.laws.get(series.name, self.look.quiet)  # columns from dot to dot
         for before, after in pairwise(series.points):
@@ -285,9 +285,9 @@ class _Drawing:
                 self.grid.put(column, self.rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))], style)
 
     def _line(self, at: int) -> None:
-        """Braille by plotext; the chosen line is two dots thick; one to a live run is in dots.
+        """Draw a line in braille by plotext: the chosen one two dots thick, one to a running run dotted.
 
-        A line with marks goes through the middle of their cells, where a mark is drawn.
+        A line with marks goes through the middle of the marks' cells.
         """
         series, style = self.measured[at], self._style(at)
         lifts = (-1 / 8, 1 / 8) if at == self.cursor.series else (0.0,)
@@ -301,7 +301,7 @@ class _Drawing:
                     self.grid.put(first + column, row, sign, style)
 
     def _marks(self, at: int) -> None:
-        """The marks of a series; beside one that another has in the cell already, where there are few."""
+        """Draw the marks of a series; with few series, beside a mark of another one in the same cell."""
         style, series = self._style(at), self.measured[at]
         for point in series.points if len(series.points) <= self.most else ():
             column, row = self._column(point.x), self._row(point.y)
@@ -324,7 +324,7 @@ class _Drawing:
                 self.grid.put(self._column(point.x), row, "┊", self._style(at))
 
     def _ends(self, at: int) -> list[str]:
-        """What may stand at the end of a line, the longest first: its name, which may be cut, and its last value."""
+        """The texts for the end of a line, the longest first: its name, which may be cut, and its last value."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
         value = value_text(self.spec, last)
         texts = [f"{name}  {value}".strip(), f"{name[:6]}… {value}"] if name else [value]
@@ -333,7 +333,7 @@ class _Drawing:
         return [*((f"{texts[0]}{far}", *texts) if told else ()), *((name, f"{name[:8]}…") if name else ())]
 
     def _names(self, order: Sequence[int]) -> None:
-        """What each line is called, at its end: beside it, else with its mark on the next free row of the margin."""
+        """Write each line's name at its end: beside it, else with its mark on the nearest free row of the margin."""
         margin = self._column(self.xs[-1]) + 2 if self.xs else 0
         highest = self.measured[order[0]].points[-1].y if order else 0.0
 
@@ -359,7 +359,7 @@ class _Drawing:
             self._write(spots, f" {series.short or series.name}", style)
 
     def _values(self) -> None:
-        """The values of all points but the last, beside their marks, where cells are free."""
+        """Write the values of all points but the last beside their marks, if there are free cells."""
         for at, series in enumerate(self.measured):
             points, style = series.points, self._style(at)
             others = [p for each in self.measured if each is not series for p in each.points]
@@ -375,7 +375,7 @@ class _Drawing:
                 self._write(spots, text, style) or self._write(spots, text, style, over=self.look.quiet)
 
     def _corner_table(self) -> None:
-        """What each series has at the cursor's size, where there is room: mostly the lower right corner."""
+        """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
         if (x := self.cursor.x) is None:
             return
         rows = [(f"  on {place_text(self.spec, x)}", "", self.look.quiet)]
@@ -414,7 +414,7 @@ class _Drawing:
                 below[point.x] = high if stack else 0.0
                 if not stack:
                     texts.append((left, self._row(point.y), value_text(self.spec, point), style))
-        for left, row, whole, style in texts:  # above its bar, where no other bar or number is
+        for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
             text = whole if cell_len(whole) <= wide + 2 else whole.rstrip(" s%×")
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
             self._write([(start, row - up) for up in (1, 2) for start in starts], text, style, around=0)
@@ -428,7 +428,7 @@ class _Drawing:
 
 
 def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]) -> Signs:
-    """The cells of a straight line over so many columns, as plotext draws it, once for each of `lifts`, in rows."""
+    """The braille cells of a straight line between two `heights` (rows), drawn once for each of `lifts` (rows)."""
     import plotext
 
     plotext.terminal.limit(False, False)
@@ -439,7 +439,7 @@ def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[f
     figure.legend(False)
     figure.axes(False)
     figure.ruler("x").lim(0, 1).ticks([])
-    low, high = 5 / 8, rows - 5 / 8  # plotext's limits are dots in the middle of the outer rows
+    low, high = 5 / 8, rows - 5 / 8  # plotext's limits are dots near the middle of the outer rows
     figure.ruler("y").lim(low, high).ticks([])
     for lift in lifts:
         lifted = [min(high, max(low, each + lift)) for each in heights]

@@ -1,6 +1,6 @@
-"""What panes and plan share about runs: the keys of the selected run, and a table that keeps its place.
+"""What panes and the plan share about runs: the bindings for the selected run, and a table that keeps its cursor.
 
-`KeyedTable.sync` compares with what is shown, words and colours: equal content costs nothing, and the cursor stays.
+`KeyedTable.sync` compares words and colours with what is shown, so that equal content costs nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from labtui.tui.widgets.frame import Pane, key, look
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A column with a stable key and its width in cells, so that nothing moves; `right` aligns numbers."""
+    """A column with a stable key and a fixed width in cells; `right` aligns its cells to the right, for numbers."""
 
     key: str
     title: str
@@ -37,13 +37,13 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class KeyedTable(DataTable[Text]):
-    """Rows with keys. Use `sync` only."""
+    """A data table with keys for its rows and columns; set its content with `sync` only."""
 
     _shown_columns: tuple[TableColumn, ...] = ()
     _shown: Mapping[str, list[object]] = MappingProxyType({})
 
     def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
-        """Show these columns and rows; says whether anything changed. Where only cells did, nothing moves."""
+        """Show these columns and rows; return whether anything changed. If only cells did, only they are updated."""
         before, columns = self._shown, tuple(columns)
         self._shown = shown = {row.key: [look(cell) for cell in row.cells] for row in rows}
         if columns != self._shown_columns or list(shown) != list(before):
@@ -56,7 +56,7 @@ class KeyedTable(DataTable[Text]):
         return shown != before
 
     def _fill(self, columns: tuple[TableColumn, ...], rows: Sequence[Row], before: Sequence[str]) -> None:
-        """Other rows or columns; the cursor stays on its row."""
+        """Replace all rows and columns; the cursor stays on its row."""
         selected = before[self.cursor_row] if 0 <= self.cursor_row < len(before) else ""
         column = self.cursor_column
         with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
@@ -70,21 +70,21 @@ class KeyedTable(DataTable[Text]):
             if selected in self._shown:
                 self.move_cursor(row=list(self._shown).index(selected), column=column)
         self._shown_columns = columns
-        self._update_dimensions(self._new_rows)  # at once: its height is known before the next layout
+        self._update_dimensions(self._new_rows)  # at once, so that the next layout knows the height
         self.on_resize()
 
     @property
     def selected_key(self) -> str | None:
-        """The key of the row under the cursor."""
+        """The key of the row at the cursor."""
         keys = list(self._shown)
         return keys[self.cursor_row] if 0 <= self.cursor_row < len(keys) else None
 
     def on_resize(self) -> None:
-        """The row under the cursor stays in sight."""
+        """Keep the row at the cursor visible."""
         self.call_after_refresh(self._scroll_cursor_into_view)
 
     def select_key(self, key: str) -> None:
-        """Put the cursor on a row."""
+        """Move the cursor to a row."""
         if key in self._shown:
             self.move_cursor(row=list(self._shown).index(key), animate=False)
             self.on_resize()
@@ -101,7 +101,7 @@ HOLDABLE = (RunPhase.WAITING, RunPhase.QUEUED)
 
 
 class RunPane(Pane, Vertical):
-    """A pane about runs."""
+    """A pane with bindings for the selected run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
@@ -113,7 +113,7 @@ class RunPane(Pane, Vertical):
     ]
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """What a key says that the selected run has no use for."""
+        """Why an action is disabled for the selected run."""
         line = self.view.line
         if action not in {"cancel_run", "end_after", "hold_run", "compare_run"}:
             return super().why_not(action, parameters)
@@ -132,16 +132,16 @@ class RunPane(Pane, Vertical):
 
     @property
     def _line(self) -> RunLine:
-        """The selected run; no action acts without one."""
+        """The selected run; without one, all actions that use it are disabled."""
         return self.view.every[self.view.run_id or 0]
 
     def _others(self, line: RunLine) -> list[int]:
-        """The other runs of its job."""
+        """The numbers of the other runs of its job."""
         mine = line.submission.run_ids if line.submission is not None else ()
         return [number for number in mine if number != line.run_id]
 
     def action_compare_run(self) -> None:
-        """Mark the selected run; with another one marked, show what differs between the two."""
+        """Mark the selected run; if another one is marked, show the differences between the two."""
         line = self._line
         marked, self.app.marked_run = self.app.marked_run, line.run_id
         if marked is None or marked == line.run_id:
@@ -157,7 +157,7 @@ class RunPane(Pane, Vertical):
         self.app.push_screen(TextScreen(f"Run {marked} and run {line.run_id}", page))
 
     def action_hold_run(self, held: bool) -> None:
-        """Hold the selected run that waits, or release it."""
+        """Hold the selected run, or release it."""
         line = self._line
         runs = words.run_numbers(sorted((line.run_id, *self._others(line))))
         done = f"{runs}: {'held. Press H to release' if held else 'released'}."
@@ -180,7 +180,7 @@ class RunPane(Pane, Vertical):
         self.app.push_screen(Ask(text, choices=yes_or_no("Cancel", "Keep")), answered)
 
     def action_end_after(self) -> None:
-        """Ask for the minutes after which Slurm shall end the job of the selected run."""
+        """Ask for the minutes after which Slurm is to end the selected run's job."""
         line = self._line
         from labtui.tui.screens.modals import Ask, typed
 
@@ -204,7 +204,7 @@ class RunPane(Pane, Vertical):
 
 
 def minutes_problem(line: RunLine, text: str) -> str:
-    """Why so many minutes make no sense for its job; said before Slurm is asked."""
+    """Why `text` is not a valid time limit (minutes) for the run's job; "" if it is. Checked before Slurm is asked."""
     from labtui.slurm.states import early_end_refusal
 
     minutes = int(text) if text.isascii() and text.isdecimal() else 0

@@ -1,6 +1,6 @@
-"""The runs of a task: the result as number and sentence, one row a run, the chart as it grows, what a run does now.
+"""The runs pane: the result as a number and a sentence, a table of runs, a chart, and what the selected run does.
 
-A run that failed comes first: the log's own error line, one sentence, one advice, its keys.
+If the selected run failed, a card at the top has the log's own error line, one sentence, one advice and the keys.
 """
 
 import math
@@ -26,12 +26,12 @@ from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
 MIN_STATE = 21
-"""Cells of the state, as ``failed: out of memory`` needs them."""
+"""The width of the state in cells, enough for ``failed: out of memory``."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Glance(Horizontal):
-    """The chart, and beside it what a run does; the latter alone where the chart has no room."""
+    """The chart beside the facts of the selected run; only the facts if the chart does not fit."""
 
     def on_resize(self) -> None:
         self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
@@ -39,7 +39,7 @@ class Glance(Horizontal):
 
 
 class RunsPane(RunPane):
-    """Result, table, chart and facts of the selected run."""
+    """The result, the table of runs, and the chart and facts of the selected run."""
 
     def compose(self) -> ComposeResult:
         yield Said(id="run-error")
@@ -69,7 +69,7 @@ class RunsPane(RunPane):
         self._show_glance(view, styles)
         self.refresh_bindings()
 
-    # ------------------------------------------------------------------ the result, or what failed
+    # ------------------------------------------------------------------ the result, or the failure
 
     def _show_result(self, view: View, styles: Roles) -> None:
         failed = failed_line(view)
@@ -83,7 +83,7 @@ class RunsPane(RunPane):
             digits.update(number)
         beside = ink("\n× ", f"bold {styles.busy}").append(f"  {sentence}\n", "bold")
         say(self, "#result-words", beside.append(f"    {detail}", styles.soft))
-        tall = bool(number) and self.screen.has_class("-tall")  # the digits say it
+        tall = bool(number) and self.screen.has_class("-tall")  # the digits show the result
         line = ink("" if tall else headline(view), "bold")
         waits = words.why_it_waits(view, view.line)
         line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
@@ -120,14 +120,14 @@ class RunsPane(RunPane):
     # ------------------------------------------------------------------ choosing
 
     async def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        """The cursor selects a run."""
+        """Select the run at the cursor."""
         event.stop()
         other = event.row_key.value != str(self.view.run_id)
         if event.row_key.value is not None and other and event.data_table.has_focus:
             await self.app.choose_run(int(event.row_key.value))
 
     async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Enter or a click opens its log."""
+        """Open the run's log on enter or a click."""
         event.stop()
         if event.row_key.value is not None:
             await self.app.choose_run(int(event.row_key.value), open_log=True)
@@ -139,9 +139,9 @@ class RunsPane(RunPane):
 def table_of(
     view: View, styles: Roles, width: int, marked: int | None = None
 ) -> tuple[list[TableColumn], list[Row]]:
-    """One row a run, by size; what tells runs apart and batch only where they differ, GPUs only where they are known.
+    """The table: one row a run, by size. Columns that are the same or unknown for all runs are left out.
 
-    What does not fit beside the state is left out. The `marked` run has a star at its number.
+    So are those that do not fit beside the state. The `marked` run has a star before its number.
     """
     head, names = _apart(view)
     order = list(dict.fromkeys(names.values()))
@@ -196,7 +196,7 @@ def table_of(
 
 
 def _apart(view: View) -> tuple[str, dict[int, str]]:
-    """What tells the runs from others of their size ("" for nothing), and each run's, by its number."""
+    """The title of a column that tells runs of one size apart ("" if there is none), and its values by run number."""
     edition, lines = view.edition, view.lines
     if not view.task_id:
         return "job", {line.run_id: line.submission.job_name if line.submission else "" for line in lines}
@@ -209,7 +209,7 @@ def _apart(view: View) -> tuple[str, dict[int, str]]:
 
 
 def _compares(view: View) -> bool:
-    """Whether there are sizes to compare, or will be."""
+    """Whether the task has several sizes to compare, measured or planned."""
     sizes = planned_sizes(view.task) | {one.run.spec.n_gpus or one.run.spec.processes for one in view.lines}
     rows = (line.row for line in view.lines if line.row is not None)
     return len(sizes - {0}) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
@@ -242,7 +242,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
 
 
 def _training(line: RunLine) -> str:
-    """The whole training as its script printed it; "" where it did not."""
+    """The time of the whole training as its script printed it; "" if it did not."""
     return (
         words.clock_span(math.floor(line.run.total_seconds.lo)) if line.run.total_seconds is not None else ""
     )
@@ -255,7 +255,7 @@ def _memory(line: RunLine) -> str:
 
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
-    """The bar with the time left on a run that trains; else the state, and why its numbers do not count."""
+    """A progress bar with the time left for a running training; else the state, and why its numbers do not count."""
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     if line.phase is RunPhase.RUNNING and line.run.spec.program is None and not line.cancelling:
         cells = min(MAX_BAR, width - 12)
@@ -281,7 +281,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 
 
 def failed_line(view: View) -> RunLine | None:
-    """The run whose failure is to be explained: the selected one, or the one that ended the selected one's job."""
+    """The failed run to explain: the selected one, or one whose failure ended the selected one's job."""
     line = view.line
     if line is None or line.phase not in (RunPhase.FAILED, RunPhase.CANCELLED):
         return None
@@ -292,7 +292,7 @@ def failed_line(view: View) -> RunLine | None:
 
 
 def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
-    """The log's own error line, whole, with its place; one sentence, one advice, the keys."""
+    """The card of a failed run: the log's own error line with its place, one sentence, one advice, the keys."""
     ground = f" on {styles.bad_ground}"
     text = Text()
     found = line.run.diagnosis[0] if line.run.diagnosis else None
@@ -331,7 +331,7 @@ def explained(line: RunLine) -> str:
 
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
-    """What the selected run does now: epoch, loss, GPU use; while it waits, why."""
+    """The facts of a run: epoch, loss, accuracy, GPU use, and a warning about its time limit."""
     from labtui.results.cost import limit_warning
     from labtui.results.numbers import percent_text
 
@@ -371,7 +371,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
 
 def glance_chart(view: View) -> ChartSpec | None:
-    """What the runs show by now: scaling, or CPU against GPU, else times; before that the sizes to come."""
+    """The first chart with data; else an empty one with the planned sizes, or None for a task without trainings."""
     if (first := first_chart(view.charts)) is not None:
         return first
     sizes = view.task is not None and any(run.spec.program is None for run in view.task.runs)

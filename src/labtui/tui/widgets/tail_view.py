@@ -1,8 +1,8 @@
-"""`TailView`: a log on the screen, drawn line by line: number, text, and what the line counts for.
+"""`TailView`: a widget that shows a log: each line with its number, its text, and what labtui reads in it.
 
-`LogText` keeps the last 16 MB of the mirror as lines; `labtui log` has the rest. Following is a state: scrolling up
-switches it off, End switches it on. A view is never pushed lines; it is told to look at its file again (`poll`), so ten
-megabytes a second cost one redraw per tick.
+`LogText` keeps the last 16 MB of the mirror as lines; `labtui log` has the rest. Scrolling up stops following the end,
+the End key starts it again. Lines are never pushed to the widget: it reads its file again on `poll`, so ten megabytes
+a second cost one redraw per tick.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from labtui.tui.widgets.frame import key
 
 MAX_BYTES = 16 << 20
 SLACK_BYTES = 1 << 20
-"""So much more than `MAX_BYTES` may be kept before the front is dropped again."""
+"""How far the kept bytes may exceed `MAX_BYTES` before the oldest lines are dropped."""
 RECORD = b":::MLLOG"
 
 
 class LogText:
-    """The kept lines, by their 1-based number in the file; `fold` leaves machine-readable records out of the rows.
+    """The kept lines of a file, by their 1-based number in it; with `fold`, machine-readable records get no row.
 
-    Of a file with more than `MAX_BYTES` the lines before the kept ones are counted once, in chunks.
+    In a file larger than `MAX_BYTES`, the lines before the kept ones are counted once, in chunks.
     """
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
-        """`root`: the lab folder, below which no link is followed."""
+        """`root` is the lab folder; links below it are not followed."""
         self.path = path
         self._root = root or path.parent
         self.fold = True
@@ -52,14 +52,14 @@ class LogText:
         self._lines: list[bytes] = []
         self._open = False  # whether the last line is still being written
         self._first = 1  # the number of the first kept line
-        self._rows: list[int] = []  # the numbers of the lines that are shown
+        self._rows: list[int] = []  # the line number of each row
         self._bytes = 0
         self._at = 0
         self._file = 0
 
     @property
     def last(self) -> int:
-        """The number of the last line, the one that is being written included."""
+        """The number of the last line, complete or not."""
         return self._first + len(self._lines) - 1
 
     @property
@@ -70,15 +70,15 @@ class LogText:
         return len(self._rows)
 
     def number(self, row: int) -> int:
-        """The number of the line on a row."""
+        """The line number of a row."""
         return self._rows[min(max(0, row), len(self._rows) - 1)] if self._rows else 0
 
     def row(self, number: int) -> int:
-        """The row of a line, or of the next one that is shown."""
+        """The row of a line; if it has none, that of the next line with a row."""
         return min(bisect_left(self._rows, number), max(0, len(self._rows) - 1))
 
     def shown_before(self, number: int) -> int:
-        """The line itself; for a record that is folded away, the printed line that it is about."""
+        """The `number` of a line; for a folded record, that of the printed line that it is about."""
         row = self.row(number)
         folded = self.number(row) != number
         while (
@@ -90,12 +90,12 @@ class LogText:
         return self.number(row)
 
     def line(self, number: int) -> str:
-        """A line as a terminal would leave it."""
+        """The text of a line as a terminal would show it in the end."""
         place = number - self._first
         return _shown(self._lines[place]) if 0 <= place < len(self._lines) else ""
 
     def turn_folding(self) -> None:
-        """Show the records, or fold them away."""
+        """Show or fold the records."""
         self.fold = not self.fold
         self._rows = [at for at, line in enumerate(self._lines, self._first) if self._is_row(line)]
 
@@ -103,7 +103,7 @@ class LogText:
         return not (self.fold and line.startswith(RECORD))
 
     def refresh(self) -> tuple[bool, bool]:
-        """Read what is new; says whether something is, and whether the file began anew."""
+        """Read what was appended; return whether anything was, and whether the file was replaced or shrank."""
         try:
             status = stat_inside(self._root, self.path)
             if status is None:
@@ -125,7 +125,7 @@ class LogText:
         return True, restarted
 
     def _skip_front(self, file: int, until: int) -> None:
-        """Count the lines of the front; the kept ones begin with a whole line."""
+        """Skip at least `until` bytes, up to the beginning of a line, and count the lines."""
         at = lines = 0
         while at < until:
             chunk = os.read(file, min(SLACK_BYTES, until - at))
@@ -138,7 +138,7 @@ class LogText:
 
     def _take(self, data: bytes) -> None:
         self._bytes += len(data)
-        if self._open:  # the last line goes on
+        if self._open:  # the last line continues
             if self._rows and self._rows[-1] == self.last:
                 self._rows.pop()
             data = self._lines.pop() + data
@@ -161,7 +161,7 @@ class LogText:
         del self._rows[: bisect_left(self._rows, self._first)]
 
     def find(self, needle: str, start: int, *, backwards: bool) -> int | None:
-        """The number of the next shown line from `start` on that has a text, in any case."""
+        """The number of the next line from `start` on that contains a text and has a row; case does not matter."""
         wanted = needle.lower()
         raw, at = wanted.encode(), bisect_left(self._rows, start + 1 if backwards else start)
         numbers = reversed(self._rows[:at]) if backwards else self._rows[at:]
@@ -179,22 +179,22 @@ _TELLING = re.compile(
     r"|(?P<error>.*(?:\b\w*Error\b|\berror:|\bERROR\b|\bTraceback\b|CANCELLED AT|oom[-_ ]kill|out of memory))"
     r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))"
 )
-"""Lines that a reader looks for; the first group that fits names the style."""
+"""Lines to emphasize; the name of the group that matches is that of the style."""
 
 
 STAMP = re.compile(
     r"^\[?\d{1,4}[-/]\d\d?[-/]\d{2,4}[ T]\d\d?:\d\d:\d\d\S*(?: [AP]M)?\]?[ :,-]*"
     r"(?:(?:DEBUG|INFO|WARNING|ERROR)\b[ :-]*)?"
 )
-"""What a logger puts before its text, at the beginning of a line."""
+"""The time stamp and level that a logger puts at the beginning of a line."""
 EMPTY = "What a run prints appears here, from its first line on."
 
 
 class TailView(ScrollView, can_focus=True):
-    """One log file. `Moved` is posted when following changes, lines arrive or a search ends.
+    """A scroll view of one log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
-    `read_as` says of a line's number what it counts for. Of the search: `needle` is looked for, `match_line` is where
-    it stands, `search_ended` says that there is none, or none further ("not found", "none below", "none above").
+    `read_as` maps line numbers to what labtui reads there. A search looks for `needle`; `match_line` is the line of
+    the current match, `search_ended` says that there is no (further) one: "not found", "none below", "none above".
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -209,17 +209,17 @@ class TailView(ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """Following, the number of lines or the match changed."""
+        """Posted when following, the number of lines or the match has changed."""
 
         def can_replace(self, message: Message) -> bool:
-            """Only the newest matters."""
+            """Whether `message` is of the same kind, since only the newest matters."""
             return isinstance(message, TailView.Moved)
 
     read_as: reactive[Mapping[int, str]] = reactive({})
     numbered: reactive[bool] = reactive(False)
 
     def __init__(self, *, id: str | None = None, can_focus: bool = True, brief: bool = False) -> None:
-        """`brief`: without the time stamp and the level that a line begins with."""
+        """With `brief`, lines are shown without the time stamp and level at their beginning."""
         super().__init__(id=id)
         self.can_focus, self.brief = can_focus, brief
         self.file: LogText | None = None
@@ -229,7 +229,7 @@ class TailView(ScrollView, can_focus=True):
         self._widest = 1
 
     def on_mount(self) -> None:
-        """Textual keeps the end in sight, until someone scrolls away from it."""
+        """Anchor the view: Textual keeps the end visible until the user scrolls away from it."""
         self.anchor()
 
     @property
@@ -240,14 +240,14 @@ class TailView(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ which file
 
     def show_file(self, path: Path | None, root: Path | None = None) -> None:
-        """Show another file (of the folder `root`) from its end, or nothing."""
+        """Show a file of the lab folder `root`, at its end, or no file."""
         if path != (self.file.path if self.file is not None else None):
             self.file = None if path is None else LogText(path, root)
             self._begin()
         self.poll()
 
     def show_end_of(self, line: int | None) -> None:
-        """Put a line at the bottom, the next below it; None: follow the end."""
+        """Scroll to a line, with one more line below it; None: follow the end."""
         if line is None or self.file is None:
             self.action_follow()
         else:
@@ -260,7 +260,7 @@ class TailView(ScrollView, can_focus=True):
         self.refresh()
 
     def poll(self) -> None:
-        """Look at the file again; called once per tick."""
+        """Read the file again; called at each repaint."""
         if self.file is None:
             return
         added, restarted = self.file.refresh()
@@ -268,7 +268,7 @@ class TailView(ScrollView, can_focus=True):
             self._begin()
         self._resize()
         if added or restarted:
-            self.search_ended = ""  # what came may hold it
+            self.search_ended = ""  # the new lines may have a match
             self.post_message(self.Moved())
             self.refresh()
 
@@ -280,7 +280,7 @@ class TailView(ScrollView, can_focus=True):
         self.virtual_size = Size(self._widest, self.rows)
 
     def action_records(self) -> None:
-        """Show the machine-readable records, or fold them away again; the top line stays."""
+        """Show or fold the machine-readable records; the top line stays."""
         if self.file is None:
             return
         top = self.file.number(int(self.scroll_y))
@@ -297,12 +297,12 @@ class TailView(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ following
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
-        """Sideways is not away from the end."""
+        """Keep following: scrolling sideways does not leave the end."""
         super().watch_scroll_x(old_value, new_value)
         self._check_anchor()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Whether the end is followed, or how far it is, is told."""
+        """Post `Moved`, since following or the distance to the end may have changed."""
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Moved())
 
@@ -313,7 +313,7 @@ class TailView(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ search
 
     def search(self, needle: str) -> None:
-        """Look for a text from the end of what is shown upwards, else below."""
+        """Search for a text upwards from the bottom of the view, then below it."""
         self.needle, self.match_line, self.search_ended = needle, None, ""
         if needle and self.file is not None:
             bottom = self.file.number(int(self.scroll_y) + self.size.height - 1)
@@ -323,7 +323,7 @@ class TailView(ScrollView, can_focus=True):
         self.post_message(self.Moved())
 
     def action_search_next(self, backwards: bool = False) -> None:
-        """The next match below (or above, `backwards`) the current one."""
+        """Go to the next match below the current one, or above it if `backwards`."""
         if not self.needle or self.file is None:
             return
         if self.match_line is None:
@@ -345,15 +345,15 @@ class TailView(ScrollView, can_focus=True):
         self._widest = max(self._widest, cell_len(text))
         self._resize()
         if end + 8 + cell_len(self.read_as.get(line, "")) < self.scrollable_content_region.width:
-            begin, end = 0, 1  # it is seen from the line's beginning
+            begin, end = 0, 1  # the match is visible without scrolling sideways
         place = Region(begin, self.file.row(line), end - begin, 1)
         self.scroll_to_region(place, animate=False, center=True, immediate=True, force=True)
-        self.release_anchor()  # the match stays, near the end, too
+        self.release_anchor()  # so that the match stays in place, even near the end
 
     # ------------------------------------------------------------------ drawing
 
     def render_line(self, y: int) -> Strip:
-        """One row: number, text, read as."""
+        """One row: the line's number, its text, and what labtui reads in it."""
         scroll_x, scroll_y = self.scroll_offset
         width, style = self.scrollable_content_region.width, self.rich_style
         row = scroll_y + y
@@ -396,6 +396,6 @@ class TailView(ScrollView, can_focus=True):
         return pieces
 
     def _line_style(self, text: str) -> Style | None:
-        """Epochs, errors and warnings stand out; everything else is plain."""
+        """The style of epochs, errors and warnings; None for other lines."""
         found = _TELLING.match(text)
         return self.get_component_rich_style(f"tail--{found.lastgroup}", partial=True) if found else None

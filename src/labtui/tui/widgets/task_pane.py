@@ -1,4 +1,4 @@
-"""A task in words: what, why, then a line each for runs, charts and answers; the rest is folded away."""
+"""The task pane: what to do and why, then one line each for runs, charts, answers and more, which can be opened."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A line of the page; `details` stand below it when it is open, each with its mark ("" for none)."""
+    """A section of the page: one line, and below it when open the `details`, each as (mark or "", sentence)."""
 
     name: str
     count: str
@@ -41,7 +41,7 @@ LABELS = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}
 
 
 class TaskPane(Pane, VerticalScroll, can_focus=True):
-    """One scrolling page; a click on a section opens or closes it."""
+    """The task as a scrolling page; enter or a click opens or closes all sections."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("enter", "open_all", "Details", "open all lines of the page, or close them", show=True)
@@ -62,7 +62,7 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
             self.scroll_home(animate=False)
 
     def action_open_all(self) -> None:
-        """Open every line, or only the first unfinished one."""
+        """Open all sections, or only the first unfinished one."""
         self._all = not self._all
         self.on_resize()
 
@@ -71,7 +71,7 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
 
 
 def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
-    """The page as text; open is the first unfinished of runs, charts and answers, or the `whole` of it."""
+    """The page as text; open are the first unfinished of runs, charts and answers, or with `whole` all sections."""
     task = view.task
     if task is None:
         return Text(headline(view))
@@ -93,7 +93,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
 
 
 def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> Text:
-    """Name, count and key; the sentence of a closed line is cut where it does not fit."""
+    """The line of a section: name, count, sentence (only if closed, cut to fit) and key."""
     done, _, of = section.count.partition("/")
     full = bool(of) and done == of
     left = Text("▾ " if is_open else "▸ " if section.details else "  ", styles.quiet)
@@ -109,7 +109,7 @@ def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> T
 
 
 def _opened(section: Section, styles: Roles, width: int) -> Text:
-    """The details of an open section, whole: each goes on below its own text. Those of runs begin with the result."""
+    """The details of an open section, wrapped and indented; those of runs begin with the result."""
     text = Text()
     result = (("", section.sentence),) if section.name == KINDS["runs"] else ()
     for mark, sentence in (*result, *section.details):
@@ -121,7 +121,7 @@ def _opened(section: Section, styles: Roles, width: int) -> Text:
 
 
 def _evidence(view: View) -> Iterator[Section]:
-    """What the task asks for: runs, charts, answers, other conditions."""
+    """The sections on what the task requires: runs, charts, answers, other conditions."""
     task, items = view.task, view.check.items if view.check is not None else ()
     for kind, name in KINDS.items():
         mine = [item for item in items if item.kind == kind]
@@ -136,7 +136,10 @@ def _evidence(view: View) -> Iterator[Section]:
 
 
 def _conditions(items: Sequence[CheckItem]) -> list[tuple[str, str]]:
-    """Each with its mark: what is still to be done, else what was asked. Of planned runs what differs stands first."""
+    """A mark and a sentence for each condition: what is missing, else what was required.
+
+    What the names of all runs begin with is left out.
+    """
     labels = [item.run.label.split(" · ") for item in items if item.run is not None]
     alike = takewhile(lambda parts: len(set(parts)) == 1, zip(*labels, strict=False))
     shared = "".join(f"{parts[0]} · " for parts in alike)
@@ -148,7 +151,7 @@ def _conditions(items: Sequence[CheckItem]) -> list[tuple[str, str]]:
 
 
 def _reading(view: View) -> Iterator[Section]:
-    """What helps with the task."""
+    """The sections that help with the task: hints, files, deliverables, notes."""
     if view.task is None:
         return
     for name, lines, keys in (
@@ -163,7 +166,7 @@ def _reading(view: View) -> Iterator[Section]:
 
 
 def _sentence(view: View, kind: str) -> str:
-    """What a section says in one line."""
+    """The sentence of a section."""
     task = view.task
     if kind == "runs":
         return headline(view) or plural(len(view.lines), "run")
