@@ -14,7 +14,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import MARK_LINES, end_text, look, panels, rows_of, x_ticks, y_ticks
+from labtui.export.drawing import MARK_LINES, chart_style, end_text, panels, rows_of, x_ticks, y_ticks
 from labtui.export.hand_in import Listing, Paragraph, Picture, chart_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
@@ -303,7 +303,7 @@ def test_every_chart_of_every_edition_is_drawn_and_no_labels_meet():
             seen[str((spec.family, spec.kind, spec.series if len(spec.series) > 1 else ""))] = spec
     assert len(seen) > 30
     for spec in seen.values():
-        with look():
+        with chart_style():
             figure = figure_of([spec], 13.333, 7.5)
             place_labels(figure)
             for axes in figure.axes:
@@ -361,7 +361,7 @@ def test_labels_are_moved_no_further_than_they_must(wanted, placed):
 
 def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
     spec = next(each for each in charts_of("hpc4ai-ch10") if each.family == "laws")
-    with look():
+    with chart_style():
         figure = figure_of([spec], 13.333, 7.5)
         place_labels(figure)
         (axes,) = figure.axes
@@ -378,7 +378,7 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
 
 def test_bars_beside_other_charts_name_their_ideal():
     spec = next(each for each in charts_of("hpc4ai-ch10") if each.family == "speedup")
-    with look():
+    with chart_style():
         figure = figure_of([spec, replace(spec, kind="bars")], 13.333, 7.5)
     assert "ideal" in [text.get_text() for text in figure.axes[1].texts]
 

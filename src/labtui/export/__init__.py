@@ -1,6 +1,6 @@
-"""Plots, tables and documents from the same results and charts as the screen.
+"""Plots, tables and documents from the same results and charts as the screens.
 
-`export_lab` writes everything a lab hands in, at one call and of one state. Heavy libraries are imported when used.
+`export_lab` writes everything a lab hands in from one state. Heavy libraries are imported when used.
 """
 
 import contextlib
@@ -23,20 +23,20 @@ from labtui.export.documents import pdf
 from labtui.export.hand_in import Document
 from labtui.export.pages import charts_of_tasks, hand_in
 from labtui.export.plots import Format, pictures
-from labtui.export.tables import FORMS, markdown
+from labtui.export.tables import FORMS, escape_markdown
 from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
-"""What makes a file, by its name; or what makes several files at once, by what they show."""
+"""Functions that make a file, by its name, or several files, by what they show."""
 DECKS = ("pptx", "pdf")
 REPORTS = ("pdf", "ipynb")
 
 
 class ExportReport(msgspec.Struct, frozen=True):
-    """What was written, in order, and sentences about what the student should know."""
+    """The files written, in order, and sentences that the student should know."""
 
     files: tuple[Path, ...]
     notes: tuple[str, ...] = msgspec.field(default=())
@@ -54,26 +54,26 @@ def export_lab(
     today: date | None = None,
     told: Callable[[str], None] = lambda said: None,
 ) -> ExportReport:
-    """Write the hand-in, its reports, tables and plots; callable from any thread.
+    """Write the slides, reports, tables and plots of a lab; callable from any thread.
 
-    `formats` of the slides (None: as the edition hands in); `reports` of the report; `out` instead of the lab folder;
-    `template` a PowerPoint file whose theme is used; `state` when the caller has the lab open, else the stored one is
-    read; `told` hears which file is being made. The lab folder is read once. Each file is whole or not there; what can
-    be written is written even when another file cannot.
+    `formats` are those of the slides (None: as the edition hands in), `reports` those of the report; `out` replaces the
+    lab folder; `template` is a PowerPoint file whose theme is used; without a `state` the stored one is read; `told` is
+    called with a line about each file before it is made. The lab folder is read once. No file is written in part, and
+    a file that cannot be written does not stop the others.
 
     Raises:
-        ExportError: says which file could not be made or written, and why.
+        ExportError: which files could not be made or written, and why.
         LabError: when the lab folder cannot be read.
     """
     lab = LabFolder.open(folder)
-    contents = read_contents(lab, state=state, today=today, made=_names(formats or DECKS, reports))
+    contents = read_contents(lab, state=state, today=today, made=_document_names(formats or DECKS, reports))
     if formats is None:
         hand_in = contents.edition.hand_in
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
     notes, work = _documents(contents, formats, reports, template)
     if plots:
         work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
-    # pandas last: it uses what typesetting has released, and the peak is 15 MB lower
+    # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     written = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None, told)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
@@ -83,16 +83,16 @@ def export_lab(
 def write_files(
     work: Work, target: Path, root: Path | None, told: Callable[[str], None] = lambda said: None
 ) -> tuple[Path, ...]:
-    """Make and write each file, after it was `told`; with `root` no link is followed. One that fails stops no other.
+    """Make and write each file, calling `told` before; a failure does not stop the rest. `root`: follow no links in it.
 
     Raises:
-        ExportError: says which could not be made or written, and why.
+        ExportError: which files could not be made or written, and why.
     """
     written: list[Path] = []
     problems: list[ExportError] = []
     for at, (name, make) in enumerate(work.items(), 1):
         told(f"{at} of {len(work)}: {name}")
-        _give_memory_back()
+        _return_freed_memory()
         try:
             made = make()
             for path, data in (made if isinstance(made, Mapping) else {name: made}).items():
@@ -105,13 +105,13 @@ def write_files(
     return tuple(written)
 
 
-def _give_memory_back() -> None:
-    """Have the C library return what was freed; glibc alone keeps it. The peak of a whole lab is 20 MB lower."""
+def _return_freed_memory() -> None:
+    """Make glibc, which keeps freed memory, return it: the peak for a whole lab is 20 MB lower."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
+def _document_names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
     of_reports = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
     return [*(f"deck.{name}" for name in formats), *(of_reports[name] for name in reports)]
 
@@ -128,7 +128,7 @@ def drawings(
     stamp: str = "",
     folder: str = "",
 ) -> Work:
-    """What makes each chart in these formats, of one figure; a file is called by its chart's key."""
+    """Functions that draw each chart once and save it in these formats; files are named after the chart's key."""
 
     def drawn(chart: ChartSpec) -> dict[str, bytes]:
         made = pictures(chart, formats, stamp=stamp)
@@ -138,7 +138,7 @@ def drawings(
 
 
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
-    """Every chart of a lab or of some logs, each once: those of the runs, then what the GPUs of each job did."""
+    """Every chart of a lab or of some logs once: those of the runs, then the GPU utilisation of each job."""
     charts = list(lab_charts(without_small(results)))
     first = {use.run.source: use.run for use in reversed(measurements.uses)}
     for source, run in first.items():
@@ -149,7 +149,7 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
 
 
 def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
-    """Every chart of a lab; of those that compare too much for one chart, the ones of its tasks."""
+    """Every chart of a lab, and the charts of tasks for what the lab has no chart of."""
     charts = lab_plots(contents.measurements, contents.named)
     there = {(chart.family, chart.model) for chart in charts}
     more = (chart for chart in charts_of_tasks(contents) if (chart.family, chart.model) not in there)
@@ -159,7 +159,7 @@ def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
 def _documents(
     contents: LabContents, formats: Sequence[str], reports: Sequence[str], template: Path | None
 ) -> tuple[tuple[str, ...], Work]:
-    """What the student should know, and what makes each document that is wanted."""
+    """The notes for the student, and functions that make each document asked for."""
     if not (formats or reports):
         return (), {}
     from labtui.export.powerpoint import pptx
@@ -171,13 +171,13 @@ def _documents(
         "report.pdf": partial(pdf, document, "report"),
         "analysis.ipynb": partial(notebook, document),
     }
-    return document.notes, {name: known[name] for name in _names(formats, reports)}
+    return document.notes, {name: known[name] for name in _document_names(formats, reports)}
 
 
 def notebook(document: Document) -> str:
     """A notebook of four cells that computes the numbers again from results.csv beside it."""
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = filter(None, (document.subtitle, *document.lines, f"Export: {document.stamp}", document.mark))
-    head = f"# {markdown(document.title)}\n\n" + "  \n".join(map(markdown, lines))
+    head = f"# {escape_markdown(document.title)}\n\n" + "  \n".join(map(escape_markdown, lines))
     book["cells"][0]["source"] = head.splitlines(keepends=True)
     return json.dumps(book, indent=1, ensure_ascii=False) + "\n"

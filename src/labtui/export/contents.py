@@ -1,7 +1,7 @@
-"""What an export is made of: the runs of a lab folder or of some logs, and all that belongs to them.
+"""The input of an export: the runs of a lab folder or of some logs, and everything that belongs to them.
 
-The one place where `labtui results`, `plot` and `export` get their input, so that they cannot disagree. A lab folder is
-read once, beside whoever has it open, and never changed.
+`labtui results`, `plot` and `export` all get their input here, so that they cannot disagree. A lab folder is read once,
+even while another process has it open, and never changed.
 """
 
 import contextlib
@@ -37,16 +37,16 @@ from labtui.session.settings import Settings, load_profile
 from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
 MAX_LOG_BYTES = 4_000_000
-"""Of a longer file only its beginning is looked at for the lines that matter."""
+"""Only this much of a longer file is read, from its beginning."""
 MAX_PICTURE_BYTES = 20_000_000
 _MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
 def stamp_of(results: Results) -> str:
-    """Which state an export shows: when its last epoch ended, and a fingerprint of all numbers.
+    """The state that an export shows: when its last epoch ended, and a hash of all numbers.
 
-    Every file of one export carries it; the same state gives the same stamp. A practice cluster's clock runs ahead of
-    the real one, so the time says whose it is.
+    It is in every file of an export; the same state gives the same stamp. A practice cluster's clock runs ahead of the
+    real one, so its time is marked.
     """
     ended = [
         s.ended_at
@@ -66,7 +66,7 @@ def stamp_of(results: Results) -> str:
 
 
 def without_small(results: Results) -> Results:
-    """The results that the lab's charts show: small runs are left out where there are others."""
+    """The results without small runs where there are others: those that the lab's charts show."""
     rows = [row for row in results.rows if row.mark != "small"]
     return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
 
@@ -82,10 +82,10 @@ SAMPLER_END = ".gpu.csv"
 
 
 class Measurements(msgspec.Struct, frozen=True, dict=True):
-    """What was read: the runs, and what belongs to them.
+    """The runs that were read, and what belongs to them.
 
-    `samples` are GPU samples by the log they lie beside; `cost` and `edition` are known in a lab folder only.
-    `unread` is true when a file could not be read.
+    `samples` are GPU samples by the log they belong to; only a lab folder has `cost` and `edition`. `unread`: a file
+    could not be read.
     """
 
     runs: tuple[MeasuredRun, ...] = ()
@@ -95,22 +95,22 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
     unread: bool = False
 
     def results(self, images: int | None = None) -> Results:
-        """The numbers; `images` per epoch go before the edition's, where a log does not say them."""
+        """Compute the numbers; `images` per epoch replace the edition's for logs that do not print their own."""
         usual = self.edition.images if self.edition is not None else None
         return compute_results(self.runs, images=images or usual, insist=images is not None)
 
     def named(self, results: Results) -> Results:
-        """The results with the edition's names of its models, for people; JSON and CSV have the scripts' names."""
+        """The results with the edition's names of the models, for people; JSON and CSV have the scripts' names."""
         return renamed(results, self.edition.names) if self.edition is not None else results
 
     @functools.cached_property
     def uses(self) -> tuple[RunUtilization, ...]:
-        """What the GPUs did in each run whose job had a sampler."""
+        """The GPU use of each run whose job had a sampler."""
         found = (run_utilization(one, self.samples.get(one.source, ())) for one in self.runs)
         return tuple(use for use in found if use is not None)
 
     def json(self, results: Results) -> dict[str, Any]:
-        """Everything `labtui results --json` says."""
+        """Everything that `labtui results --json` prints."""
         return results_json(results) | {
             "export": stamp_of(results),
             "accuracy": accuracy_json(results),
@@ -123,7 +123,7 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
 
 
 def samples_beside(log: str, read: Callable[[Path], bytes] = Path.read_bytes) -> tuple[GpuSample, ...]:
-    """What the GPU sampler wrote beside a log; nothing when that cannot be read: GPU use is not the answer."""
+    """The GPU samples beside a log; none when they cannot be read, since the results do not depend on them."""
     try:
         return (
             read_samples(read(Path(log.removesuffix(".out") + SAMPLER_END))) if log.endswith(".out") else ()
@@ -133,7 +133,7 @@ def samples_beside(log: str, read: Callable[[Path], bytes] = Path.read_bytes) ->
 
 
 def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measurements:
-    """The runs of a lab folder; `state` when the caller has it, else as stored.
+    """Read the runs of a lab folder; without a `state` from the stored one.
 
     Raises:
         StoreError: when the database cannot be read.
@@ -161,9 +161,9 @@ def _edition_of(folder: LabFolder) -> Edition | None:
 
 
 class LabContents(Evidence, frozen=True, kw_only=True):
-    """A lab at one moment: what its checks look at, and what they say.
+    """A lab at one moment: the evidence, and the outcome of its checks.
 
-    Job scripts, logs and pictures are read from its folder when a page shows them.
+    Job scripts, logs and pictures are read from the folder when a page shows them.
     """
 
     folder: LabFolder
@@ -181,18 +181,18 @@ class LabContents(Evidence, frozen=True, kw_only=True):
 
     @property
     def rehearsal(self) -> bool:
-        """Whether nothing in this folder is real: a practice folder, or one whose runs were all rehearsed."""
+        """Whether nothing in this folder is real: it is a practice folder, or all of its runs have a mark."""
         runs = self.measurements.runs
         return self.settings.practice or (bool(runs) and all(run.mark for run in runs))
 
     @property
     def mark(self) -> str:
-        """What stands on pages whose numbers are not the lab's; "" where all are."""
+        """The line for pages with numbers that are not the lab's; "" where all are."""
         runs: list[Mark] = [run.mark for run in self.measurements.runs]
         return MARK_LINES["practice" if self.settings.practice else joint_mark(runs)]
 
     def job_of(self, task: Task) -> SubmissionState | None:
-        """The submission whose log a task's numbers rest on: the last one that gave epochs, else the last one sent."""
+        """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""
 
         def has_epochs(submission: SubmissionState) -> bool:
             return any(self.state.runs[n].epochs for n in submission.run_ids if n in self.state.runs)
@@ -203,14 +203,14 @@ class LabContents(Evidence, frozen=True, kw_only=True):
         return max(sent, key=lambda s: (has_epochs(s), s.run_ids), default=None)
 
     def original_of(self, script: str) -> tuple[str, str]:
-        """What a script of the student began as: its name and text; a copy that the lab asks for has another name."""
+        """Name and text of the script that a student's script began as: another script where the lab asks to copy."""
         copied = {to: source for task in self.edition.tasks for source, to in task.copies_to_start}
         name = copied.get(script, script)
         fact = (self.scripts.get(name) if name != script else None) or self.originals.get(name)
         return name, fact.text if fact is not None else ""
 
     def text(self, path: str) -> str:
-        """A text file of the folder, a long one up to `MAX_LOG_BYTES`; "" without one."""
+        """The text of a file of the folder, up to `MAX_LOG_BYTES`; "" when it cannot be read."""
         try:
             with self.folder.reader(path) as stream:
                 return stream.read(MAX_LOG_BYTES).decode("utf-8", "replace")
@@ -218,7 +218,7 @@ class LabContents(Evidence, frozen=True, kw_only=True):
             return ""
 
     def picture(self, name: str) -> bytes | None:
-        """A picture that an answer names, a PNG or JPEG file beside it; None for any other."""
+        """The PNG or JPEG file that an answer names, beside it or in the lab folder; None for anything else."""
         for start in ("answers", ""):
             try:
                 path = os.path.normpath(Path(start, name))
@@ -237,8 +237,8 @@ def read_contents(
 ) -> LabContents:
     """Read a lab folder for its export.
 
-    `state` when the caller has it, else as stored. `made` names files that this export is about to write, so that
-    it does not call itself missing.
+    Without a `state` the stored one is read. `made` names the files that this export will write, so that no check
+    calls them missing.
 
     Raises:
         LabError: when settings, edition, scripts or answers cannot be read.

@@ -1,4 +1,4 @@
-"""Slides and report as PDF, typeset by Typst inside this process from one JSON and one template."""
+"""Slides and report as PDF: Typst typesets them, inside this process, from a JSON file and a template."""
 
 import json
 import tempfile
@@ -16,17 +16,17 @@ from labtui.export.markdown import formula_picture
 from labtui.export.plots import chart_picture
 
 WIDE, WITH_FACTS = 873.0, 640.0
-"""Points for the charts of a slide: between its margins, and beside facts."""
+"""Width of a slide's charts in points: between the margins, and beside facts."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
 MAX_NOTE = 230
-"""Letters of a note under the charts of a slide; the rest stands in the report."""
+"""The most characters of a note under the charts of a slide; the report has the rest."""
 
 
 def pdf(document: Document, form: str) -> bytes:
     """The document as ``slides`` or as a ``report``.
 
     Raises:
-        ExportError: when Typst cannot set it, or its folder cannot be written.
+        ExportError: when Typst cannot typeset it, or the temporary folder cannot be written.
     """
     import typst
 
@@ -36,7 +36,7 @@ def pdf(document: Document, form: str) -> bytes:
             template = files("labtui.export").joinpath("document.typ").read_bytes()
             (folder / "document.typ").write_bytes(template)
             pages = [_page(page, folder, slides=form == "slides") for page in document.pages]
-            data = {**_plain(document, folder), "form": form, "footer": document.footer, "pages": pages}
+            data = {**_json_value(document, folder), "form": form, "footer": document.footer, "pages": pages}
             (folder / "document.json").write_text(json.dumps(data), encoding="utf-8")
             made = typst.compile(
                 folder / "document.typ", root=folder, font_paths=[drawing.font_folder()], format="pdf"
@@ -52,11 +52,11 @@ def pdf(document: Document, form: str) -> bytes:
 
 
 def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
-    """A page with its charts as one picture of its true size, so that 15 pt stay 15 pt."""
-    found: dict[str, Any] = _plain(page, folder)
+    """The JSON of a page; its charts are one picture in its final size, so that 15 pt stay 15 pt."""
+    found: dict[str, Any] = _json_value(page, folder)
     found["note"] = shortened(page.note) if slides else page.note
     found["answers"] = [
-        {**_plain(each, folder), "letters": each.letters} for each in page.answers if each.blocks
+        {**_json_value(each, folder), "letters": each.letters} for each in page.answers if each.blocks
     ]
     if page.charts:
         width = WITH_FACTS if page.facts else WIDE
@@ -66,27 +66,27 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
             height *= 1.6 if sum(len(panels(spec)) > 1 for spec in page.charts) > 1 else 1.0
         drawn = chart_picture(page.charts, width / 72, height / 72)
         alt = " ".join(map(chart_text, page.charts))
-        found["chart"] = {"file": _plain(drawn, folder), "width": width, "alt": alt}
+        found["chart"] = {"file": _json_value(drawn, folder), "width": width, "alt": alt}
     return found
 
 
-def _plain(value: Any, folder: Path) -> Any:
-    """Records as JSON objects that name their kind; bytes become files; charts are left to `_page`."""
+def _json_value(value: Any, folder: Path) -> Any:
+    """A value as JSON: records become objects with their `kind`, bytes become files; `_page` adds charts."""
     if isinstance(value, bytes):
         path = folder / f"{len(list(folder.iterdir()))}{_ENDINGS.get(value[:2], '.svg')}"
         path.write_bytes(value)
         return path.name
     if isinstance(value, msgspec.Struct):
         names = [name for name in value.__struct_fields__ if name not in ("charts", "pages")]
-        found = {name: _plain(getattr(value, name), folder) for name in names}
+        found = {name: _json_value(getattr(value, name), folder) for name in names}
         if isinstance(value, Run) and value.tex:
-            found["formula"] = _plain(formula_picture(value.text), folder)
+            found["formula"] = _json_value(formula_picture(value.text), folder)
         return found | {"kind": type(value).__name__.lower()}
-    return [_plain(each, folder) for each in value] if isinstance(value, tuple) else value
+    return [_json_value(each, folder) for each in value] if isinstance(value, tuple) else value
 
 
 def shortened(note: str) -> str:
-    """As many whole sentences of a note as a slide has room for."""
+    """As many whole sentences of a note as fit on a slide."""
     kept = ""
     for sentence in note.removesuffix(".").split(". "):
         if sentence and len(kept) + len(sentence) <= MAX_NOTE:
@@ -95,11 +95,11 @@ def shortened(note: str) -> str:
 
 
 _ROOM = {1: 460, 2: 220, 3: 130}
-"""Letters of the longest of so many answers beside each other that still stand below the charts of a slide."""
+"""The most characters of an answer that fit below the charts of a slide, by the number of answers side by side."""
 
 
 def chart_height(page: Page) -> float:
-    """Inches for the charts of a slide: all there are, or what the answers below leave; bars in rows need less."""
+    """The height in inches of a slide's charts: the whole slide or what the answers leave; rows of bars need less."""
     alone = page.blocks or sum(len(panels(spec)) > 1 for spec in page.charts) > 1
     letters = [answer.letters for answer in page.answers if answer.blocks]
     below = page.warnings or (letters and max(letters) <= _ROOM.get(len(letters), 0))

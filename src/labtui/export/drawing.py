@@ -1,4 +1,4 @@
-"""How exported things look, and what both drawers of a chart ask: colours, limits, ticks, texts at marks."""
+"""The style of exported charts, and what both drawers share: colours, limits, ticks, texts at marks."""
 
 import math
 import warnings
@@ -13,12 +13,12 @@ from labtui.results.charts import ChartSpec, Point, Series, distinct, value_text
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
-"""Shipped with its licence (SIL Open Font Licence); as wide as Calibri, which PowerPoint uses."""
+"""Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
 SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8")
-"""Networks first, by their slots in `results.charts`; also told apart in grey and by colour-blind readers."""
+"""By the slots of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 MARKS = ("o", "D", "^", "s")
 TEXT_SIZE = 15
-"""Of a chart, in points."""
+"""The text size of a chart in points."""
 TEXT = "#1B2733"
 AXIS = "#5B6773"
 OTHER = "#C5CCD3"
@@ -30,7 +30,7 @@ MARK_LINES: dict[Mark, str] = {
 }  # fmt: skip
 MAX_LINES = 4
 MAX_MARKED = 14
-"""Lines of more points than this have no marks."""
+"""Lines with more points than this are drawn without marks."""
 _MAX_TICKS = 12
 
 
@@ -43,8 +43,8 @@ def font_files() -> tuple[Path, ...]:
 
 
 @contextmanager
-def look(*, outlines: bool = True) -> Iterator[None]:
-    """Matplotlib's settings for our pictures; without `outlines` letters of an SVG stay letters."""
+def chart_style(*, outlines: bool = True) -> Iterator[None]:
+    """Apply labtui's Matplotlib settings; without `outlines` the text of an SVG stays text."""
     import matplotlib as mpl
     from matplotlib.font_manager import fontManager
 
@@ -62,12 +62,12 @@ def look(*, outlines: bool = True) -> Iterator[None]:
         "pdf.fonttype": 42,
     }  # fmt: skip
     with mpl.rc_context(cast("Any", settings)), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a glyph no typeface has is drawn as a box
+        warnings.simplefilter("ignore")  # a character that no font has is drawn as a box
         yield
 
 
 def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
-    """The lines of each panel with its heading; one panel for a chart that can be read as it is."""
+    """The heading and the lines of each panel; one panel for a chart with few enough lines."""
     lines = list(spec.measured)
     groups: dict[str, list[Series]] = {}
     for series in lines:
@@ -77,50 +77,50 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
 
 
 def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
-    """The rows that panels stand in: one for up to five of one line each; several lines need room for their names."""
+    """The number of rows of panels: one for up to five panels of one line, or three whose lines need room for names."""
     return 1 if len(parts) <= (5 if all(len(lines) == 1 for _, lines in parts) else 3) else 2
 
 
 def bounds(point: Point) -> tuple[float, float]:
-    """How far a value may lie below and above its mark."""
+    """How far the interval reaches below and above the mark."""
     low = point.y if point.lo is None else point.lo
     high = point.y if point.hi is None else point.hi
     return max(0.0, point.y - low), max(0.0, high - point.y)
 
 
 def names_of(lines: Sequence[Series]) -> list[str]:
-    """The names beside some lines: what tells each from the others."""
+    """The names to put beside these lines: what tells each from the others."""
     apart = distinct([line.name for line in lines])
     return [clean(line.short or name) for line, name in zip(lines, apart, strict=True)]
 
 
 def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
-    """What stands at a line's end: the last value of a measured one, and its `name`; others name themselves."""
+    """The text at a line's end: a measured line's last value and `name`; other lines have their own name."""
     last = series.points[-1]
     if series.role != "measured":
         name = clean(series.short or series.name)
         return f"{value_text(spec, last)} {name}" if last.label else name
-    # GPU utilisation at the end of a job says nothing
+    # the last value of GPU utilisation says nothing about the job
     shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
     value = value_text(spec, last) if shown else ""
     return " ".join(filter(None, (value, name)))
 
 
 def free_side(series: Series) -> int:
-    """Where a name at a line's end is not crossed by what goes on: -1 below one that rises, 1 above others."""
+    """The side of a line's end where its name crosses nothing: -1 (below) if the line rises, else 1 (above)."""
     return -1 if series.points[-1].y > series.points[-2:][0].y else 1
 
 
 def has_numbers(spec: ChartSpec) -> bool:
-    """Whether each mark has room for its number; then there is no y axis, which only curves without marks need."""
+    """Whether each mark has room for its number; the y axis is then left out, as only curves without marks need it."""
     curves = any(series.role in ("fit", "reference") for series in spec.series)
     return not (spec.over_time or curves) and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
 
 
-def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, int]]:
-    """Each mark but the last with its number, and where that stands: -1 left or below, 1 right or above, 0 beside.
+def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, int]]:
+    """Each mark but the last with its number and the number's place: -1 left or below, 1 right or above, 0 beside.
 
-    A line that rises leaves its upper left free; the lower of two, also below the ideal, is labelled on the other
+    A rising line has room at its upper left; the lower of two marks, the ideal's included, is labelled on the other
     side. The baseline's 1.00 has no number.
     """
     points = series.points
@@ -134,7 +134,7 @@ def numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, 
 
 
 def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> list[tuple[float, str]]:
-    """The ticks of x that do not touch: on logarithmic axes none nearer than half a doubling, on others than 2.5 %."""
+    """The x ticks whose labels do not touch: at least half a doubling apart on logarithmic axes, 2.5 % on others."""
     if not spec.x_ticks:
         return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs), log=False)]
     kept: list[tuple[float, str]] = []
@@ -147,7 +147,7 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> li
 
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
-    """From 0, but accuracy is cut at a ten well below the least."""
+    """The limits of y: from 0, but accuracy from a multiple of 10 % well below the smallest value."""
     ys = [p.y for s in spec.series if s.role != "fit" for p in s.points]
     low, high = min(ys), max(ys)
     if spec.y_log:

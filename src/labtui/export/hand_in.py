@@ -1,4 +1,4 @@
-"""What is handed in as data: pages of blocks, before anybody decides how they look. All text is plain text.
+"""The hand-in as data: pages of blocks, without any layout. All text is plain text.
 
 Slides, report and notebook are made from the same `Document`, so they cannot differ in content.
 """
@@ -18,7 +18,7 @@ Change = Literal["", "+", "-", "@"]
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A piece of text in one look. `mono`: in the typeface for code; `tex`: a formula, `text` being its TeX."""
+    """A piece of text in one style. `mono`: in the font for code; `tex`: a formula, with its TeX in `text`."""
 
     text: str
     bold: bool = False
@@ -30,9 +30,9 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Paragraph(msgspec.Struct, frozen=True):
-    """Text that is wrapped. `level` indents it; `bullet` ("•", "2.", "☐") stands before its first line.
+    """Wrapped text. `level` indents it; `bullet` ("•", "2.", "☐") is put before its first line.
 
-    In the style `formula` its one run is a formula on a line of its own.
+    With the style `formula` its only run is a formula on a line of its own.
     """
 
     runs: tuple[Run, ...]
@@ -42,7 +42,7 @@ class Paragraph(msgspec.Struct, frozen=True):
 
 
 class CodeLine(msgspec.Struct, frozen=True):
-    """A line of code; `change` says that a difference added or removed it, `part` names what begins here."""
+    """A line of code; `change` is its mark in a diff, `part` names the part of the program that begins here."""
 
     text: str
     number: str = ""
@@ -51,7 +51,7 @@ class CodeLine(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Lines of a program or a log in a `language` that Typst knows, and where they are from."""
+    """Lines of a program or a log; `language` is one that Typst knows, `caption` says where they are from."""
 
     lines: tuple[CodeLine, ...]
     caption: str = ""
@@ -59,7 +59,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """A picture of the student's: the bytes of a PNG or JPEG file."""
+    """A student's picture: the bytes of a PNG or JPEG file."""
 
     data: bytes
     alt: str
@@ -69,7 +69,7 @@ Block = Paragraph | Listing | Table | Picture
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A student's answer to a question; no blocks where there is none yet."""
+    """A student's answer to a question; without blocks where it is not answered yet."""
 
     number: int
     question: str
@@ -77,7 +77,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def letters(self) -> int:
-        """How long it is; a table, code or a picture counts as much text."""
+        """Its length in characters; a table, code or a picture counts as 900."""
         return sum(
             sum(len(run.text) for run in each.runs) if isinstance(each, Paragraph) else 900
             for each in self.blocks
@@ -85,10 +85,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One page: a message, what shows it (`charts`, `facts`, `blocks`), the answers below, and what a speaker says.
+    """One page: a title with a message, what supports it (`charts`, `facts`, `blocks`), and the answers below.
 
-    `kicker` is the task. `facts` are large numbers with what they are. `note` stands under the charts, `warnings` say
-    what is missing, `numbers` where the page's numbers were read.
+    `kicker` is the task. `facts` are numbers in large type, each with its meaning. `note` is put under the charts;
+    `warnings` say what is missing; `numbers`, the speaker's notes, where the page's numbers were read.
     """
 
     title: str
@@ -104,14 +104,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shows(self) -> bool:
-        """Whether there is something on it besides what is missing."""
+        """Whether the page has any content besides its warnings."""
         return bool(self.charts or self.facts or self.blocks or any(each.blocks for each in self.answers))
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is handed in: the title page, then the pages.
 
-    `stamp` says which state it shows, `mark` that there are numbers in it that are not the lab's.
+    `stamp` names the state it shows; `mark` warns of numbers that are not the lab's.
     """
 
     title: str
@@ -126,24 +126,24 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def footer(self) -> str:
-        """What stands at the foot of every page."""
+        """The text at the foot of every page."""
         return f"{self.author} · {self.title}" if self.author else self.title
 
 
 def plain(
     text: str, style: ParagraphStyle = "body", *, bullet: str = "", level: int = 0, tone: Tone = "ink"
 ) -> Paragraph:
-    """A paragraph of one look; line breaks and control characters become blanks."""
+    """A paragraph in one style; line breaks become blanks, control characters are replaced."""
     return Paragraph((Run(one_line(text), tone=tone),), style, level, bullet)
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks, doubled blanks and control characters."""
+    """The text on one line, without doubled blanks and control characters."""
     return " ".join(safe(text).split())
 
 
 def safe(text: str) -> str:
-    """Text without characters that XML or a typesetter cannot carry; tabs and line breaks stay."""
+    """The text with characters replaced that XML or Typst cannot hold; tabs and line breaks stay."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "�", text)
 
 

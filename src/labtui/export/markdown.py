@@ -1,6 +1,6 @@
-r"""What a student wrote as blocks: their Markdown with formulas, and their programs, job scripts and logs as listings.
+r"""Turns what a student wrote into blocks: Markdown with formulas; programs, job scripts and logs as listings.
 
-Listings are whole, cut to the lines that matter, or a difference.
+A listing is a whole file, the lines of it that matter, or a diff.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _HELPERS = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _FIRST, _LAST = 6, 4
-"""Of very many alike lines of a log so many are shown from the beginning and from the end."""
+"""How many of a log's many similar lines are shown from the beginning and from the end."""
 
 
 def language_of(name: str) -> str:
     return "python" if name.endswith(".py") else "bash" if name.endswith((".slurm", ".sh")) else ""
 
 
-def whole(text: str, name: str) -> Listing:
+def whole_file(text: str, name: str) -> Listing:
     """A whole file with line numbers."""
     lines = safe(text).expandtabs(4).rstrip("\n").splitlines()
     numbered = tuple(CodeLine(line, str(number)) for number, line in enumerate(lines, 1))
@@ -46,13 +46,13 @@ def whole(text: str, name: str) -> Listing:
 
 
 def own_part(text: str) -> str:
-    """A job script without the header and the helpers that labtui writes into every one."""
+    """A job script without the header and the helpers that labtui writes into every job script."""
     return _HELPERS.sub("", _HEADER.sub("", text))
 
 
 def excerpt(text: str, name: str, patterns: Sequence[str]) -> Listing:
-    """The lines that an expression finds, with their numbers; left-out lines of a program are marked."""
-    shown = whole(text, name)
+    """The lines that any of the regular expressions matches, with their numbers; gaps in a program are marked."""
+    shown = whole_file(text, name)
     found = [line for line in shown.lines if any(re.search(each, line.text) for each in patterns)]
     if len(found) > _FIRST + _LAST + 2:
         left = CodeLine(f"… {len(found) - _FIRST - _LAST} more lines")
@@ -67,10 +67,10 @@ def excerpt(text: str, name: str, patterns: Sequence[str]) -> Listing:
 
 
 def with_parts(text: str, name: str, patterns: Sequence[str], parts: Sequence[str]) -> Listing:
-    """A program without its docstring and comments, each part's name at the first line its expression finds."""
+    """A program without docstring and comments; each part's name is put at the first line that its pattern matches."""
     docstring = re.match(r'\s*("""|\'\'\').*?\1', text, re.DOTALL)
     skipped = text[: docstring.end()].count("\n") + 1 if docstring else 0
-    shown = whole(text, name)
+    shown = whole_file(text, name)
     lines = [
         line for line in shown.lines[skipped:] if line.text.strip() and not line.text.lstrip().startswith("#")
     ]
@@ -82,7 +82,7 @@ def with_parts(text: str, name: str, patterns: Sequence[str], parts: Sequence[st
 
 
 def difference(original: str, changed: str, name: str, caption: str) -> Listing:
-    """What differs from the original, with a line around it; line numbers are those of the changed file."""
+    """A diff from the original with one line of context; line numbers are those of the changed file."""
     before, after = original.splitlines(), changed.splitlines()
     lines: list[CodeLine] = []
     for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(1):
@@ -100,7 +100,7 @@ def difference(original: str, changed: str, name: str, caption: str) -> Listing:
 # --------------------------------------------------------------------------- Markdown
 
 Pictures = Callable[[str], bytes | None]
-"""The bytes of a picture that an answer names, or None when there is none."""
+"""Returns the bytes of a picture that an answer names, or None when there is none."""
 _MAX_LEVELS = 4
 _LOOKS: dict[str, dict[str, Any]] = {
     "strong": {"bold": True}, "em": {"italic": True}, "s": {"strike": True}, "link": {"tone": "accent"},
@@ -108,7 +108,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 def blocks_of(text: str, pictures: Pictures = lambda name: None) -> tuple[Block, ...]:
-    """The blocks of a Markdown text: CommonMark with tables, strike-through and ``$``-formulas; HTML stays text."""
+    """The blocks of a Markdown text: CommonMark with tables, strikethrough and ``$`` formulas; HTML stays text."""
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
     from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -160,7 +160,7 @@ def _table(node: SyntaxTreeNode, pictures: Pictures) -> Table:
 
 
 def _paragraph(node: SyntaxTreeNode, level: int, pictures: Pictures) -> Iterable[Block]:
-    """Lines of text; a picture or a displayed formula among them stands between them."""
+    """The lines of text as paragraphs; a picture or a displayed formula within them is a block of its own."""
     line: list[Run] = []
     for piece in [*_pieces(node, {}, pictures), Run("\n")]:
         if isinstance(piece, Run) and piece.text != "\n":
@@ -178,7 +178,7 @@ def _runs(node: SyntaxTreeNode, pictures: Pictures) -> tuple[Run, ...]:
 
 
 def _pieces(node: SyntaxTreeNode, look: dict[str, Any], pictures: Pictures) -> Iterable[Run | Block]:
-    """The text within a line; a link has its address after its words: a printed page cannot be clicked."""
+    """The parts of a line; a link's address is put after its text, since a printed page cannot be clicked."""
     for child in node.children:
         kind = child.type
         if kind in ("text", "code_inline"):
@@ -187,7 +187,7 @@ def _pieces(node: SyntaxTreeNode, look: dict[str, Any], pictures: Pictures) -> I
             yield Run(" " if kind == "softbreak" else "\n", **look)
         elif kind == "math_inline":
             yield Run(one_line(child.content), **look, tex=True)
-        elif kind.startswith("math_inline"):  # between two dollar signs: on a line of its own
+        elif kind.startswith("math_inline"):  # between double dollar signs: on its own line
             yield _formula(child)
         elif kind == "image":
             name, alt = str(child.attrs.get("src", "")), one_line(child.content)
@@ -205,7 +205,7 @@ def _pieces(node: SyntaxTreeNode, look: dict[str, Any], pictures: Pictures) -> I
 
 
 class FormulaPicture(msgspec.Struct, frozen=True):
-    """An SVG or PNG, its size in units of the text size, and how much of it lies below the line."""
+    """An SVG or PNG of a formula; width, height and depth below the baseline are in units of the text size."""
 
     data: bytes
     width: float
@@ -215,7 +215,7 @@ class FormulaPicture(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(maxsize=256)
 def formula_picture(tex: str, form: str = "svg") -> FormulaPicture | None:
-    """The formula as a picture; None for one that mathtext cannot read as a whole."""
+    """The formula as a picture; None where Matplotlib's mathtext cannot parse all of it."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.mathtext import MathTextParser, math_to_image
 
@@ -241,7 +241,7 @@ _SUPER = str.maketrans("0123456789+-=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼
 
 
 def formula_text(tex: str) -> str:
-    r"""A formula within a line of a slide, which holds no pictures: ``S₄ = T₁/T₄`` for ``S_4 = \frac{T_1}{T_4}``."""
+    r"""A formula as text for a slide's lines, which hold no pictures: ``S₄ = T₁/T₄`` for ``S_4 = \frac{T_1}{T_4}``."""
     text = tex
     for name, mark in _NAMES.items():
         text = re.sub(re.escape(name) + r"(?![A-Za-z])", mark, text)

@@ -1,4 +1,4 @@
-"""From a lab's contents to what is handed in: the pages its edition lists, in their order."""
+"""Makes the hand-in from a lab's contents: the pages that its edition lists, in their order."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from labtui.export import tables
 from labtui.export.contents import LabContents, small_notes, stamp_of, without_small
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, one_line, plain
-from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
+from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
 from labtui.results import messages
@@ -19,13 +19,13 @@ from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import scaling_lines
 
 AS_BARS = {"epoch-time", "speedup"}
-"""Charts that are bars on a page that asks for them."""
+"""Charts drawn as bars on a page that asks for bars."""
 OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", "batch-accuracy"}
-"""Charts of the runs of one task, not of all runs of a network."""
+"""Charts of one task's runs, not of all runs of a network."""
 
 
 def hand_in(contents: LabContents) -> Document:
-    """Everything that the edition asks for; a page with nothing to show is listed as missing instead."""
+    """The document that the edition asks for; pages with nothing to show are only listed as missing."""
     edition, settings = contents.edition, contents.settings
     made = [page for plan in _plans(contents) for page in _page(contents, plan)]
     pages = [page for page in made if page.shows]
@@ -53,7 +53,7 @@ def hand_in(contents: LabContents) -> Document:
 
 
 def _asks_for_accuracy(edition: Edition) -> bool:
-    """Whether a task checks an accuracy, or a page draws one against a target."""
+    """Whether a task's check or a page's target is an accuracy."""
     pages = edition.hand_in.pages if edition.hand_in is not None else ()
     checks = (check for task in edition.tasks for check in task.checks)
     return any(page.target is not None for page in pages) or any(
@@ -62,7 +62,7 @@ def _asks_for_accuracy(edition: Edition) -> bool:
 
 
 def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
-    """The pages, with the networks of each as the edition calls them."""
+    """The plans of the pages, with the edition's names of their networks."""
     hand_in, names = contents.edition.hand_in, contents.edition.names
     pages = (hand_in.pages if hand_in is not None else ()) or default_pages(contents)
     return tuple(replace(page, models=tuple(names.get(m, m) for m in page.models)) for page in pages)
@@ -149,14 +149,14 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
 
 
 def _is_marked(results: Results) -> bool:
-    """Whether a page bears the mark: for any rehearsal on it; for small runs, whose names say it, where all are."""
+    """Whether a page is marked: if it has any practice run, or only small ones (their names already say so)."""
     rows = (*results.rows, *results.programs)
     marks = [row.mark for row in rows]
     return "practice" in marks or (bool(marks) and all(marks))
 
 
 def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:
-    """What the page's numbers say; else its heading, else the task's title."""
+    """What the page's numbers show; else its heading, else the task's title."""
     families = {chart.family for chart in charts}
     found = ""
     if results.programs:
@@ -185,7 +185,7 @@ def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[An
 
 
 def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
-    """What is met and what shows it, for a task that has neither runs nor questions."""
+    """What is done, what is missing and what shows it, for a task that has neither runs nor questions."""
     for item in contents.checks[task.id].items:
         shown = f" ({item.evidence})" if item.evidence and "." not in item.sentence.split()[0] else ""
         text = f"{item.sentence}{shown}" if item.met else item.missing or item.sentence
@@ -193,7 +193,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 
 
 def _conclusions(contents: LabContents) -> Page:
-    """What the numbers say of each network and of all together, each sentence once."""
+    """The messages of the numbers for each network and for all together, each sentence once."""
     results = without_small(contents.named)
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
@@ -239,7 +239,7 @@ def _provenance(results: Results) -> Iterable[str]:
 
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:
-    """The results of a page: those of its models, or of the task's runs; real ones alone, where there are any."""
+    """The results of a page: those of its models or of the task's runs; only real ones where there are any."""
     results, names = contents.named, {task.id, *(name for check in task.checks for name in check.tasks)}
     planned = {
         (each.id, run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
@@ -249,7 +249,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     data_sets = {data_set for *_, data_set, _ in planned}
 
     def tasks_of(row: ResultRow) -> set[str]:
-        """Those of the page that plan such a run, or made it."""
+        """The page's tasks that plan such a run or made it."""
         made = row.configuration
         planned_as = (row.model, row.device, row.n_gpus, row.batch_size, made.data_set, made.tuning)
         planning = {name for name in names if (name, *planned_as) in planned}
@@ -264,7 +264,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         rows = [row for row in shown if row.configuration.data_set in others or tasks_of(row)]
     rows = [row for row in rows if not row.mark] or rows
     if task.runs and not any(task.id in tasks_of(row) for row in rows):
-        rows = []  # what its runs are compared with is no result of the task
+        rows = []  # only baselines are left, which are no result of the task
     if "accuracy" in plan.charts:
         rows = [
             replace(row, members=tuple(r for r in row.members if r.task_id in names) or row.members)
@@ -281,7 +281,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
 
 
 def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
-    """The charts of a page, in the order it lists them; those without anything measured are left out."""
+    """The charts of a page in the order it lists them, without those that have nothing measured."""
     together = catalogue(results)
     apart = [chart for name in networks(results) for chart in catalogue(results, model=name)]
     for key in plan.charts:
@@ -314,7 +314,7 @@ def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterab
 
 
 def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | None:
-    """The lines that a page shows of a script, a job script or a log."""
+    """The lines of a script, a job script or a log that a page shows."""
     job = contents.job_of(task)
     if wanted.source == "changes":
         return _changes(contents, task)
@@ -331,17 +331,17 @@ def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | No
         text = contents.scripts[name].text if name in contents.scripts else ""
     if wanted.parts and text:
         return with_parts(text, name, lines, wanted.parts)
-    return excerpt(text, name, lines) if lines else whole(text, name)
+    return excerpt(text, name, lines) if lines else whole_file(text, name)
 
 
 def _changes(contents: LabContents, task: Task) -> Listing | None:
-    """What the student changed in the first script of a task that is not as it was shipped."""
+    """The student's changes in the first script of a task that is not as shipped."""
     for name in sorted({*task.files, *(run.spec.script for run in task.runs)} & contents.scripts.keys()):
         text, shipped = contents.scripts[name].text, contents.originals.get(name)
         if shipped is not None and text.splitlines() == shipped.text.splitlines():
             continue
         source, original = contents.original_of(name)
         if not original:
-            return whole(text, name)
+            return whole_file(text, name)
         return difference(original, text, name, f"{name}: what differs from {source}")
     return None

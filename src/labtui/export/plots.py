@@ -1,7 +1,7 @@
-"""A `ChartSpec` drawn with matplotlib: the pictures of plots/, of the slides and of the report.
+"""Draws a `ChartSpec` with Matplotlib: the pictures in plots/, on the slides and in the report.
 
-matplotlib's constrained layout makes the room for every text; only labels at line ends are moved apart here. One to
-four charts share a figure; more than `MAX_LINES` lines become panels of one scale, the others of each in grey.
+Matplotlib's constrained layout makes room for every text; only labels at line ends are moved apart here. A figure holds
+one to four charts. More than `MAX_LINES` lines become panels of one scale; each shows all other lines in grey.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ if TYPE_CHECKING:
 
 Format = Literal["png", "svg", "pdf"]
 WIDTH, HEIGHT, TITLE = 13.333, 7.5, 26.0
-"""A plot in inches, and the size of its title in points."""
+"""The size of a plot in inches, and of its title in points."""
 DPI = 120
 
 
 def pictures(
     spec: ChartSpec, formats: Iterable[Format] = ("png",), *, stamp: str = ""
 ) -> dict[Format, bytes]:
-    """A plot with the message as its title, by format; the same bytes for the same data."""
-    with drawing.look():
+    """A plot with the message as its title, in each format; the same data gives the same bytes."""
+    with drawing.chart_style():
         figure = figure_of([spec], WIDTH, HEIGHT)
         place: Any = {"x": 0.015, "ha": "left"}
-        title = _wrapped(clean(spec.message or spec.title), WIDTH, TITLE, 2)
+        title = _wrap(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
         note = " ".join(dict.fromkeys(map(clean, spec.captions)))
         room = WIDTH - 3.2 * bool(spec.mark)
-        figure.supxlabel(_wrapped(note, room, 14, 5) or " ", size=14, color=drawing.AXIS, **place)
+        figure.supxlabel(_wrap(note, room, 14, 5) or " ", size=14, color=drawing.AXIS, **place)
         if spec.mark:
             figure.text(
                 0.985, 0.012, drawing.MARK_LINES[spec.mark], ha="right", color=drawing.PRACTICE, size=14
             )
         place_labels(figure)
-        drawn = {name: _saved(figure, name, stamp) for name in formats}
-        figure.canvas.renderer = None  # its pixels would stay until the next collection of garbage
+        drawn = {name: _save(figure, name, stamp) for name in formats}
+        figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
         return drawn
 
 
-def _wrapped(text: str, width: float, size: float, lines: int) -> str:
+def _wrap(text: str, width: float, size: float, lines: int) -> str:
     return "\n".join(textwrap.wrap(text, int((width - 0.4) * 72 / size / 0.47))[:lines])
 
 
 def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> bytes:
-    """The charts as an SVG for a place on a page, sizes in inches; letters stay letters."""
-    with drawing.look(outlines=False):
+    """The charts as an SVG for a page, sizes in inches; its text stays text."""
+    with drawing.chart_style(outlines=False):
         figure = figure_of(specs, width, height)
         place_labels(figure)
-        return _saved(figure, "svg", "")
+        return _save(figure, "svg", "")
 
 
-def _saved(figure: Any, name: Format, stamp: str) -> bytes:
-    """The picture's bytes, with the stamp among its data."""
+def _save(figure: Any, name: Format, stamp: str) -> bytes:
+    """The picture's bytes, with the stamp in its metadata."""
     stream, stamped = io.BytesIO(), stamp or None
     metadata = {
         "png": {"Software": None, "Description": stamped},
@@ -86,7 +86,7 @@ def place_labels(figure: Figure) -> None:
 
 
 def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
-    """The figure of one to four charts; sizes in inches."""
+    """A figure of one to four charts; sizes in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -97,7 +97,7 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     if any(len(groups) > 1 for groups in panelled):
         parts = figure.subfigures(len(specs), 1, squeeze=False)
     else:
-        shares = [1.3 if spec.kind == "lines" else 1.0 for spec in specs]  # names stand behind lines
+        shares = [1.3 if spec.kind == "lines" else 1.0 for spec in specs]  # room for names after lines
         parts = figure.subfigures(1, len(specs), squeeze=False, width_ratios=shares)
     for place, (spec, part, groups) in enumerate(zip(specs, parts.flat, panelled, strict=True)):
         if len(groups) > 1:
@@ -108,12 +108,12 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
 
 
 def names_alike(one: ChartSpec, other: ChartSpec) -> bool:
-    """Whether the names beside one chart are those of the other, so that they need not stand twice."""
+    """Whether two charts have the same names beside them, which are then shown only once."""
     return one.kind == other.kind and [s.name for s in one.measured] == [s.name for s in other.measured]
 
 
 def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Series]]]) -> None:
-    """One panel for each group of one shared scale: its lines in colour, all others in grey."""
+    """One panel for each group, all on one scale: the group's lines in colour, all others in grey."""
     rows = drawing.rows_of(groups)
     columns = math.ceil(len(groups) / rows)
     grid = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -124,7 +124,7 @@ def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Se
         axes.set_title("\n".join(textwrap.wrap(clean(name), 75 // columns + 6)[:2]), size=drawing.TEXT_SIZE)
         draw_lines(axes, spec, mine, named=True, panel=True)
         axes.grid(visible=True, axis="y")
-    dress_axes(grid[0][0], spec, panel=True)
+    style_axes(grid[0][0], spec, panel=True)
     grid[0][0].set_xlabel("")
     grid[-1][0].set_xlabel(clean(spec.x_label))
 
@@ -141,7 +141,7 @@ def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         draw_bars(axes, spec, named=named)
     else:
         draw_lines(axes, spec, spec.measured, named=named, panel=False)
-        dress_axes(axes, spec, panel=False)
+        style_axes(axes, spec, panel=False)
 
 
 # --------------------------------------------------------------------------- lines
@@ -150,7 +150,7 @@ _LAWS = {"Amdahl": ":", "Gustafson": "-."}
 
 
 def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
-    """`lines` in colour, the other measured ones in grey; those of a panel take the colours from the first on."""
+    """Draw `lines` in colour, the other measured lines in grey; a panel's lines use the colours from the first on."""
     places = (
         {series.name: at % len(drawing.SERIES) for at, series in enumerate(lines)} if panel else slots(spec)
     )
@@ -161,7 +161,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
             axes.plot(*_path(series.points), **look)
             if not panel and series.role != "fit" and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
-    # Laws lie close to what was measured: a legend names them.
+    # The curves of laws are close to the measured line, so a legend names them.
     if laws := {line.get_label(): line for line in axes.lines if line.get_label() in _LAWS}:
         axes.legend(handles=[*laws.values()], loc="upper left", frameon=False)
     others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
@@ -173,23 +173,23 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
         name_line(axes, series, text, drawing.SERIES[place], bold=named)
-        for point, number, x, y in drawing.numbers(spec, series) if labelled else ():
+        for point, number, x, y in drawing.mark_numbers(spec, series) if labelled else ():
             axes.annotate(
                 number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
-                color=drawing.SERIES[place], path_effects=_rim(),
+                color=drawing.SERIES[place], path_effects=_halo(),
                 ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
 
 
-def _rim() -> list[Any]:
-    """What keeps a text apart from the lines behind it."""
+def _halo() -> list[Any]:
+    """A white halo that keeps a text legible in front of lines."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=4, foreground="white")]
 
 
 def _path(*pieces: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """The places of some lines as one line, which not-a-number breaks: one is drawn faster than many."""
+    """The coordinates of several lines as one line broken by NaN, which is drawn faster."""
     gap = (math.nan, math.nan)
     places = [place for piece in pieces for place in (*((p.x, p.y) for p in piece), gap)]
     return [x for x, _ in places], [y for _, y in places]
@@ -209,18 +209,18 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: f
 
 
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
-    """A label at the line's end, a little below one that rises, else above; `spread_names` moves it."""
+    """Put a label at the line's end, a little below if the line rises, else above; `spread_names` moves it."""
     last = series.points[-1]
     if text:
         note = axes.annotate(
             text, (last.x, last.y), (10, 12 * drawing.free_side(series)), textcoords="offset points", zorder=6,
-            color=colour, va="center", weight="bold" if bold else "normal", annotation_clip=False, path_effects=_rim(),
+            color=colour, va="center", weight="bold" if bold else "normal", annotation_clip=False, path_effects=_halo(),
         )  # fmt: skip
         note.set_gid("name")
 
 
 def spread_names(axes: Any) -> None:
-    """Names that would touch are spread round their lines, with thin leaders where they had to move far."""
+    """Move names apart that would touch, with thin leader lines where they move far."""
     names: list[Any] = [text for text in axes.texts if text.get_gid() == "name"]
     if not names:
         return
@@ -229,7 +229,7 @@ def spread_names(axes: Any) -> None:
     boxes = [name.get_window_extent() for name in names]
     farthest, height = max(x for x, _ in points), max(box.height for box in boxes) / scale
     lowest = axes.get_window_extent().y0 / scale + height / 2
-    # a line that ends long before the others has its name there, where it fits
+    # a line that ends well before the others has its name at its own end if it fits there
     ends = [
         x if farthest - x > box.width / scale + 20 else farthest
         for (x, _), box in zip(points, boxes, strict=True)
@@ -243,7 +243,7 @@ def spread_names(axes: Any) -> None:
 
 
 def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], height: float) -> None:
-    """Set a name this far from its point, in points of the page, with a leader where that is far up or down."""
+    """Put a name at this offset (in points) from its mark, with a leader line where it is far up or down."""
     name.set_position(move)
     if abs(move[1]) > height:
         axes.annotate(
@@ -252,10 +252,10 @@ def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], heig
         )  # fmt: skip
 
 
-def dress_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
-    """Limits, scales and ticks of the lines' axes; where every mark has its number there is no y axis.
+def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
+    """Set limits, scales and ticks of the axes of lines; there is no y axis where every mark has its number.
 
-    Panels share them, and each call sets those of all: once is enough.
+    Panels share their axes, so one call sets those of all.
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -288,11 +288,11 @@ def dress_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
 
 _ERROR: dict[str, Any] = {"color": drawing.TEXT, "capsize": 4, "lw": 1.4}
 _MAX_COUNTED = 25
-"""Of more bars that fit into another every tenth has its number."""
+"""Of more repeated bars than this only every tenth has its number."""
 
 
 def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
-    """Bars from 0 side by side with their values on top; the ideal as a dashed step over each group."""
+    """Draw bars side by side with their values on top, and the ideal as a dashed step over each group."""
     places, lines = slots(spec), spec.measured
     counts = {x: at for at, (x, _) in enumerate(spec.x_ticks)}
     ideal = [each for each in spec.series if each.role == "ideal" and each.points]
@@ -307,10 +307,10 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
                 bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
             if is_tall(spec, point):
                 axes.errorbar(x, point.y, [[each] for each in bounds(point)], **_ERROR)
-        # The ideal's dashes lie at or above the bars: numbers stand inside where there is one.
+        # Where there is an ideal, its dashes are at or above the bars, so the numbers go inside the bars.
         place: Any = {"padding": -19, "color": "white", "weight": "bold"}
         if not ideal:
-            place = {"padding": 3, "color": drawing.TEXT, "path_effects": _rim()}
+            place = {"padding": 3, "color": drawing.TEXT, "path_effects": _halo()}
         labels = [value_text(spec, p).removesuffix("×") for p in points]
         numbers = axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
         for number, point in zip(numbers, points, strict=True):
@@ -331,19 +331,19 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
 
 
 def _legend(axes: Axes, count: int) -> None:
-    """The names above the axes, the chart's heading above them."""
+    """Put a legend above the axes, and the chart's heading above it."""
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=count, frameon=False, borderaxespad=0.1)
     axes.set_title(axes.get_title(loc="left"), pad=36)
 
 
-def _rows(axes: Axes, names: list[str]) -> None:
-    """Rows from above with their names and nothing else."""
+def _set_rows(axes: Axes, names: list[str]) -> None:
+    """Label the rows with their names, the first at the top."""
     axes.set_yticks(range(len(names)), names, color=drawing.TEXT)
     axes.invert_yaxis()
 
 
 def draw_rows(axes: Axes, spec: ChartSpec) -> None:
-    """Bars that have names: a row each, the name left, the value right; the longest in colour."""
+    """Draw named bars as rows: the name at the left, the value at the right, the longest bar in colour."""
     best = max(p.y for s in spec.measured for p in s.points)
     for series in spec.measured:
         points = series.points
@@ -353,14 +353,14 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
             if is_tall(spec, point):
                 axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
         axes.bar_label(bars, [value_text(spec, p) for p in points], padding=7)
-    _rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
+    _set_rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
     axes.set_xlim(0, best * 1.12)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
 
 
 def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
-    """One bar, and below it as many of the shorter ones as fit into its length: a factor as one sees it."""
+    """Draw a long bar, and below it as many of the short bar as fit into it, to make the factor visible."""
     long, short = sorted(spec.measured[0].points, key=lambda point: -point.y)[:2]
     whole = int(long.y // short.y)
     bars = axes.barh(0, long.y, 0.56, color=drawing.OTHER)
@@ -372,13 +372,13 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
     axes.bar_label(bars, labels, label_type="center", color="white", weight="bold")
     axes.barh(1, long.y - whole * short.y, 0.56, whole * short.y, color=drawing.SERIES[0], alpha=0.55)
     ticks = dict(spec.x_ticks)
-    _rows(axes, [f"{clean(ticks.get(p.x, ''))}: {p.label} {spec.unit}\nper epoch" for p in (long, short)])
+    _set_rows(axes, [f"{clean(ticks.get(p.x, ''))}: {p.label} {spec.unit}\nper epoch" for p in (long, short)])
     axes.set_xlim(0, long.y * 1.02)
     axes.set_xlabel("seconds" if spec.unit == "s" else clean(spec.y_label))
 
 
 def draw_lost(axes: Axes, spec: ChartSpec) -> None:
-    """What was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
+    """Draw what was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
     parts = [series for series in spec.measured if series.part == "lost"]
     kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
@@ -404,7 +404,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
     names = [f"{clean(label)}{' GPUs' * label.isdecimal()}" for _, label in spec.x_ticks]
-    _rows(axes, [f"{name}\n{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
+    _set_rows(axes, [f"{name}\n{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
     axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
     axes.set_xlabel("points of efficiency")
     _legend(axes, min(3, len(parts)))

@@ -1,8 +1,7 @@
-"""The slides as PowerPoint: native charts and tables, every colour the theme's, words in text frames.
+"""The slides as PowerPoint: native charts and tables, theme colours only, words in text frames.
 
-What has one place on every slide stands in the slots of template.pptx. PowerPoint lays nothing out by itself, so what
-stands below each other is measured in Carlito, which is as wide as Calibri; what does not fit goes on under the same
-title.
+Whatever has the same place on every slide is in a placeholder of template.pptx. PowerPoint does no layout, so text is
+measured here in Carlito, which has the widths of Calibri; what does not fit continues on a slide with the same title.
 """
 
 import functools
@@ -36,9 +35,9 @@ from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table, clean
 
 LEFT, WIDTH, TOP, BOTTOM = 0.6, 12.133, 1.65, 6.8
-"""Inches: the place between title and foot."""
+"""Inches: the area between title and foot."""
 _KICKER, _MARK, _FACTS = 10, 11, 20
-"""Slots of the layouts; that of the first fact."""
+"""Placeholders of the layouts; the last is that of the first fact."""
 _GAP = 0.15
 _PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 _TONES: dict[str, Any] = {
@@ -47,7 +46,7 @@ _TONES: dict[str, Any] = {
 
 
 def pptx(document: Document, template: Path | None = None) -> bytes:
-    """The document as a .pptx; with `template` in the theme of that file.
+    """The document as a .pptx file; with a `template`, in the theme of that file.
 
     Raises:
         ExportError: when the template cannot be read.
@@ -66,7 +65,7 @@ def pptx(document: Document, template: Path | None = None) -> bytes:
         1: " · ".join((document.subtitle, *document.lines)),
         _MARK: document.mark,
     }
-    cover = _slide(presentation, "cover", words, document.facts)
+    cover = _add_slide(presentation, "cover", words, document.facts)
     cover.notes_slide.notes_text_frame.text = document.stamp
     for page in document.pages:
         _Slides(presentation, document, page).draw()
@@ -93,10 +92,10 @@ def _take_theme(presentation: Any, template: Path) -> None:
     ours._blob = theirs.blob
 
 
-def _slide(
+def _add_slide(
     presentation: Any, layout: str, words: Mapping[int, str], facts: Sequence[tuple[str, str]] = ()
 ) -> Any:
-    """A slide with these words in the slots of its layout, by their numbers; slots without words are taken away."""
+    """Add a slide with these words in the placeholders of its layout, by their numbers; others are removed."""
     slide = presentation.slides.add_slide(presentation.slide_layouts.get_by_name(layout))
     wanted = {number: (text,) for number, text in words.items() if text} | dict(enumerate(facts, _FACTS))
     for slot in list(slide.placeholders):
@@ -114,37 +113,37 @@ def _slide(
 
 
 @functools.lru_cache(maxsize=1)
-def _face() -> Any:
+def _font_face() -> Any:
     return ImageFont.truetype(str(drawing.font_files()[-1]), 100)
 
 
 def _inches(text: str, size: float) -> float:
-    """The width of a text in one line."""
-    return float(_face().getlength(text)) * size / 7200
+    """The width in inches of a text on one line; `size` in points."""
+    return float(_font_face().getlength(text)) * size / 7200
 
 
 def _line_count(text: str, width: float, size: float) -> int:
-    """Lines that a text takes; a word that does not fit leaves a part of its line empty."""
+    """About how many lines a text takes; 0.2 inches of each are left for words that do not fit."""
     return sum(max(1, math.ceil(_inches(line, size) / (width - 0.2))) for line in text.split("\n"))
 
 
-def _fitting(heights: Sequence[float], room: float) -> int:
-    """How many of these fit below each other; at least one."""
+def _count_fitting(heights: Sequence[float], room: float) -> int:
+    """How many items of these heights fit below each other; at least one."""
     return max(1, sum(total <= room + 0.01 for total in itertools.accumulate(heights)))
 
 
 def _height(paragraph: Paragraph, width: float, size: float) -> float:
-    text = "".join(map(_shown, paragraph.runs))
+    text = "".join(map(_run_text, paragraph.runs))
     lines = _line_count(text, width - 0.3 * paragraph.level, size)
     return (lines * size * 1.2 + 5) / 72
 
 
-def _shown(run: Run) -> str:
+def _run_text(run: Run) -> str:
     return formula_text(run.text) if run.tex else run.text
 
 
-def _frame(slide: Any, box: Box) -> Any:
-    """An empty text frame without margins; what is taller than measured shrinks."""
+def _add_frame(slide: Any, box: Box) -> Any:
+    """Add an empty text frame without margins; text that is taller than measured shrinks to fit."""
     frame = slide.shapes.add_textbox(*map(Inches, box)).text_frame
     frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
     frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
@@ -152,7 +151,7 @@ def _frame(slide: Any, box: Box) -> Any:
     return frame
 
 
-def _fill(target: Any, paragraph: Paragraph, size: float) -> None:
+def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
     target.space_after = Pt(4)
     if paragraph.level or paragraph.bullet:
         indent = int(Inches(0.3))
@@ -163,7 +162,7 @@ def _fill(target: Any, paragraph: Paragraph, size: float) -> None:
             _add_run(target, Run(f"{paragraph.bullet}\t"), size)
     for run in paragraph.runs:
         bold = run.bold or paragraph.style == "heading"
-        _add_run(target, Run(_shown(run), bold, run.italic, run.mono, run.strike, run.tone), size)
+        _add_run(target, Run(_run_text(run), bold, run.italic, run.mono, run.strike, run.tone), size)
 
 
 def _add_run(paragraph: Any, run: Run, size: float) -> None:
@@ -186,7 +185,7 @@ def _add_run(paragraph: Any, run: Run, size: float) -> None:
 
 
 class _Slides:
-    """The slides of one page: `y` goes down, and what does not fit begins another slide."""
+    """Fills the slides of one page from top to bottom; `y` is the next free inch, and a full slide gets a successor."""
 
     def __init__(self, presentation: Any, document: Document, page: Page) -> None:
         self.presentation, self.document, self.page = presentation, document, page
@@ -200,12 +199,12 @@ class _Slides:
         layout = "page" if not facts else "facts beside" if page.charts else "facts"
         kicker = page.kicker + ", continued" * (more and bool(page.kicker))
         words = {0: page.title, _KICKER: kicker, _MARK: self.document.mark * page.practice}
-        self.slide = _slide(self.presentation, layout, words, facts)
+        self.slide = _add_slide(self.presentation, layout, words, facts)
         self.count += 1
         self.y = TOP
 
-    def need(self, height: float) -> None:
-        """Go on with a new slide where less is left."""
+    def ensure_room(self, height: float) -> None:
+        """Begin a new slide if less than this height is left."""
         if self.y > TOP and self.y + height > BOTTOM + 0.01:
             self.new_slide()
 
@@ -214,15 +213,15 @@ class _Slides:
         if page.numbers:
             self.slide.notes_slide.notes_text_frame.text = "\n".join(page.numbers)
         if page.charts:
-            self.charts()
+            self.add_charts()
         elif page.facts:
             self.y += 1.4
         if page.note:
-            self.words([plain(shortened(page.note), tone="quiet")], size=14)
+            self.add_words([plain(shortened(page.note), tone="quiet")], size=14)
         for block in page.blocks:
-            self.block(block)
-        self.answers()
-        self.words([plain(line, tone="warn") for line in page.warnings], size=14)
+            self.add_block(block)
+        self.add_answers()
+        self.add_words([plain(line, tone="warn") for line in page.warnings], size=14)
 
     def describe(self, text: str, name: str) -> None:
         shape = self.slide.shapes[-1]
@@ -231,15 +230,15 @@ class _Slides:
 
     # ----------------------------------------------------------------------- charts
 
-    def charts(self) -> None:
-        """Charts beside each other, that of most bars or else the first the widest; one of panels has its own slide."""
+    def add_charts(self) -> None:
+        """Charts side by side, the one with most bars (or the first) the widest; one with panels has its own slide."""
         page = self.page
         height, width = chart_height(page), 8.9 if page.facts else WIDTH
         if any(len(panels(spec)) > 1 for spec in page.charts):
             for at, spec in enumerate(page.charts):
                 if at:
                     self.new_slide()
-                self.panelled(spec, width, 3.5 if rows_of(panels(spec)) == 1 else 4.7)
+                self.add_panels(spec, width, 3.5 if rows_of(panels(spec)) == 1 else 4.7)
             return
         first = page.charts[0]
         wide = max(page.charts, key=lambda spec: len(spec.series) * (spec.kind == "bars"))
@@ -255,44 +254,44 @@ class _Slides:
         add_chart(self.slide, spec, box, **how)
         self.describe(chart_text(spec), f"chart {spec.key}")
 
-    def panelled(self, spec: ChartSpec, width: float, height: float) -> None:
-        self.words([Paragraph((Run(clean(spec.heading or spec.title), bold=True),))], size=17)
+    def add_panels(self, spec: ChartSpec, width: float, height: float) -> None:
+        self.add_words([Paragraph((Run(clean(spec.heading or spec.title), bold=True),))], size=17)
         parts, top = panels(spec), self.y
         rows = rows_of(parts)
         columns = math.ceil(len(parts) / rows)
         wide, high = width / columns, (height - 0.4) / rows
         for at, (name, mine) in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
-            x_label = spec.x_label if at == columns * (rows - 1) else ""  # once
+            x_label = spec.x_label if at == columns * (rows - 1) else ""  # on one panel only
             self.chart(replace(spec, x_label=x_label), place, chosen=mine, heading=clean(name))
         self.y += height - 0.4
 
     # ----------------------------------------------------------------------- words
 
-    def words(self, paragraphs: Sequence[Paragraph], *, size: float = 18, columns: int = 1) -> None:
-        """Paragraphs over the whole width or in columns, as many as fit, the others on the next slides."""
+    def add_words(self, paragraphs: Sequence[Paragraph], *, size: float = 18, columns: int = 1) -> None:
+        """Paragraphs over the whole width or in columns; those that do not fit go on the next slides."""
         width = (WIDTH - 0.55 * (columns - 1)) / columns
         rest = list(paragraphs)
         while rest:
-            self.need(_height(rest[0], width, size))
-            if self.count > 1 and self.questions:  # a slide that goes on repeats what its answers answer
+            self.ensure_room(_height(rest[0], width, size))
+            if self.count > 1 and self.questions:  # a continued slide repeats the questions
                 asked = {bullet: (Run(f"{text}\n", tone="quiet"),) for bullet, text in self.questions.items()}
                 rest = [replace(each, runs=(*asked.get(each.bullet, ()), *each.runs)) for each in rest]
                 self.questions = {}
             heights = [_height(each, width, size) for each in rest]
-            count = _fitting(heights, (BOTTOM - self.y) * columns)
+            count = _count_fitting(heights, (BOTTOM - self.y) * columns)
             height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, *heights[:count]))
-            frame = _frame(self.slide, (LEFT, self.y, WIDTH, height))
+            frame = _add_frame(self.slide, (LEFT, self.y, WIDTH, height))
             if columns > 1:
                 frame._txBody.bodyPr.set("numCol", str(columns))
                 frame._txBody.bodyPr.set("spcCol", str(int(Inches(0.55))))
             for at, paragraph in enumerate(rest[:count]):
-                _fill(frame.paragraphs[0] if at == 0 else frame.add_paragraph(), paragraph, size)
+                _fill_paragraph(frame.paragraphs[0] if at == 0 else frame.add_paragraph(), paragraph, size)
             self.y += height + (_GAP if columns > 1 else 0.05)
             rest = rest[count:]
 
-    def answers(self) -> None:
-        """Answers in two columns; a short one alone, a table, code or a picture goes over the whole width."""
+    def add_answers(self) -> None:
+        """Answers in two columns; a single short one, a table, code or a picture takes the whole width."""
         words: list[Paragraph] = []
         self.questions = {f"{each.number}.": each.question for each in self.page.answers}
         letters = [answer.letters for answer in self.page.answers if answer.blocks]
@@ -306,44 +305,44 @@ class _Slides:
                     bullet = block.bullet or number
                     words.append(Paragraph(block.runs, block.style, max(block.level, bool(bullet)), bullet))
                 else:
-                    self.words(words + [plain(number)] * bool(number), columns=columns)
+                    self.add_words(words + [plain(number)] * bool(number), columns=columns)
                     words = []
-                    self.block(block)
-        self.words(words, columns=columns)
+                    self.add_block(block)
+        self.add_words(words, columns=columns)
 
-    def block(self, block: Block) -> None:
+    def add_block(self, block: Block) -> None:
         if isinstance(block, Listing):
-            self.listing(block)
+            self.add_listing(block)
         elif isinstance(block, Table):
-            self.table(block)
+            self.add_table(block)
         elif isinstance(block, Picture):
             try:
                 with Image.open(io.BytesIO(block.data)) as picture:
-                    self.picture(block.data, picture.width / 96, picture.height / 96, block.alt)
+                    self.add_picture(block.data, picture.width / 96, picture.height / 96, block.alt)
             except (OSError, UnidentifiedImageError, ValueError):
-                self.words([plain(f"[picture: {block.alt}]", tone="quiet")])
+                self.add_words([plain(f"[picture: {block.alt}]", tone="quiet")])
         elif block.style == "formula" and (drawn := formula_picture(block.runs[0].text, "png")):
-            self.picture(drawn.data, drawn.width * 20 / 72, drawn.height * 20 / 72, block.runs[0].text)
+            self.add_picture(drawn.data, drawn.width * 20 / 72, drawn.height * 20 / 72, block.runs[0].text)
         else:
-            self.words([block])
+            self.add_words([block])
 
-    def picture(self, data: bytes, width: float, height: float, alt: str) -> None:
+    def add_picture(self, data: bytes, width: float, height: float, alt: str) -> None:
         factor = min(1.0, 3.6 / height, WIDTH / width)
-        self.need(height * factor)
+        self.ensure_room(height * factor)
         box = (LEFT, self.y, width * factor, height * factor)
         self.slide.shapes.add_picture(io.BytesIO(data), *map(Inches, box))
         self.describe(alt, "picture")
         self.y += height * factor + _GAP
 
-    def listing(self, block: Listing) -> None:
+    def add_listing(self, block: Listing) -> None:
         high, rest = 0.205, list(block.lines)
         if block.caption:
-            self.need(1.2)
-            self.words([Paragraph((Run(block.caption, bold=True),))], size=14)
+            self.ensure_room(1.2)
+            self.add_words([Paragraph((Run(block.caption, bold=True),))], size=14)
         while rest:
-            self.need(3 * high)
+            self.ensure_room(3 * high)
             count = int((BOTTOM - self.y) / high)
-            frame = _frame(self.slide, (LEFT, self.y, WIDTH, high * min(count, len(rest))))
+            frame = _add_frame(self.slide, (LEFT, self.y, WIDTH, high * min(count, len(rest))))
             frame.word_wrap = False
             for at, line in enumerate(rest[:count]):
                 paragraph = frame.paragraphs[0] if at == 0 else frame.add_paragraph()
@@ -357,18 +356,18 @@ class _Slides:
 
     # ----------------------------------------------------------------------- tables
 
-    def table(self, block: Table) -> None:
-        """A table, parted between its rows where it is longer than the slide; a short one moves as a whole."""
+    def add_table(self, block: Table) -> None:
+        """A table, split between rows where it is longer than the slide; a short one stays in one piece."""
         many = len(block.headings)
         size = 18 if len(block.rows) <= 8 and many <= 6 else 14 if many <= 9 else 11
         high, widths = size * 1.55 / 72, _column_widths(block, size)
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
         note = (0.3 + _GAP) * bool(block.note)  # stays with the last rows
-        self.need(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
+        self.ensure_room(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
         rest = list(block.rows)
         while rest:
-            count = _fitting(heights, BOTTOM - note - self.y - heads)
+            count = _count_fitting(heights, BOTTOM - note - self.y - heads)
             if 1 < count < len(rest) and len(rest[count - 1]) == 1:
                 count -= 1  # a heading within the table stays with its rows
             self._table(block, rest[:count], widths, size)
@@ -377,7 +376,7 @@ class _Slides:
             if rest:
                 self.new_slide()
         if block.note:
-            self.words([plain(block.note, tone="quiet")], size=14)
+            self.add_words([plain(block.note, tone="quiet")], size=14)
 
     def _table(self, block: Table, rows: Sequence[Sequence[str]], widths: Sequence[float], size: int) -> None:
         grouped, count = bool(block.groups), len(block.headings)
@@ -416,7 +415,7 @@ def _set_cell(cell: Any, run: Run, size: float, *, right: bool) -> None:
 
 
 def _row_lines(row: Sequence[str], widths: Sequence[float], size: float) -> float:
-    """The height of a table's row, in rows of one line."""
+    """The height of a table row, in units of a row of one line."""
     if len(row) < len(widths):
         return 1.0
     lines = max(_line_count(text, width, size) for text, width in zip(row, widths, strict=True))
@@ -424,7 +423,7 @@ def _row_lines(row: Sequence[str], widths: Sequence[float], size: float) -> floa
 
 
 def _column_widths(block: Table, size: float) -> list[float]:
-    """Each column as wide as its widest cell; the widest are narrowed where the table is wider than the slide."""
+    """Widths that fit the widest cells; the widest columns are narrowed where the table is wider than the slide."""
     lines = [block.headings, *(row for row in block.rows if len(row) > 1)]
     wanted = [
         max(_inches(text, size) for text in column) * 1.04 + 0.25 for column in zip(*lines, strict=True)
@@ -432,7 +431,7 @@ def _column_widths(block: Table, size: float) -> list[float]:
     while sum(wanted) > WIDTH + 0.01:
         widest = wanted.index(max(wanted))
         wanted[widest] = max(0.5, wanted[widest] - max(0.05, (sum(wanted) - WIDTH) / 4))
-    if not any(block.numeric[-1:]):  # it ends with words: wider fonts have room, too
+    if not any(block.numeric[-1:]):  # ends with words: leave room for wider fonts
         return [width * WIDTH / sum(wanted) for width in wanted]
     numbers = [at for at, number in enumerate(block.numeric) if number]
     spare = (WIDTH - sum(wanted)) / max(1, len(numbers)) if len(wanted) > 3 else 0.0

@@ -1,6 +1,6 @@
-"""A `ChartSpec` as PowerPoint's own chart, which stays editable; all colours are the theme's.
+"""A `ChartSpec` as a native PowerPoint chart, which stays editable; all colours are from the theme.
 
-What python-pptx does not have is XML here: error bars, logarithmic axes, moved labels.
+What python-pptx lacks is written as XML here: error bars, logarithmic axes, moved labels.
 """
 
 import itertools
@@ -28,7 +28,7 @@ _MARKS = (
     xl.XL_MARKER_STYLE.CIRCLE, xl.XL_MARKER_STYLE.DIAMOND, xl.XL_MARKER_STYLE.TRIANGLE, xl.XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
 _NARROW = 4.0
-"""Inches of a chart below which its axis has room for few ticks."""
+"""A chart narrower than this (in inches) has room for few ticks."""
 _LAWS = {"Amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "Gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]
 
@@ -42,37 +42,37 @@ def add_chart(
     heading: str = "",
     named: bool = True,
 ) -> Any:
-    """Put a chart on a slide, `box` in inches; with `chosen` these lines in colour and the others in grey."""
+    """Add a chart to a slide, `box` in inches; with `chosen`, these lines are in colour and the others in grey."""
     bars = spec.kind != "lines"
     kind, data = (_bar_data if bars else _line_data)(spec)
     chart = slide.shapes.add_chart(kind, *map(Inches, box), data).chart
-    _font(chart.font, THEME.TEXT_1)
+    _set_font(chart.font, THEME.TEXT_1)
     chart.has_legend, chart.has_title = False, True
     title = heading or clean(spec.heading or spec.title)
-    _font(_written(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=17)
+    _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=17)
     _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
     if bars:
-        _dress_bars(chart, spec)
+        _style_bars(chart, spec)
     else:
-        _dress_lines(chart, spec, box, chosen, named=named)
-    if chosen:  # with room for a heading of two lines and the axis' title, whether a panel has them or not
+        _style_lines(chart, spec, box, chosen, named=named)
+    if chosen:  # all panels leave room for a two-line heading and an axis title
         area = chart._chartSpace.chart.plotArea
         _move(area, "", 0.22, 0.65 / box[3], 0.74, 1 - 1.5 / box[3], edge=True)
     return chart
 
 
-def _font(font: Any, colour: Any, *, bold: bool = False, size: int = drawing.TEXT_SIZE) -> None:
+def _set_font(font: Any, colour: Any, *, bold: bool = False, size: int = drawing.TEXT_SIZE) -> None:
     font.size, font.bold, font.color.theme_color = Pt(size), bold, colour
 
 
-def _written(frame: Any, text: str) -> Any:
-    """The font of a text that was put into a frame."""
+def _set_text(frame: Any, text: str) -> Any:
+    """Put a text into a frame; return its font."""
     frame.text = text
     return frame.paragraphs[0].runs[0].font
 
 
 def _move(element: Any, after: str, x: float, y: float, *size: float, edge: bool = False) -> None:
-    """Where a title or the plot stands, or by how much a label is moved: shares of the chart."""
+    """Place a title or the plot (`edge`), or move a label, by fractions of the chart's width and height."""
     for old in element.findall(qn("c:layout")):
         element.remove(old)
     mode = '<c:layoutTarget val="inner"/>' if size else ""
@@ -82,17 +82,17 @@ def _move(element: Any, after: str, x: float, y: float, *size: float, edge: bool
     element.insert(element.index(element.find(qn(after))) + 1 if after else 0, layout)
 
 
-def _label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: bool = False) -> Any:
-    """The label of a mark."""
+def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: bool = False) -> Any:
+    """Label a mark; return the label's XML element."""
     label = native.points[at].data_label
-    _font(_written(label.text_frame, text), colour, bold=bold)
+    _set_font(_set_text(label.text_frame, text), colour, bold=bold)
     label.text_frame._txBody.bodyPr.set("wrap", "none")
     label.position = side
     return label._dLbl
 
 
-def _legend(chart: Any, hidden: Sequence[int]) -> None:
-    """The names of the series above them, without those at some places."""
+def _add_legend(chart: Any, hidden: Sequence[int]) -> None:
+    """Add a legend above the chart, without the series at the `hidden` indices."""
     chart.has_legend = True
     legend = chart.legend
     legend.position, legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
@@ -102,7 +102,7 @@ def _legend(chart: Any, hidden: Sequence[int]) -> None:
         legend._element.find(qn("c:legendPos")).addnext(parse_xml(entry))
 
 
-def _error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
+def _add_error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
     if not any(is_tall(spec, point) for point in series.points):
         return
     ends = zip(*map(bounds, series.points), strict=True)
@@ -117,16 +117,16 @@ def _error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
     before.addprevious(parse_xml(f'{bars}<c:noEndCap val="0"/>{parts}</c:errBars>'))
 
 
-def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
-    """Both axes without grid and marks, in the quiet colour; a title below, where there is one."""
+def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
+    """Style both axes without grid and tick marks, in the quiet colour, with the title of x if there is one."""
     across, up = chart.category_axis, chart.value_axis
     for axis in (across, up):
         axis.has_major_gridlines = False
         axis.major_tick_mark = xl.XL_TICK_MARK.NONE
-        _font(axis.tick_labels.font, QUIET)
-        axis._element.txPr.bodyPr.set("rot", "0")  # never turned
+        _set_font(axis.tick_labels.font, QUIET)
+        axis._element.txPr.bodyPr.set("rot", "0")  # never rotated
     if title:
-        _font(_written(across.axis_title.text_frame, title), QUIET)
+        _set_font(_set_text(across.axis_title.text_frame, title), QUIET)
     across.format.line.color.theme_color = QUIET
     up.format.line.fill.background()
     return across, up
@@ -135,29 +135,29 @@ def _quiet_axes(chart: Any, title: str) -> tuple[Any, Any]:
 # --------------------------------------------------------------------------- lines
 
 
-def _drawn(spec: ChartSpec) -> list[Series]:
-    """The lines, the longest below the others: LibreOffice leaves out a first line that is shorter than a later one."""
+def _drawn_series(spec: ChartSpec) -> list[Series]:
+    """The lines, the longest first: LibreOffice does not draw a first line that is shorter than a later one."""
     lines = [each for each in spec.series if each.role == "measured" or each.points]
     return sorted(lines, key=lambda each: -len(each.points))
 
 
-def _places(spec: ChartSpec, series: Series) -> list[float]:
-    """The x of a line's entries: its marks, and the sizes between them that a measured line lacks: gaps."""
+def _x_values(spec: ChartSpec, series: Series) -> list[float]:
+    """The x values of a line: those of its marks, and of the sizes it skips, which become gaps."""
     return sorted({point.x for point in series.points}.union(skipped_sizes(spec, series)))
 
 
 def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
     data: Any = XyChartData(number_format="General")  # type: ignore[no-untyped-call]
-    for series in _drawn(spec):
+    for series in _drawn_series(spec):
         line, values = data.add_series(clean(series.short or series.name)), {p.x: p.y for p in series.points}
-        for x in _places(spec, series):
+        for x in _x_values(spec, series):
             line.add_data_point(x, values.get(x))
     return xl.XL_CHART_TYPE.XY_SCATTER_LINES, data
 
 
-def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series], *, named: bool) -> None:
-    """Looks, error bars and labels of all lines; those at the ends do not touch."""
-    places, drawn, height = slots(spec), _drawn(spec), box[3] * 72
+def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series], *, named: bool) -> None:
+    """Set style, error bars and labels of all lines; labels at line ends do not touch."""
+    places, drawn, height = slots(spec), _drawn_series(spec), box[3] * 72
     labelled = has_numbers(spec) and not chosen
     shown = chosen or spec.measured
     named = named and len(shown) > 1
@@ -170,7 +170,7 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
             line.dash_style = _LAWS.get(series.short, MSO_LINE_DASH_STYLE.DASH)
-            if series.role == "fit":  # close to what was measured: a legend names it
+            if series.role == "fit":  # close to the measured line: a legend names it
                 continue
         elif chosen and series not in chosen:
             line.color.theme_color, line.color.brightness, line.width = GRID, -0.1, Pt(1)
@@ -180,25 +180,25 @@ def _dress_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
             colour = ACCENTS[place]
             line.color.theme_color, line.width = colour, Pt(2.5)
             _mark_points(native, spec, series, place)
-            for point, text, x, y in drawing.numbers(spec, series) if labelled else ():
+            for point, text, x, y in drawing.mark_numbers(spec, series) if labelled else ():
                 side = (xl.XL_LABEL_POSITION.RIGHT, xl.XL_LABEL_POSITION.LEFT)[x < 0]
-                label = _label(native, _places(spec, series).index(point.x), text, colour, side)
+                label = _add_label(native, _x_values(spec, series).index(point.x), text, colour, side)
                 _move(label, "c:idx", 0, -y * 10 / height)
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
     if laws := {each.short: at for at, each in enumerate(drawn) if each.role == "fit"}:
-        _legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
+        _add_legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
     low, high = _axes(chart, spec, labelled=labelled, named=bool(names), width=box[2], chosen=bool(chosen))
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
     farthest = max((series.points[-1].x for _, series, *_ in ends), default=0.0)
-    for early in (False, True):  # other lines go on behind the end of one that ends before them
+    for early in (False, True):  # lines that end early are crossed by others there
         mine = [each for each in ends if each[2] and (each[1].points[-1].x < farthest) is early]
         heights = [share * (scale(series.points[-1].y) - scale(low)) for _, series, *_ in mine]
         wanted = [y + 14 * early * drawing.free_side(end[1]) for y, end in zip(heights, mine, strict=True)]
         moves = zip(mine, heights, spread(wanted, 18, 10), strict=True)
         for (native, series, text, colour), at, moved in moves:
-            last, bold = len(_places(spec, series)) - 1, series.role == "measured"
-            label = _label(native, last, text, colour, xl.XL_LABEL_POSITION.RIGHT, bold=bold)
+            last, bold = len(_x_values(spec, series)) - 1, series.role == "measured"
+            label = _add_label(native, last, text, colour, xl.XL_LABEL_POSITION.RIGHT, bold=bold)
             _move(label, "c:idx", 0, (at - moved) / height)
 
 
@@ -209,20 +209,20 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, place: int) -> No
         native.marker.format.fill.fore_color.theme_color = ACCENTS[place]
         native.marker.format.line.color.theme_color = THEME.BACKGROUND_1
     if not spec.over_time:
-        _error_bars(native, spec, series)
+        _add_error_bars(native, spec, series)
 
 
 def _axes(
     chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, width: float, chosen: bool
 ) -> tuple[float, float]:
-    """Scales and tick labels of both axes, with room for what stands at the lines' ends; the limits of y."""
-    xs = [p.x for s in _drawn(spec) if s.role != "fit" for p in s.points]
-    across, up = _quiet_axes(chart, clean(spec.x_label))
+    """Set scales and tick labels of both axes, with room for labels at the lines' ends; return the limits of y."""
+    xs = [p.x for s in _drawn_series(spec) if s.role != "fit" for p in s.points]
+    across, up = _style_axes(chart, clean(spec.x_label))
     first, last = min(xs), max(xs)
     if spec.x_log:
-        _log(across, 16 if width < _NARROW and last >= 1000 else 2)
+        _set_log(across, 16 if width < _NARROW and last >= 1000 else 2)
         across.minimum_scale, across.maximum_scale = first / 2, last * 2.8
-        _format(across, f'[>{last:g}]"";[<1]"";#,##0')
+        _set_format(across, f'[>{last:g}]"";[<1]"";#,##0')
     else:
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         across.minimum_scale = 0 if spec.over_time or first <= 1 else first - span * 0.1
@@ -234,11 +234,11 @@ def _axes(
         )
         across.major_unit = max(1.0, float(round(step)))
         missing = [x for x in range(1, int(last)) if x not in ticks and not spec.over_time]
-        _format(across, f'[>{last:g}]"";' + "".join(f'[={x}]"";' for x in missing[:1]) + "#")
+        _set_format(across, f'[>{last:g}]"";' + "".join(f'[={x}]"";' for x in missing[:1]) + "#")
     low, high = drawing.y_limits(spec)
     if spec.y_log:
-        _log(up, 10)
-        least = min(p.y for s in _drawn(spec) for p in s.points)
+        _set_log(up, 10)
+        least = min(p.y for s in _drawn_series(spec) for p in s.points)
         low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
     up.minimum_scale, up.maximum_scale = low, high
     if labelled:
@@ -246,17 +246,17 @@ def _axes(
         return low, high
     up.has_major_gridlines = True
     up.major_gridlines.format.line.color.theme_color = GRID
-    _format(up, "0 %" if spec.percent else "#,##0.###" if high < 10 else "#,##0")
+    _set_format(up, "0 %" if spec.percent else "#,##0.###" if high < 10 else "#,##0")
     if not spec.y_log and len(steps := drawing.y_ticks(low, high, log=False)) > 1:
         up.major_unit = steps[1] - steps[0]
     return low, high
 
 
-def _format(axis: Any, form: str) -> None:
+def _set_format(axis: Any, form: str) -> None:
     axis.tick_labels.number_format, axis.tick_labels.number_format_is_linked = form, False
 
 
-def _log(axis: Any, base: int) -> None:
+def _set_log(axis: Any, base: int) -> None:
     axis._element.find(qn("c:scaling")).insert(0, parse_xml(f'<c:logBase {nsdecls("c")} val="{base}"/>'))
     axis.major_unit = float(base)
 
@@ -268,25 +268,25 @@ def _is_lost(spec: ChartSpec) -> bool:
     return any(series.part for series in spec.series)
 
 
-def _rows(spec: ChartSpec) -> list[tuple[float, str]]:
-    """The categories; rows start below."""
+def _categories(spec: ChartSpec) -> list[tuple[float, str]]:
+    """The categories; in reverse for rows, which PowerPoint draws from the bottom."""
     return list(spec.x_ticks)[:: -1 if spec.x_axis == "names" else 1]
 
 
-def _barred(spec: ChartSpec) -> list[Series]:
-    """The series that are bars: what was kept is in the names of the rows, the ideal stands beside the measured."""
+def _bar_series(spec: ChartSpec) -> list[Series]:
+    """The series drawn as bars: the lost parts without the kept one, which rows name; else measured and ideal."""
     ideal = [each for each in spec.series if each.role == "ideal" and each.points]
     return [*(each for each in spec.measured if each.part != "kept"), *ideal]
 
 
 def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     data: Any = CategoryChartData(number_format="General")  # type: ignore[no-untyped-call]
-    lost, rows = _is_lost(spec), _rows(spec)
+    lost, rows = _is_lost(spec), _categories(spec)
     kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
     data.categories = [
         f"{clean(label)}{' GPUs' * (lost and label.isdecimal())}{kept.get(x, '')}" for x, label in rows
     ]
-    for series in _barred(spec):
+    for series in _bar_series(spec):
         values = {point.x: point.y * (100 if lost else 1) for point in series.points}
         data.add_series(clean(series.short or series.name), [values.get(x) for x, _ in rows])
     if lost:
@@ -295,10 +295,10 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     return (xl.XL_CHART_TYPE.BAR_CLUSTERED if flat else xl.XL_CHART_TYPE.COLUMN_CLUSTERED), data
 
 
-def _dress_bars(chart: Any, spec: ChartSpec) -> None:
+def _style_bars(chart: Any, spec: ChartSpec) -> None:
     places, lost, flat = slots(spec), _is_lost(spec), spec.x_axis == "names"
-    plot, shown = chart.plots[0], _barred(spec)
-    inside = any(series.role == "ideal" for series in shown)  # an outline round one bar, beside several
+    plot, shown = chart.plots[0], _bar_series(spec)
+    inside = any(series.role == "ideal" for series in shown)  # an outline around one bar or beside several
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
@@ -310,7 +310,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
             native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
             continue
         if not flat:
-            _error_bars(native, spec, series)
+            _add_error_bars(native, spec, series)
         fill = native.format.fill
         fill.solid()
         part = parts[COLOUR_OF_PART.get(series.short, -1)]
@@ -320,13 +320,13 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
             fill.fore_color.brightness = 0.6
         ink = THEME.BACKGROUND_1 if inside and not outlined else THEME.TEXT_1
         points = {point.x: point for point in series.points}
-        for at, (x, _) in enumerate(_rows(spec)):
+        for at, (x, _) in enumerate(_categories(spec)):
             if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
                 text = value_text(spec, point).removesuffix("×").removesuffix(" points")
-                _label(native, at, text, ink, side, bold=inside)
+                _add_label(native, at, text, ink, side, bold=inside)
     if len(shown) > 1:
-        _legend(chart, ())
-    _, up = _quiet_axes(chart, "" if flat else clean(spec.x_label))
+        _add_legend(chart, ())
+    _, up = _style_axes(chart, "" if flat else clean(spec.x_label))
     up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:
         up.minimum_scale, up.maximum_scale = 0, 1.15 * max(p.y for s in shown for p in s.points)

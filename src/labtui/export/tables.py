@@ -1,6 +1,6 @@
-"""The tables of an export: a page's tables and facts; results.csv with full precision; Markdown.
+"""The tables of an export: a page's tables and facts, results.csv with full precision, Markdown.
 
-pandas is imported when the CSV is written.
+pandas is imported only when the CSV is written.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def readings_table(results: Results) -> Table:
 
 
 def _with_headings(rows: Sequence[ResultRow], lines: Sequence[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
-    """The lines of the rows, each network's name before the first of its own."""
+    """The lines of the rows, with each network's name as a heading before its lines."""
     name = ""
     for row, line in zip(rows, lines, strict=True):
         mine = clean(row.name) + mark_words(row.mark)
@@ -66,7 +66,7 @@ _PRECISE = (numbers.BATCH, numbers.EPOCH, numbers.RATE, numbers.PER_GPU, numbers
 
 
 def fraction_table(fits: Sequence[LawFit]) -> Table:
-    """Both laws of each network: the serial fraction, its bounds, and the speedup it allows at most."""
+    """Both laws of each network: the serial fraction, its bounds, and the highest speedup it allows."""
     rows = []
     for fit in fits:
         share = fit.serial_fraction
@@ -82,7 +82,7 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
 
 
 def sources_table(results: Results) -> Table:
-    """Job, file and lines of every time and rate."""
+    """Where every time and rate was read: job, log and lines."""
     rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
     headings = ("training", "value", "job", "log", "lines (epoch)" if results.rows else "line")
     return Table(headings, tuple(rows), (False, True, True, False, False))
@@ -92,13 +92,13 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     """Where a row's times were read: training, time or rate, job, log, lines with their epochs."""
     name = clean(row.label)
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
-        lines = _places([origin for origin in origins if origin.line is not None], row.program is None)
+        lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")
         yield (*first, clean(job) or numbers.ABSENT, clean(source), lines or numbers.ABSENT)
 
 
-def _places(origins: Sequence[Origin], epochs: bool) -> str:
-    """The lines with their epochs; of very many the first, the last and how many (results.json has them all)."""
+def _lines_text(origins: Sequence[Origin], epochs: bool) -> str:
+    """The lines with their epochs; of many only the first, the last and how many (results.json has them all)."""
     shown = [f"{o.line} ({o.epoch})" if epochs and o.epoch is not None else str(o.line) for o in origins]
     if len(shown) > _MAX_LINES:
         shown = [*shown[:3], "…", f"{shown[-1]}: {len(origins)} lines"]
@@ -117,7 +117,7 @@ def _speedup(row: ResultRow) -> float:
 
 
 def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
-    """Up to three numbers for the title page: acceleration, speedups, accuracy where it is asked for."""
+    """Up to three numbers for the title page: acceleration, speedups, and the accuracy if `accuracy` asks for it."""
     rows = results.measured
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
@@ -141,7 +141,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
 
 
 def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
-    """Up to three numbers beside one chart of one network: what the chart itself does not show."""
+    """Up to three numbers to put beside a single chart of one network: those the chart itself does not show."""
     rows = [row for row in results.measured if row.device == "gpu" and row.n_gpus]
     if len(charts) != 1 or len({(row.name, row.configuration.framework) for row in rows}) != 1:
         return ()
@@ -165,7 +165,7 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
 
 
 def machine_facts(results: Results) -> Facts:
-    """The machines from the slowest to the fastest, each with the seconds of an epoch of the first network."""
+    """The epoch time of the first network on the CPU and on each number of GPUs, four at most."""
     model = results.rows[0].model if results.rows else ""
     mine = [row for row in results.measured if row.model == model and row.epoch_seconds is not None]
     found = {row.n_gpus: row for row in mine if row.n_gpus is not None}
@@ -181,14 +181,14 @@ _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs prac
     throughput± per_gpu_throughput± speedup± efficiency± step_factor± karp_flatt± acceleration± first_epoch_seconds±
     batch_factor scatter_seconds printed_epoch_seconds printed_throughput printed_speedup printed_efficiency sources
     notes data_set tuning unit total_seconds gpu_memory_gib processes size scaling program_seconds± weak_efficiency"""
-"""``name±`` is three columns: the value, and its bounds in ``name_lo`` and ``name_hi``."""
+"""``name±`` stands for three columns: the value, and its bounds in ``name_lo`` and ``name_hi``."""
 COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
-"""Fields of the JSON that are called otherwise here."""
+"""Fields of the JSON that have another name in the CSV."""
 
 
 def csv_text(results: Results) -> str:
-    """One line per configuration, programs without epochs last, from the fields of the JSON; lines ended as on Linux.
+    """One line per configuration, programs without epochs last, from the fields of the JSON; with Unix line ends.
 
     Units: seconds, images per second, ratios, fractions of 1, all with full precision (17 significant digits where
     needed). A missing number is an empty cell.
@@ -200,14 +200,14 @@ def csv_text(results: Results) -> str:
         gpus = timed.processes if timed.device == "gpu" else 0
         machine = {"device": timed.device, "n_gpus": gpus, "live": False}
         records.append(_record(timed, program_json(timed) | machine))
-    # As Python's own numbers: a column with gaps would turn counts into floats.
+    # As Python objects: pandas would turn the counts of a column with gaps into floats.
     table = pd.DataFrame(records, columns=COLUMNS, dtype=object)
     table["export"] = stamp_of(results)
     return table.to_csv(index=False, lineterminator="\n")
 
 
 def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
-    """The JSON's fields as columns: an interval as three, the reading as printed as ``printed_...``."""
+    """The JSON's fields as columns: an interval as three, the "as printed" reading as ``printed_...``."""
     record: dict[str, Any] = {
         f"printed_{name}": value for name, value in fields.get("as_printed", {}).items()
     }
@@ -218,9 +218,9 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
         if is_interval:
             record |= {f"{name}_lo": value["lo"], f"{name}_hi": value["hi"]}
     for name in ("model", "data_set", "size"):
-        record[name] = spreadsheet(record.get(name) or "")
+        record[name] = spreadsheet_cell(record.get(name) or "")
     record["tuning"] = ", ".join(fields.get("tuning", ()))
-    record["sources"] = spreadsheet(cite(row.origins, most=20))
+    record["sources"] = spreadsheet_cell(cite(row.origins, most=20))
     record["notes"] = " ".join(row.notes)
     return record
 
@@ -233,14 +233,14 @@ _MARKDOWN = str.maketrans(
 )
 
 
-def spreadsheet(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+def spreadsheet_cell(text: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula."""
     shown = clean(text)
     return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
 
 
-def markdown(text: str) -> str:
-    """One line without marks, tags or links; in a notebook too."""
+def escape_markdown(text: str) -> str:
+    """The text on one line with Markdown and HTML escaped, for notebooks as well."""
     return clean(text).translate(_MARKDOWN)
 
 
@@ -262,7 +262,7 @@ def markdown_text(results: Results) -> str:
     parts = []
     for title, table in _tables(results):
         rule = ["---:" if number else ":---" for number in table.numeric]
-        grid = [table.headings, rule, *([markdown(cell) for cell in line] for line in table.rows)]
+        grid = [table.headings, rule, *([escape_markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
     parts += [
         "\n".join(f"- {note.translate(_IN_SENTENCES)}" for note in note_lines(results)),
