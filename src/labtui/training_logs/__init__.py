@@ -1,8 +1,8 @@
-"""Reading logs: from bytes in any chunks to runs, epochs with their uncertainty, outcome and diagnosis.
+"""Reads logs: bytes, in chunks of any size, become runs with epochs, their uncertainty, outcome and diagnosis.
 
-`lines` cuts bytes into lines; `forms` is the table of readers that say what a line means; `fold` decides which run it
-belongs to; `diagnosis` finds why a training ended; `reader` puts them together. Nothing here raises on strange bytes.
+`lines` splits bytes into lines; `forms` has the readers that say what a line means; `fold` decides which run it belongs
+to; `diagnosis` finds why a training ended; `reader` combines them. No bytes in a log raise an error.
 """
 
 PARSER_VERSION = 16
-"""Grows with each change of what is read: runs computed by another version are computed again."""
+"""Increase it with each change of what is read: runs computed by another version are computed again."""

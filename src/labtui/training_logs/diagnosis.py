@@ -1,7 +1,7 @@
-"""Why a training ended: the error texts of `errors.toml`, tracebacks, how processes ended, and both streams of a job.
+"""Finds why a training ended: the error texts of `errors.toml`, tracebacks, how processes ended; joins a job's streams.
 
 One process often prints the same error many times; each kind is reported once per *episode* (until the next run or the
-next separate traceback). The .out of a job has the runs, the .err often has the reason why one of them stopped.
+next separate traceback). The .out of a job has the runs, the .err often the reason why one of them stopped.
 """
 
 import re
@@ -18,12 +18,12 @@ from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.runs import Failure, GpuCount, LogReport, ParsedRun, conflict, count_gpus, is_worse
 
 TEXT_LIMIT = 300
-"""Characters of a line that a diagnosis keeps."""
-_LIMIT = 500  # of diagnosis and of failures: a log of nothing but errors must not grow without end
+"""The most characters of a line that a diagnosis keeps."""
+_LIMIT = 500  # of findings and of failures: memory stays bounded for a log full of errors
 
 
 class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A row of `errors.toml`, whose head says what its fields are."""
+    """A row of `errors.toml`; the comment at the head of that file explains the fields."""
 
     kind: DiagnosisKind | Literal[""]
     near: tuple[str, ...]
@@ -42,13 +42,13 @@ RULES = tuple(
 SUSPECT: tuple[str, ...] = tuple(
     dict.fromkeys((*_FILE["suspect"], *(word for rule in RULES for word in rule.near)))
 )
-"""A quick look: a line without any of these needs no rule."""
+"""A quick filter: no rule is tried on a line without any of these."""
 _SIGNS = {name: re.compile(text) for name, text in _FILE["signs"].items()}
 _FOLLOWS = {"ending": "task_ended", "failed": "step_cancelled"}
-"""What Slurm does to the other processes of a step, and after which sign: no failures of their own."""
+"""By sign: the lines that follow when Slurm ends a step's other processes, which did not fail themselves."""
 _HARMLESS, _PASSED_ON = (re.compile("|".join(_FILE[name])) for name in ("harmless", "passed_on"))
 NO_GPU_SIGN = "There are non-GPU devices in"
-"""TensorFlow's own word that a MirroredStrategy runs on the CPU."""
+"""TensorFlow's message that a MirroredStrategy runs on the CPU."""
 _IN_CONTAINER = " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
 
 
@@ -64,34 +64,34 @@ def _shows(sign: str, text: str) -> bool:
 
 
 class Diagnoser:
-    """Reads the lines that are no training lines, in order. `failures` are those of processes, one for each."""
+    """Reads the lines that are not about training, in order. `failures` has one entry for each failed process."""
 
     def __init__(self, stream: Stream = "out") -> None:
         self._stream: Stream = stream
         self._found: list[Diagnosis] = []
         self.failures: list[Failure] = []
-        self.in_trace = False  # until it ends, every line may matter
+        self.in_trace = False  # every line may matter until it ends
         self._run = 0
-        self._first = 0  # the place in `_found` where this run's begin
-        self._signs: set[str] = set()  # that change how what follows is read
-        # line, text and advice of a traceback: no news if the training goes on after it
+        self._first = 0  # the index in `_found` of this run's first finding
+        self._signs: set[str] = set()  # signs seen that change how later lines are read
+        # line, text and advice of a traceback: dropped if the training goes on after it
         self._waiting: tuple[int, str, str] | None = None
         self._container = False  # the log shows a container
         self._new_episode()
 
     def _new_episode(self) -> None:
-        self._reported: dict[str, tuple[int, Diagnosis]] = {}  # with the rule's place
-        self._frame = ""  # the last place the traceback names, the program's own before a library's
+        self._reported: dict[str, tuple[int, Diagnosis]] = {}  # by kind, with the rule's index
+        self._frame = ""  # the traceback's last location, in the program rather than in a library
         self._frame_own = self._traced = False
-        self._failure: int | None = None  # the place of the failure in `failures`
+        self._failure: int | None = None  # its index in `failures`
 
     @property
     def found(self) -> tuple[Diagnosis, ...]:
-        """All diagnosis so far, in the order of the log."""
+        """All findings so far, in the order of the log."""
         return tuple(sorted(self._found, key=lambda one: one.line))
 
     def take(self, number: int, text: str, run: int) -> Failure | None:
-        """Look at one line of the run number `run`; gives the failure it shows, if it does."""
+        """Read one line of the run with number `run`; return the failure that it shows, if any."""
         self._enter(run)
         self._container |= _shows("container", text)
         if self.in_trace:
@@ -109,19 +109,19 @@ class Diagnoser:
             return None
         return self._judge(number, text)
 
-    def continued(self) -> None:
-        """An epoch was read: a traceback before it did not end the training."""
+    def note_epoch(self) -> None:
+        """An epoch was read: drop a traceback before it, which did not end the training."""
         self._waiting = None
 
     def take_command(self, number: int, text: str, run: int, *, without_gpu: bool) -> None:
-        """An echoed command: what it runs in decides what is advised; it may ask for GPUs that its container lacks."""
+        """Read an echoed command, whose container affects the advice; `without_gpu`: the container lacks its GPUs."""
         self._container |= without_gpu or _shows("container", text)
         if without_gpu:
             self._enter(run)
-            self._tell(next(rule for rule in RULES if rule.add_in_container), number, text)
+            self._report(next(rule for rule in RULES if rule.add_in_container), number, text)
 
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> None:
-        """A finding that rests on more than one line."""
+        """Add a finding, with its text shortened to `TEXT_LIMIT`."""
         if len(self._found) < _LIMIT:
             if len(text := text.strip()) > TEXT_LIMIT:
                 text = f"{text[:TEXT_LIMIT].rsplit(' ', 1)[0]} …"
@@ -135,18 +135,18 @@ class Diagnoser:
             return None
         self.in_trace = False
         if not _shows("raised", text):
-            return self._judge(number, text)  # glued or cut: read it as any other line
+            return self._judge(number, text)  # merged with other output or cut off: read it as any other line
         if "harmless_trace" in self._signs:
             self._signs.discard("harmless_trace")
             return None
         self._traced = True
         failure = self._judge(number, text)
         if failure is None and not _HARMLESS.search(text):
-            self._stopped(number, text)
+            self._explain_stop(number, text)
         return failure or self._fail("failed", number)
 
     def _see_frame(self, text: str) -> bool:
-        """Whether the line is a traceback's that names a place."""
+        """Whether the line names a location of a traceback, which is remembered."""
         match = _SIGNS["frame"].search(text)
         own = match is not None and not _shows("library", match[1])
         if match is not None and (own or not self._frame_own):
@@ -154,18 +154,18 @@ class Diagnoser:
             self._frame, self._frame_own = f"{match[1]}, line {match[2]}{where}", own
         return match is not None
 
-    def _stopped(self, number: int, text: str) -> None:
+    def _explain_stop(self, number: int, text: str) -> None:
         place = f" at {self._frame}" if self._frame else ""
         advice = f"The program stopped{place}; the lines above the error in the log show how it got there."
-        self._wait_for(number, text, advice)
+        self._keep_traceback(number, text, advice)
 
-    def _wait_for(self, number: int, text: str, advice: str) -> None:
-        """Keep a traceback that no rule explains. What only passes on another's failure explains nothing."""
+    def _keep_traceback(self, number: int, text: str, advice: str) -> None:
+        """Keep a traceback that no rule explains. One that only passes on another's failure does not replace it."""
         if self._waiting is None or not _PASSED_ON.match(text):
             self._waiting = number, text, advice
 
     def settle(self) -> None:
-        """Tell the traceback that waited, unless something better explains this run."""
+        """Report the traceback that was kept, unless another finding explains this run's end better."""
         waiting, self._waiting = self._waiting, None
         explained = {found.kind for found in self._found[self._first :]}
         lost = explained & {"process-lost", "node-lost", "rendezvous"}
@@ -188,28 +188,28 @@ class Diagnoser:
         if rule is None:
             if not _shows("unparsed", text):
                 return None
-            self._stopped(number, text)
+            self._explain_stop(number, text)
             return self._fail("failed", number)
         failure = self._fail(rule.outcome, number, rule.job_level) if rule.outcome else None
         if rule.kind:
-            self._tell(rule, number, text)
+            self._report(rule, number, text)
         elif _shows("ended", text):
-            self._new_episode()  # what follows is another process
+            self._new_episode()  # the next lines are another process's
         return failure
 
-    def _tell(self, rule: ErrorPattern, number: int, text: str) -> None:
+    def _report(self, rule: ErrorPattern, number: int, text: str) -> None:
         key, trust = f"{rule.kind} hint" if rule.hint else str(rule.kind), RULES.index(rule)
         told = self._reported.get(key)
         again = told is not None and (told[0] <= trust or rule.kind != "process-lost")
         if not rule.kind or again or len(self._found) >= _LIMIT:
             return
-        if told is not None:  # this line names who was lost
+        if told is not None:  # this line names the lost process
             self._found.remove(told[1])
         match = rule.pattern.search(text)
         advice = rule.advice.format(**match.groupdict()) if match is not None else rule.advice
         if rule.add_in_container and self._container:
             advice += _IN_CONTAINER
-        # a sentence after a traceback is not its last line
+        # Slurm's sentence after a traceback is not the traceback's last line
         if self._frame and self._traced and not text.startswith(("error: ", "srun: ", " ")):
             advice += f" It was raised at {self._frame}."
         self.add(rule.kind, number, text, advice)
@@ -234,20 +234,20 @@ class Diagnoser:
 
 
 def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
-    """Outcome and diagnosis of both streams. Line numbers stay those of the stream a diagnosis names.
+    """The report of both streams. Each finding keeps its line number in the stream that it names.
 
-    Runs of the .err count only where the .out has none (a program that logs to stderr). TensorFlow tells the devices
-    it uses in the .err: they count for the runs of the .out.
+    Runs of the .err count only where the .out has none (a program that logs to stderr). TensorFlow prints its devices
+    to the .err: they count for the runs of the .out.
     """
     if err is None:
-        return replace(out, diagnosis=_of_runs(out.runs, out.diagnosis))
+        return replace(out, diagnosis=_findings_of(out.runs, out.diagnosis))
     warned = out.cpu_warnings + err.cpu_warnings
     if err.gpu_kind is not None and out.gpu_kind is None:
         named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
         out = replace(out, runs=named, gpu_kind=err.gpu_kind)
     if out.runs and warned < len(out.runs):  # else they trained on the CPU
         out = _with_gpu_lines(out, err.strategies)
-    runs = _blame(out.runs, err.failures) if out.runs else err.runs
+    runs = _assign_failures(out.runs, err.failures) if out.runs else err.runs
     if runs and warned >= len(runs):  # a run that asked for GPUs and had none is a CPU run
         runs = tuple(
             run if run.mark else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
@@ -256,14 +256,14 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     return replace(
         out,
         runs=runs,
-        diagnosis=_of_runs(runs, diagnosis),
+        diagnosis=_findings_of(runs, diagnosis),
         failures=out.failures + err.failures,
         binary=out.binary or err.binary,
     )
 
 
-def _blame(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[ParsedRun, ...]:
-    """Give the .err's failures to the runs that did not end, in order; the job's end is the last run's."""
+def _assign_failures(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[ParsedRun, ...]:
+    """Assign the .err's failures to the runs that did not complete, in order; the job's failure to the last run."""
     result = list(runs)
     waiting = [place for place, run in enumerate(result) if run.outcome in ("unfinished", "failed")]
     blamed = list(zip(waiting, (one for one in failures if not one.job_level), strict=False))
@@ -276,10 +276,10 @@ def _blame(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[Pa
 
 
 def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogReport:
-    """The report with each run's surest number of GPUs, where a line of the .err tells one, and what contradicts it.
+    """The report with the numbers of GPUs that lines of the .err give to its runs, and contradictions to them.
 
-    Known where there is one line for each run, or where more lines than that (each process prints its own) all
-    say the same. Else it is open which run a line belongs to, and none is taken.
+    The lines are used where there is one for each run, or where there are more (each process prints its own) and all
+    say the same. Otherwise it is unknown which run a line belongs to, and none is used.
     """
     runs = list(report.runs)
     lines = [replace(line, stream="err") for line in reported]
@@ -288,13 +288,13 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
     for place, line in enumerate(lines if len(lines) == len(runs) else ()):
         run = runs[place]
         if run.mark or run.device == "cpu":
-            continue  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
+            continue  # CPU devices that stand in for GPUs; a CPU, which counts as one replica
         runs[place] = count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line)))
     return replace(report, runs=tuple(runs))
 
 
-def _of_runs(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """With what the runs contradict, without what is no news: a CPU run has no GPU; a job out of time was ended."""
+def _findings_of(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+    """The findings plus contradictions in runs, without a CPU run's missing GPU and a time limit's signal."""
     diagnosis += tuple(filter(None, map(conflict, runs)))
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if not _shows("ended_by_signal", found.text))
@@ -304,5 +304,5 @@ def _of_runs(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tup
 
 
 def _is_hint(found: Diagnosis) -> bool:
-    """Whether a line that there is no GPU is also printed on a node that has none and needs none."""
+    """Whether a finding is only a hint: nodes that need no GPU print such a line, too."""
     return any(rule.hint and rule.kind == found.kind and rule.pattern.search(found.text) for rule in RULES)

@@ -1,10 +1,10 @@
-"""From what lines say to runs: the one place that decides which run a line belongs to, and that keeps epochs.
+"""Builds runs from what lines say: decides which run a line belongs to, and keeps the epochs.
 
-An epoch belongs to the open run only where its form and its plan are the run's and its number goes on; else another
-run begins. A line that announces a training, and a rate of another form, end the open run. What a log says before a
-training is the next run's, and is never inherited from the last. Lines of a second form amid a training (a callback's,
-a bar) speak of the same epochs and are left out.
-Keras's and PyTorch's lines that only the lines around them explain are read in `keras_runs` and `spans`.
+An epoch belongs to the open run only if its form and its planned epochs are the run's and its number continues the
+run; otherwise another run begins. A line that announces a training, or a rate of another form, ends the open run. What
+a log says before a training is about the next run, and is never inherited from the last. Lines of a second form within
+a training (a callback's, a bar) are about the same epochs and are left out.
+Lines of Keras and PyTorch that depend on the lines around them are read in `keras_runs` and `spans`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _TOTAL = "The times grow from line to line like a running total, so none is the 
 
 
 class Fold:
-    """The runs of one writer; every method takes what one line says and its number."""
+    """The runs of one writer: of one rank, or of the lines without a rank."""
 
     def __init__(self) -> None:
         self.closed: list[ParsedRun] = []
         self.open: OpenRun | None = None
         self.before: OpenRun | None = None  # the run closed last
-        self.coming = OpenRun()  # what was said of the run to come
+        self.coming = OpenRun()  # what is known of the next run
         self.hints = RunFacts()
         self.plan: dict[int, RunFacts] = {}
         self.job_gpus: GpuCount | None = None
         self.strategies: list[GpuCount] = []
         self.findings: list[tuple[DiagnosisKind, int, str, str]] = []  # kind, line, text, advice
-        self.continued = False  # an epoch was kept since the reader looked last
+        self.epoch_kept = False  # an epoch was kept since the reader last looked
 
     @property
     def index(self) -> int:
@@ -54,7 +54,7 @@ class Fold:
         return (*self.closed, self.open.view()) if self.open else tuple(self.closed)
 
     def fork(self) -> Fold:
-        """The fold of a writer that begins to speak: what nobody in particular said is true of it, too."""
+        """A copy for a rank that begins to train: what lines without a rank said is true of it, too."""
         return copy.deepcopy(self, {id(run): run for run in self.closed})
 
     def take(self, line: int, said: Said) -> None:
@@ -63,7 +63,7 @@ class Fold:
     # ------------------------------------------------------------------ opening and closing
 
     def begin(self, line: int, facts: RunFacts | None = None) -> OpenRun:
-        """Close the open run and open the one that what was said so far is about."""
+        """Close the open run and open the next one with what is known of it so far."""
         self.close()
         run = self.open = self.coming
         self.coming = OpenRun()
@@ -74,7 +74,7 @@ class Fold:
         return run
 
     def close(self, *, job_known: bool = False) -> None:
-        """No more lines come for the open run; see `OpenRun.shut`."""
+        """Close the open run; see `OpenRun.shut`."""
         run = self.open
         if run is None:
             return
@@ -86,8 +86,8 @@ class Fold:
         self.before = run
         self.closed.append(run.view())
 
-    def here(self, line: int, form: str) -> OpenRun:
-        """The open run, or a new one; a run of another form, or one that has ended, is closed."""
+    def run_for(self, line: int, form: str) -> OpenRun:
+        """The open run if it has this form and has not ended; else it is closed and a new one is opened."""
         run = self.open
         if run is None or run.ended or run.form not in ("", form):
             run = self.begin(line)
@@ -95,15 +95,15 @@ class Fold:
         return run
 
     def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
-        """Keep an epoch of the open run: by a clock (MLPerf), or as printed. Only here does one become a run's."""
+        """Keep an epoch of the open run, timed by MLPerf's `clock` or as printed. All epochs pass through here."""
         job, banner = self.job_gpus, run.gpus.get("banner")
         if job is not None and banner is not None and len(run.gpus) == 1 and banner.count > job.count:
-            run.gpus["job"] = job  # only a banner that promises more is contradicted by what the job has
+            run.gpus["job"] = job  # the job's GPUs contradict only a banner that claims more
         run.keep(sample, clock=clock)
-        self.continued = True
+        self.epoch_kept = True
 
     def keep_printed(self, run: OpenRun, said: Epoch, number: int, seconds: Interval, line: int) -> None:
-        """Keep an epoch that one line tells, or what it adds to one that was told before."""
+        """Keep an epoch from a single line, or merge it with an earlier one of the same number."""
         sample = EpochSample(
             epoch=number, seconds=seconds, steps=said.steps, metrics=said.metrics, source=said.form, line=line
         )
@@ -112,25 +112,25 @@ class Fold:
             return
         if run.last and number > run.last + 1:
             run.refuse(_GAPS)
-        if run.like_a_total(seconds.value):
+        if run.grows_like_total(seconds.value):
             run.refuse(_TOTAL)
         self.keep(run, sample)
 
-    # ------------------------------------------------------------------ what goes wrong
+    # ------------------------------------------------------------------ failures
 
-    def without_gpu(self) -> None:
-        """The program warned that it trains on the CPU; before its banner, that means the next run."""
+    def mark_without_gpu(self) -> None:
+        """Mark a run whose program warned that it trains on the CPU; before its banner, that is the next run."""
         run = self.open
         about = self.coming if run is None or run.ended or run.done else run
         about.masked = True
 
     def fail(self, failure: Failure) -> None:
-        """A process ended badly. The gravest word stays: a time limit before a traceback."""
+        """A process failed. The gravest failure of a run is kept: a time limit rather than a traceback."""
         if self.open is not None:
             self.open.fail(failure)
 
     def refuse(self, line: int, text: str, reason: str) -> None:
-        """Lines of two trainings stand here without marks: no epoch of the run can be believed."""
+        """Discard the epochs of the open run: unmarked lines of two trainings are mixed in it."""
         run = self.open
         if run is None or run.refused:
             return
@@ -142,10 +142,10 @@ class Fold:
 # --------------------------------------------------------------------------- facts, and that a training begins
 
 
-def _says(fold: Fold, line: int, said: Says) -> None:
-    """A fact: of the run announced, else of the next."""
+def _take_fact(fold: Fold, line: int, said: Says) -> None:
+    """Take a fact about the announced run, else about the next."""
     if said.gpus is not None:
-        _gpus(fold, said.gpus)
+        _take_gpus(fold, said.gpus)
     if said.run:
         fold.plan[said.run] = said.facts
         return
@@ -180,8 +180,8 @@ def _says(fold: Fold, line: int, said: Says) -> None:
     run.images_line = line if said.facts.images else run.images_line
 
 
-def _gpus(fold: Fold, found: GpuCount) -> None:
-    """A number of GPUs that a strategy reports: of the run announced, else of the next."""
+def _take_gpus(fold: Fold, found: GpuCount) -> None:
+    """Take a number of GPUs that a strategy reports, for the announced run, else for the next."""
     if found.source == "job":
         fold.job_gpus = found
         return
@@ -196,9 +196,9 @@ def _gpus(fold: Fold, found: GpuCount) -> None:
     run.gpus[found.source] = found
 
 
-def _begins(fold: Fold, line: int, said: Begins) -> None:
+def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     run = fold.open
-    facts = _by_header(fold, said.facts) if said.by == "command" else said.facts
+    facts = _read_by_header(fold, said.facts) if said.by == "command" else said.facts
     if run is None or not run.may_be_announced_by(replace(said, facts=facts)):
         run = fold.begin(line, facts)
     run.announced.add(said.by)
@@ -212,8 +212,8 @@ def _begins(fold: Fold, line: int, said: Begins) -> None:
         run.gpus["banner"] = GpuCount("banner", facts.n_gpus, line, said.text)
 
 
-def _by_header(fold: Fold, facts: RunFacts) -> RunFacts:
-    """The facts of the next run's command, its batch as the job's header says it is meant."""
+def _read_by_header(fold: Fold, facts: RunFacts) -> RunFacts:
+    """The facts of a command, with the global batch worked out by the job's header (`batch_shares`)."""
     number = len(fold.closed) + 1 + (fold.open is not None)
     shares = fold.plan.get(number, RunFacts()).batch_shares
     given = facts.batch_per_gpu or facts.batch_size
@@ -226,7 +226,7 @@ def _by_header(fold: Fold, facts: RunFacts) -> RunFacts:
 # --------------------------------------------------------------------------- epochs
 
 
-def _measures(fold: Fold, line: int, said: Measures) -> None:
+def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     run = fold.open
     if run is None:
         return
@@ -244,15 +244,15 @@ def _measures(fold: Fold, line: int, said: Measures) -> None:
         run.measures.setdefault(number, {}).update(said.metrics)
 
 
-def _printed(fold: Fold, line: int, said: Epoch) -> None:
-    """An epoch that one line tells."""
+def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
+    """Take an epoch from a single line."""
     run, seconds = fold.open, said.seconds
     if seconds is None:
         return
     if said.number is None and said.form == "tqdm" and not (run and run.keras.awaits(run, None)):
-        return  # a bar that names no epoch, where no header opened one, or its validation's
-    if run is not None and run.trains_otherwise(said):
-        if run.keras.awaits(run, said.number):  # until a line of Keras's own says better
+        return  # a bar without a number, and no header opened an epoch; or a validation's bar
+    if run is not None and run.is_in_other_form(said):
+        if run.keras.awaits(run, said.number):  # until Keras's own line gives a better time
             run.last_line = line
             fold.keep_printed(run, said, run.keras.open or 0, seconds, line)
         return
@@ -271,20 +271,20 @@ def _printed(fold: Fold, line: int, said: Epoch) -> None:
 # --------------------------------------------------------------------------- rates and ends
 
 
-def _rate(fold: Fold, line: int, said: Rate) -> None:
+def _take_rate(fold: Fold, line: int, said: Rate) -> None:
     run = fold.open
-    if run is not None and run.is_a_ranks(said):
+    if run is not None and run.is_from_other_rank(said):
         return
     run = _run_of_rate(fold, line, said)
     if run is None:
         return
-    run.rate(said, line)
+    run.take_rate(said, line)
     if said.total:
         run.success, run.ended = True, not run.started  # MLPerf's own end is still to come
 
 
 def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
-    """The run a rate belongs to; None where it speaks of a training that has its own lines."""
+    """The run that a rate belongs to; None where it is about a training that has lines of its own."""
     run = fold.open
     if run is None or run.ended or (said.first and run.success):
         return fold.begin(line)
@@ -294,7 +294,7 @@ def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
     return fold.begin(line) if another else None
 
 
-def _ends(fold: Fold, line: int, said: Ends) -> None:
+def _take_end(fold: Fold, line: int, said: Ends) -> None:
     run = fold.open
     if run is None:
         return
@@ -307,17 +307,17 @@ def _ends(fold: Fold, line: int, said: Ends) -> None:
 
 
 _OPENS = {KERAS: keras_runs.take_header, COURSE: spans.start_course_epoch, CLOCK: spans.start_clock}
-_ENDS = {COURSE: spans.end_course_epoch, CLOCK: spans.stop_clock, IMAGENET: spans.validates}
-"""What takes the beginning, and the end, of an epoch of these forms."""
+_ENDS = {COURSE: spans.end_course_epoch, CLOCK: spans.stop_clock, IMAGENET: spans.start_validation}
+"""The functions that take the beginning and the end of an epoch of these forms."""
 _TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
-    Says: _says,
-    Begins: _begins,
+    Says: _take_fact,
+    Begins: _take_begin,
     Opens: lambda fold, line, said: _OPENS[said.form](fold, line, said),
     Summary: keras_runs.take_summary,
     FirstStep: keras_runs.take_first_step,
     Batch: spans.take_batch,
-    Epoch: lambda fold, line, said: _ENDS.get(said.form, _printed)(fold, line, said),
-    Measures: _measures,
-    Rate: _rate,
-    Ends: _ends,
+    Epoch: lambda fold, line, said: _ENDS.get(said.form, _take_epoch)(fold, line, said),
+    Measures: _take_metrics,
+    Rate: _take_rate,
+    Ends: _take_end,
 }

@@ -1,7 +1,7 @@
-"""Every form of line that is read: a table of expressions (`forms.toml`), and the few readers that need more.
+"""The forms of lines that are read: a table of regular expressions (`forms.toml`), and a few readers that need more.
 
-A form turns a line into what it says (`said`) and has no state; which run that is about is the fold's to decide. The
-order of trust for an epoch's time: MLPerf records, then Keras's lines, then other trainers' forms.
+A form turns a line into records of what it says (`said`) and has no state; `fold` decides which run they are about. An
+epoch's time is taken from MLPerf records first, then from Keras's lines, then from other trainers' forms.
 """
 
 import functools
@@ -33,13 +33,13 @@ _TAKES: dict[str, Callable[[str], Any]] = {
     "device": run_headers.device_of,
     "gpu_kind": str.strip,
 }
-"""What a group tells of a run."""
+"""How the text of a group becomes a fact of the run."""
 _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A row of the table: the head of `forms.toml` says what its fields are; `more` are those of what is said."""
+    """A row of the table; the head of `forms.toml` explains the fields. `more` are fields of the record it makes."""
 
     word: str
     line: re.Pattern[str]
@@ -52,16 +52,16 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> Callable[[str], Interval]:
-        """What a printed number leaves open."""
+        """The function that gives a printed number its bounds."""
         return cut_off if self.cut else rounded
 
     def read(self, number: int, text: str, at: float | None) -> list[Said] | None:
-        """What a line of this form says; `at` is the clock before it, in seconds."""
+        """What a line says; None where it has another form. `at` is the time stamp before it, in seconds."""
         match = self.line.match(text)
         return None if match is None else _SAYS[self.says](self, patterns.given(match), number, text, at)
 
 
-def _form(row: dict[str, Any]) -> Form:
+def _make_form(row: dict[str, Any]) -> Form:
     line = row.pop("line").replace("<N>", NUMBER).replace("<T>", patterns.DURATION)
     line = line.replace("<ARCHITECTURE>", run_headers.ARCHITECTURE)
     named = {"framework": row["form"]} if "form" in row and "totals" not in row else {}
@@ -70,8 +70,8 @@ def _form(row: dict[str, Any]) -> Form:
     return Form(line=re.compile(line), facts=facts, more=row, **own)
 
 
-def _facts(form: Form, groups: Groups) -> RunFacts:
-    """What the groups of a line tell of its run, beside what the form alone tells."""
+def _facts_of(form: Form, groups: Groups) -> RunFacts:
+    """The facts in the groups of a line, added to those of the form itself."""
     if "job_name" in groups:
         told = run_headers.facts_of_name(groups["job_name"])
         return told if told.model else form.facts
@@ -85,18 +85,18 @@ def _facts(form: Form, groups: Groups) -> RunFacts:
 
 
 def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
-    """A fact; of a script's own options those that change its speed."""
+    """A fact, or an option of the script if it changes the speed."""
     more = {**form.more, **{name: int(groups[name]) for name in ("workers", "shortage") if name in groups}}
     if "option" in groups:
         option = groups["option"].lower()
         if not is_tuning(option):
             return []
         more["option"] = (option, groups["value"])
-    return [Says(_facts(form, groups), **more)]
+    return [Says(_facts_of(form, groups), **more)]
 
 
 def _says_gpus(form: Form, groups: Groups, number: int, text: str, *_: Any) -> list[Said] | None:
-    """The GPUs a line counts; one that names CPU devices only counts them, too, and says so."""
+    """The GPUs in a line; where it names only CPU devices, their number and that they are CPUs."""
     gpus, cpus = (len(kind.findall(groups.get("devices", ""))) for kind in (_GPU, _CPU))
     count = int(groups.get("count", gpus or cpus)) * int(groups.get("workers", 1))
     found = GpuCount(form.more["source"], count, number, text, "cpu" if cpus and not gpus else "gpu")
@@ -107,7 +107,7 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
     more = dict(form.more)
     if text := groups.get("rate") or groups.get("last"):
         more["rate"] = rate = form.number(text)
-        if form.cut or "last" in groups:  # of a running mean the last one counts
+        if form.cut or "last" in groups:  # of a running mean, the last value counts
             more["printed"] = float(text)
         if "spread" in groups:
             more["rate"] = Interval.around(rate.value, min(rate.value, float(groups["spread"])))
@@ -118,7 +118,7 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
         more["unit"] = patterns.unit_of(groups["unit"])
     if "steps_rate" in groups:
         more["steps_rate"] = rounded(groups["steps_rate"])
-    return [Rate(form.form, first=groups.get("index") in ("0", "1"), facts=_facts(form, groups), **more)]
+    return [Rate(form.form, first=groups.get("index") in ("0", "1"), facts=_facts_of(form, groups), **more)]
 
 
 def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float | None) -> list[Said] | None:
@@ -150,16 +150,16 @@ _SAYS: dict[str, Callable[..., list[Said] | None]] = {
     "batch": _says_batch,
     "validates": lambda form, *_: [Epoch(form.form)],
     "begins": lambda form, groups, _number, text, _at: [
-        Begins(facts=_facts(form, groups), text=text, **form.more)
+        Begins(facts=_facts_of(form, groups), text=text, **form.more)
     ],
     "opens": lambda form, groups, _number, _text, at: [Opens(form.form, int(groups["epoch"]), at=at)],
-    "ends": lambda form, groups, *_: [Ends(facts=_facts(form, groups), **form.more)],
+    "ends": lambda form, groups, *_: [Ends(facts=_facts_of(form, groups), **form.more)],
     "nothing": lambda *_: [],
 }
 _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("forms.toml").read_text("utf-8"))
 FORMS_READ: tuple[str, ...] = tuple(_FILE["read"])
-"""What is read, in words."""
-TABLE = tuple(_form(row) for row in _FILE["form"])
+"""What is read, in words, for people."""
+TABLE = tuple(_make_form(row) for row in _FILE["form"])
 _BY_WORD: dict[str, list[Form]] = {}
 for _row in TABLE:
     _BY_WORD.setdefault(_row.word, []).append(_row)
@@ -171,11 +171,11 @@ _READERS: tuple[tuple[str, Callable[[str], Said | None]], ...] = (
     ("run-", run_headers.read_job_header),
     (".py", run_headers.read_command),
 )
-"""A word that such a line holds, and its reader."""
+"""Readers in Python, each with a word that its lines contain."""
 
 
 class Forms:
-    """The forms of one log: those that all logs may have, a person's own, and the lines of an edition's programs."""
+    """The forms of one log: the common ones, the user's own patterns, and the lines of an edition's programs."""
 
     def __init__(self, own: Sequence[patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
         lines = ((program, patterns.line_pattern(line)) for program in programs for line in program.lines)
@@ -186,17 +186,17 @@ class Forms:
         self.every_line = bool(self._own)
 
     def read(self, line: LogLine, text: str) -> Sequence[Said] | None:
-        """What `text`, the line without its marks, says; None when no form reads it."""
+        """What `text`, the line without its prefixes, says; None when no form reads it."""
         for read in self._own:
             if (own := read(text)) is not None:
                 return own
         if spans.MARK in text and (records := spans.read_records(text)):
             return [said for record in records for said in spans.said_of(line.number, record)]
-        keras = _keras(line, text)
-        return _by_table(line.number, text) if keras is None else keras
+        keras = _read_keras(line, text)
+        return _read_by_table(line.number, text) if keras is None else keras
 
 
-def _keras(line: LogLine, text: str) -> Sequence[Said] | None:
+def _read_keras(line: LogLine, text: str) -> Sequence[Said] | None:
     if "Epoch" in text and (header := read_header(text)):
         return (Opens("keras", *header),)
     summary = read_summary(text, line.head, line.before, line.continues)
@@ -207,10 +207,10 @@ def _keras(line: LogLine, text: str) -> Sequence[Said] | None:
     return (first,) if first is not None else () if summary else None
 
 
-def _by_table(number: int, text: str) -> list[Said] | None:
+def _read_by_table(number: int, text: str) -> list[Said] | None:
     at = None
     if text.startswith("[") and (stamp := _STAMP.match(text)) is not None:
-        text, at = text[stamp.end() :], _clock(stamp[1])
+        text, at = text[stamp.end() :], _parse_stamp(stamp[1])
     for word, forms in _BY_WORD.items():
         if word in text:
             for form in forms:
@@ -222,7 +222,7 @@ def _by_table(number: int, text: str) -> list[Said] | None:
     return None
 
 
-def _clock(text: str) -> float | None:
+def _parse_stamp(text: str) -> float | None:
     try:
         return datetime.strptime(text, "%m/%d/%Y %I:%M:%S %p").replace(tzinfo=UTC).timestamp()
     except ValueError:

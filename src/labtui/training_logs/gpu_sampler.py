@@ -1,9 +1,8 @@
-"""The GPU sampler's CSV: how busy each GPU was while a run trained, laid beside its epochs.
+"""Reads the GPU sampler's CSV, and matches it with a run's epochs: how busy each GPU was in each.
 
-The job script runs `nvidia-smi` beside the training (see `slurm_templates/`), every two seconds, one line
-per GPU. The header says which columns there are: a driver knows some more, some less. Where several nodes write into
-one file, a column before the others names the node: the GPUs are then numbered through all nodes. The clock is UTC, as
-the templates ask for.
+The job script runs `nvidia-smi` beside the training (see `slurm_templates/`): one line per GPU every two seconds. The
+header names the columns, which depend on the driver. Where several nodes write into one file, a first column names the
+node, and the GPUs are numbered through all nodes. Times are in UTC, as the templates set it.
 """
 
 import math
@@ -17,14 +16,14 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample
 
 SLOWED_BY = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
-"""The bits of `clocks_event_reasons.active` that slow a GPU down; the others are idling and settings."""
+"""The bits of `clocks_event_reasons.active` that slow a GPU down; the others are for idling and settings."""
 
 
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU at one moment, in seconds since 1970; `utilization` as a fraction of 1, None where there is none.
+    """One GPU at one moment: `at` in seconds since 1970, `utilization` as a fraction of 1, None where unknown.
 
-    `index` counts from 0 through all nodes of the job, `name` is how the GPU is called: ``GPU 2``, ``node2 GPU 0``.
-    `clock_mhz` is that of its multiprocessors, `slowed_by` what slows it down (None where the driver does not tell).
+    `index` counts from 0 through all nodes of the job; `name` is ``GPU 2`` or ``node2 GPU 0``. `clock_mhz` is the clock
+    of its multiprocessors, `slowed_by` what slows it down (None where the driver does not report it).
     """
 
     at: float
@@ -41,12 +40,12 @@ class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_samples(data: bytes) -> tuple[GpuSample, ...]:
-    """The samples of a CSV in file order; never raises, and leaves out a line that is none."""
-    samples = [found for row in read_rows(data) if (found := _sample(row)) is not None]
+    """The samples of a CSV in file order; skips any other line, and never raises."""
+    samples = [found for row in read_rows(data) if (found := _read_sample(row)) is not None]
     nodes = sorted({sample.node for sample in samples if sample.node})
     if len(nodes) < 2:
         return tuple(samples)
-    width = 1 + max(sample.index for sample in samples)  # each node as wide as the one with the most GPUs
+    width = 1 + max(sample.index for sample in samples)  # numbers for each node: as many as the largest needs
     return tuple(
         replace(
             one,
@@ -62,7 +61,7 @@ _FIRST = ("timestamp", "index", "utilization.gpu")
 
 
 def read_rows(data: bytes) -> Iterator[Mapping[str, str]]:
-    """Each whole line as texts by column (without its unit), and the `node` before it, "" where none is named."""
+    """Each complete line as texts by column name (without unit), with its `node`, "" where none is named."""
     heads: dict[str, Sequence[str]] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         cells = [cell.strip() for cell in line.split(",")]
@@ -76,11 +75,11 @@ def read_rows(data: bytes) -> Iterator[Mapping[str, str]]:
 
 
 def _is_first(cell: str) -> bool:
-    return cell == _FIRST[0] or _moment(cell) is not None
+    return cell == _FIRST[0] or _parse_time(cell) is not None
 
 
-def _sample(row: Mapping[str, str]) -> GpuSample | None:
-    at, index = _moment(row["timestamp"]), row.get("index", "")
+def _read_sample(row: Mapping[str, str]) -> GpuSample | None:
+    at, index = _parse_time(row["timestamp"]), row.get("index", "")
     if at is None or not index.isdecimal() or len(index) > 4:
         return None
     busy = number(row.get("utilization.gpu", ""))
@@ -95,7 +94,7 @@ def _sample(row: Mapping[str, str]) -> GpuSample | None:
 
 
 def slowed_by(row: Mapping[str, str]) -> frozenset[str] | None:
-    """What slows a GPU down; older drivers call the column by its older name."""
+    """What slows a GPU down; older drivers have another name for the column."""
     try:
         bits = int(row.get("clocks_event_reasons.active") or row["clocks_throttle_reasons.active"], 16)
     except (KeyError, ValueError):
@@ -103,7 +102,7 @@ def slowed_by(row: Mapping[str, str]) -> frozenset[str] | None:
     return frozenset(name for bit, name in SLOWED_BY.items() if bits & bit)
 
 
-def _moment(text: str) -> float | None:
+def _parse_time(text: str) -> float | None:
     try:
         return datetime.strptime(text.partition(".")[0], "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
     except ValueError:
@@ -111,7 +110,7 @@ def _moment(text: str) -> float | None:
 
 
 def number(text: str) -> float | None:
-    """A printed number of 0 or more, with its unit or without; None for ``[N/A]`` and the like."""
+    """A number of 0 or more, with or without a unit; None for ``[N/A]`` and the like."""
     try:
         value = float(text.split(" ", maxsplit=1)[0])
     except ValueError:
@@ -119,14 +118,14 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-# --------------------------------------------------------------------------- beside the epochs
+# --------------------------------------------------------------------------- by epoch
 
 
 class EpochUtilization(msgspec.Struct, frozen=True, kw_only=True):
-    """What the GPUs did during one epoch.
+    """GPU use during one epoch.
 
     `per_gpu` is the mean utilisation (fraction of 1) of each GPU by its number, or by its name where there are several
-    nodes; `samples` how many samples lie in the epoch. `warmup` as for the time: not representative.
+    nodes; `samples` is the number of samples in the epoch. `warmup`: not representative, as for the time.
     """
 
     epoch: int
@@ -143,9 +142,9 @@ class EpochUtilization(msgspec.Struct, frozen=True, kw_only=True):
 def align(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None = None
 ) -> tuple[EpochUtilization, ...]:
-    """Mean utilisation of each epoch whose end the log dates (`ended_at`); nothing for logs without a clock.
+    """Mean utilisation in each epoch that has a time of its end (`ended_at`); nothing for logs without such times.
 
-    `n_gpus` keeps the GPUs the run used: a MirroredStrategy over n takes the first n.
+    `n_gpus` selects the GPUs that the run used: a MirroredStrategy over n uses the first n.
     """
     first = min((sample.epoch for sample in epochs), default=0)
     found = []
@@ -168,7 +167,7 @@ def align(
 def clocks(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
 ) -> tuple[float | None, dict[str, float]]:
-    """The mean clock (MHz) of a run's GPUs after its first epoch, and in what share of the samples what slowed them."""
+    """The mean clock (MHz) of a run's GPUs after its first epoch, and the share of samples that each cause slowed."""
     inside = [one for _, found in _by_epoch(samples, epochs[1:], n_gpus) for one in found]
     known = [one.clock_mhz for one in inside if one.clock_mhz is not None]
     told = [one.slowed_by for one in inside if one.slowed_by is not None]

@@ -1,4 +1,4 @@
-"""Keras's own lines: the epoch header and the line at the end of an epoch, of every generation.
+"""Reads Keras's own lines, of every generation: the header of an epoch and the line at its end.
 
     2.3 standalone       `` - 41s - loss: 2.0176 - accuracy: 0.2584``
     tf.keras to 2.6      ``196/196 - 41s - loss: 2.0176 - accuracy: 0.2584``
@@ -6,19 +6,19 @@
     3.x                  ``10/10 - 0s - 41ms/step - accuracy: 0.3641 - loss: 1.1179``
     bars (verbose=1)     ``10/10 [=====] - 1s 774us/step - loss: 1.2`` and, in 3.x, with a bar of U+2501
 
-How Keras rounds, read in the sources of 2.0.8 to 3.15: the seconds field is ``%.0f`` of the epoch (``%d``,
-cut off, up to 2.0.8, which prints no per-unit field); a per-unit field is whole seconds from 1 s on (and for
-exactly 0), else whole milliseconds from 1 ms on, else whole microseconds. At verbose=2 the step time is the
-whole epoch over the steps. In a bar it is
+How Keras rounds, by its sources from 2.0.8 to 3.15: the seconds field is the epoch's time as ``%.0f`` (as ``%d``,
+truncated, up to 2.0.8, which prints no per-unit field); a per-unit field is in whole seconds from 1 s on (and for
+exactly 0), else in whole milliseconds from 1 ms on, else in whole microseconds. With verbose=2 the step time is the
+whole epoch's time over its steps. In a bar it is
 
     A   (end of the epoch - end of step 1) / (n - 1)     tf.keras from 2.2, Keras 3
     B   whole epoch / n                                  standalone Keras to 2.3.1, and any bar that skips step 1
 
-and the bar of step 1 tells how long that step took: it prints n - 1 times it as the time left, cut to whole
-seconds, and in Keras 3 also the step time itself. So the epoch is (n - 1) step times and the first step in A,
+and the bar of step 1 shows how long that step took: it prints n - 1 times that duration as the time left, truncated to
+whole seconds, and in Keras 3 also the duration itself. So the epoch takes (n - 1) step times plus the first step in A,
 n step times in B.
 Only A draws the full bar twice, with no time left and at the end of the epoch, and only A ends a bar that began
-with an unknown number of steps. Where a log shows none of this and not Keras 3's bar, both readings count.
+with an unknown number of steps. Where a log shows neither of these nor Keras 3's bar, both readings are possible.
 """
 
 import math
@@ -44,12 +44,12 @@ _FIRST_BAR = re.compile(
 )
 _FULL_BAR = re.compile(r"(\d{1,12})/\1 \[=*\] - ETA: 0s")
 CLOCK_SECONDS = 1e-4
-"""By how much Keras's own clock and a callback's may differ, seconds."""
+"""The most seconds by which Keras's own clock and a callback's may differ."""
 _UNITS = {"s": (1.0, 1.0, math.inf), "ms": (1e-3, 1e-3, 1.0), "us": (1e-6, 0.0, 1e-3)}
-"""Of a unit: its seconds, and the times from which and up to which Keras prints it."""
+"""For each unit: its length in seconds, and the least and the most seconds that Keras prints in it."""
 
 Bounds = tuple[float, float]
-"""Seconds between which a time lies."""
+"""The lower and the upper bound of a time in seconds."""
 
 
 class TimeUnit(NamedTuple):
@@ -60,7 +60,7 @@ class TimeUnit(NamedTuple):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Seconds between which the unrounded value lies, by Keras's choice of unit and rounding."""
+        """The bounds of the unrounded value in seconds, from Keras's choice of unit and its rounding."""
         scale, least, most = _UNITS[self.unit]
         least = least if self.number else 0.0
         return max(least, (self.number - 0.5) * scale), min(most, (self.number + 0.5) * scale)
@@ -69,9 +69,9 @@ class TimeUnit(NamedTuple):
 class Summary(msgspec.Struct):
     """The line at the end of an epoch (or of an `evaluate`); `total` is None for the oldest form.
 
-    `bar` is true at verbose=1. `thin` tells Keras 3's bar. `first` holds the seconds between which step 1 took, where
-    the line began with its bar. `twice`: the full bar was drawn before the end. `continues`: it wrote over the line
-    before. `validates`: it has metrics of a validation, as only an epoch's own line does.
+    `bar`: printed with verbose=1. `thin`: the bar is Keras 3's. `first` bounds the duration of step 1, where the line
+    began with its bar. `twice`: the full bar was also drawn before the end. `continues`: the line overwrote the one
+    before. `validates`: it has metrics of a validation, which only an epoch's own line has.
     """
 
     seconds: int
@@ -87,7 +87,7 @@ class Summary(msgspec.Struct):
 
     @property
     def steps(self) -> int | None:
-        """Steps of the epoch; None when the count is one of samples or there is none."""
+        """Steps of the epoch; None when Keras counts samples or prints no count."""
         return None if "sample" in self.units else self.total
 
     @property
@@ -98,20 +98,20 @@ class Summary(msgspec.Struct):
 
 
 def read_header(text: str) -> tuple[int, int] | None:
-    """Epoch and planned epochs of the header in a reduced line, if it is one."""
+    """The epoch and the planned epochs, if a reduced line is a header."""
     match = _HEADER.match(text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 class FirstStep(msgspec.Struct):
-    """The bar of an epoch's step 1: of how many steps (None where unknown), and seconds between which it took."""
+    """The bar of an epoch's step 1: the total number of steps (None where unknown), and bounds of its duration."""
 
     total: int | None
     seconds: Bounds
 
 
 def read_first_step(text: str) -> FirstStep | None:
-    """The first bar in how a line began (or in the line), if it is there and is one of step 1."""
+    """The bar of step 1 in a line, or in the beginning of an overwritten line; None if it has none."""
     match = _FIRST_BAR.search(text)
     if match is None:
         return None
@@ -128,17 +128,17 @@ def read_first_step(text: str) -> FirstStep | None:
 
 
 def read_summary(text: str, head: str = "", before: str = "", continues: bool = False) -> Summary | bool:
-    """The summary in a reduced line; True for a bar on its way, False for any other line.
+    """The summary in a reduced line; True for an unfinished bar, False for any other line.
 
-    `head` is how the line began before bars were written over it, where the bar of step 1 may stand, and `before`
-    the bar before the last one.
+    `head` is the beginning of the line before it was overwritten, which may have the bar of step 1; `before` is the
+    last bar but one.
     """
     match = _COUNTED.match(text)
     if match is None:
         old = _UNCOUNTED.match(text) if " - " in text else None
-        summary = None if old is None else _summary(old["seconds"], old["rest"])
+        summary = None if old is None else _parse_rest(old["seconds"], old["rest"])
         return summary if summary is not None and summary.metrics else False
-    summary, bar = _summary(match["seconds"], match["rest"]), match["bar"]
+    summary, bar = _parse_rest(match["seconds"], match["rest"]), match["bar"]
     if not (summary.units or summary.metrics or (bar and bar[0] == "[")):
         return False
     if match["done"] != match["total"]:
@@ -157,8 +157,8 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
     return summary
 
 
-def _summary(seconds: str, rest: str) -> Summary:
-    """What stands behind the count and the bar: seconds, times by their unit, metrics."""
+def _parse_rest(seconds: str, rest: str) -> Summary:
+    """Parse what follows the count and the bar: seconds, times by their unit, metrics."""
     summary = Summary(int(seconds))
     for part in rest.split(" - "):
         word = part.strip().removeprefix("- ")
@@ -172,13 +172,13 @@ def _summary(seconds: str, rest: str) -> Summary:
 
 
 def epoch_interval(summary: Summary) -> Interval:
-    """The bounds that hold the epoch's true seconds, from all that the line prints; the value is their middle.
+    """The bounds of the epoch's true seconds, from all that the line prints; the value is their middle.
 
-    Sources are intersected from the surest on: seconds field, per-epoch field, step time x steps. One that
+    The sources are intersected, the most reliable first: seconds field, per-epoch field, step time x steps. One that
     would leave nothing is not what it looks like (another program's count, say) and is left out.
     """
     low, high = _seconds_field(summary)
-    for name, unit in summary.units.items():  # that of the epoch comes first
+    for name, unit in summary.units.items():  # the per-epoch field comes first
         count = 1 if name == "epoch" else summary.total or 0
         least, most = unit.bounds
         readings = [(least * count, most * count)] if count else []
@@ -200,7 +200,7 @@ def _seconds_field(summary: Summary) -> Bounds:
 
 
 def _late_start(summary: Summary) -> float:
-    """What releases that start the clock after step 1 leave out: seconds, at most two mean steps.
+    """How many seconds a release that starts the clock after step 1 may leave out: at most two mean steps.
 
     Some of tf.keras before 2.6 do. Step 1 then seems to take no time, although a mean step would show in the time
     left.
@@ -212,7 +212,7 @@ def _late_start(summary: Summary) -> float:
 
 
 def _bar_readings(summary: Summary, low: float, high: float, total: int) -> list[Bounds]:
-    """The epoch from a bar's step time: readings A and B of the module's head; without step 1 a lower bound."""
+    """The epoch from a bar's step time: readings A and B of the module's docstring; without step 1 a lower bound."""
     if summary.first is None:
         return [(low * (total - 1), math.inf)]
     least, most = summary.first

@@ -1,12 +1,12 @@
-"""Which run and which epoch Keras's headers and summary lines belong to.
+"""Decides which run and which epoch Keras's headers and summary lines belong to.
 
-A summary line is an epoch's own or an `evaluate`'s, and nothing in it says which. What tells them apart: an open
-header; ``val_`` metrics, which only an epoch's own line has; the number of steps; and the place among the lines of
-an epoch, since a callback that evaluates at the end of epochs prints before Keras's own line (from 2.7 on) or after it
-(before). The first epoch may therefore come twice: as it looked, and corrected when the second begins.
+A summary line is an epoch's own or an `evaluate`'s, and nothing in it says which. They are told apart by an open
+header; by ``val_`` metrics, which only an epoch's own line has; by the number of steps; and by the place among the
+lines of an epoch, since a callback that evaluates after each epoch prints before Keras's own line (from 2.7 on) or
+after it (earlier). The first epoch may therefore be stored twice: as a guess, and corrected when the second begins.
 
-A header that comes twice with nothing between means a second process in the same log, or a training that died before
-its first epoch was over. The first summary line of each epoch counts while the processes go in step; else none does.
+A header that comes twice with nothing in between means a second process in the same log, or a training that died in its
+first epoch. While the processes keep in step, the first summary line of each epoch counts; otherwise none does.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TRAININGS = "two trainings wrote to this log at once, and nothing shows which t
 
 
 class KerasLines(msgspec.Struct):
-    """Where a run stands in these lines.
+    """The state of a run in Keras's lines.
 
-    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
-    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
-    `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
-    lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own.
-    `workers` counts processes that write into one log, `times` how often the open epoch's header came, and `owed` the
-    summary lines of the epoch before that are still to come.
+    `open` is the epoch whose line is awaited, `last` that of the last header. `seen` are the summary lines since that
+    header, `kept` the index of the one that was stored. `total` is the step count of this run's own lines, `place` the
+    index of the own line among an epoch's lines, `alike` whether others look the same, `validated` whether own lines
+    have ``val_`` metrics. `usual_after` is the number of lines after an epoch's own.
+    `workers` is the number of processes that write into the log, `times` how often the open epoch's header came, and
+    `owed` how many summary lines of the epoch before are still to come.
     """
 
     open: int | None = None
@@ -55,39 +55,39 @@ class KerasLines(msgspec.Struct):
     first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
 
     def open_epoch(self, number: int) -> None:
-        """A header: the lines that follow are this epoch's."""
+        """A header came: the lines that follow are this epoch's."""
         self.open = self.last = number
         self.seen.clear()
         self.kept, self.first, self.times = -1, None, 1
 
     def awaits(self, run: OpenRun, number: float | None) -> bool:
-        """Whether another line may tell the open epoch's time: no line of Keras's own has come."""
+        """Whether a line of another form may give the open epoch's time, as none of Keras's own has come."""
         mine = self.open is not None and self.total is None and self.open not in run.epochs
         return mine and not self.seen and number in (None, self.open)
 
-    def after(self) -> int:
-        """How many lines came after the epoch's own."""
+    def lines_after(self) -> int:
+        """The number of lines that came after the epoch's own."""
         return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
 
     @property
     def evaluates(self) -> bool:
-        """Whether more lines came after the last epoch's own than after those before."""
-        return self.open is None and self.workers == 1 and self.after() > self.usual_after
+        """Whether an `evaluate` ended the run: more lines came after the last epoch's own than after earlier ones."""
+        return self.open is None and self.workers == 1 and self.lines_after() > self.usual_after
 
     def may_be_own(self, summary: Summary) -> bool:
-        """Whether a line may be an epoch's own by what is known of this run's lines."""
+        """Whether a line may be an epoch's own, judging by this run's earlier lines."""
         if self.total is not None and summary.total != self.total:
             return False
         return summary.validates or not self.validated
 
-    def waits(self, summary: Summary) -> bool:
-        """Whether a line is no epoch's own by what is known of this run's lines; the next header decides."""
+    def must_wait(self, summary: Summary) -> bool:
+        """Whether a line must wait for the next header: judging by earlier ones, it is not the epoch's own."""
         if not self.may_be_own(summary):
             return True
         return self.alike and self.place is not None and len(self.seen) - 1 < self.place
 
     def own_place(self) -> int:
-        """Which of the lines seen is the epoch's own."""
+        """The index of the epoch's own line among those seen."""
         lines = list(enumerate(one for one, _ in self.seen))
         lines = [one for one in lines if one[1].validates] or lines
         if self.place is not None:
@@ -98,14 +98,14 @@ class KerasLines(msgspec.Struct):
         return next((place for place, one in reversed(lines) if one.continues), lines[0][0])
 
     def repeats(self, run: OpenRun, number: int, planned: int | None) -> bool:
-        """Whether a header is another process's, which says what one said before."""
+        """Whether a header is another process's, which repeats the last one."""
         if number != self.last or run.facts.epochs_planned != planned or run.fresh:
             return False
         return self.times < self.workers or not self.seen
 
 
 def take_header(fold: Fold, line: int, header: Opens) -> None:
-    """``Epoch k/N``."""
+    """Take a header, ``Epoch k/N``."""
     run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
         if run.keras.repeats(run, number, planned):
@@ -114,7 +114,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             run.keras.workers = max(run.keras.workers, run.keras.times)
             return
         _settle_before(fold, run, line, header)
-        if _beside(fold, run, number, planned):
+        if _is_parallel_training(fold, run, number, planned):
             fold.refuse(line, f"Epoch {number}/{planned}", _TRAININGS)
             return
     if run is None or not _belongs(run, number, planned):
@@ -130,7 +130,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
 
 
 def take_summary(fold: Fold, line: int, summary: Summary) -> None:
-    """The line at the end of an epoch, or of an `evaluate`, which has no header open."""
+    """Take the line at the end of an epoch, or of an `evaluate`, which has no open header."""
     run = fold.open
     if run is None or (run.ended and not run.trained):
         run = fold.begin(line)
@@ -148,20 +148,20 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
         return
     keras.seen.append((summary, line))
     if keras.workers == 1 or keras.open is not None:
-        _alone(fold, run, summary)
+        _assign_summary(fold, run, summary)
     if keras.workers > 1 and keras.total not in (None, summary.total):
         reason = f"trainings of {keras.total} and of {summary.total} steps wrote to this log at once"
         fold.refuse(line, f"{summary.total}/{summary.total}", reason)
 
 
 def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
-    """The bar of step 1 on a line of its own, or one that a warning cut off from the rest."""
+    """Take the bar of step 1 from a line of its own, or from one that a warning cut off from the rest."""
     if fold.open is not None:
         fold.open.keras.first = said
 
 
 def settle_end(fold: Fold, run: OpenRun) -> None:
-    """No more lines come: what waited for the next is decided by what is there."""
+    """Decide at the end of a run what waited for the next header."""
     keras = run.keras
     if keras.times < keras.workers and keras.last is not None:
         fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}", _WORKERS)
@@ -170,8 +170,8 @@ def settle_end(fold: Fold, run: OpenRun) -> None:
         keras.open = None
 
 
-def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
-    """Whether the header is of another training that goes on beside this one."""
+def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
+    """Whether the header is of another training that writes into the log at the same time."""
     last, mine = run.keras.last, run.facts.epochs_planned
     if run.refused:
         return True
@@ -185,7 +185,7 @@ def _beside(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
 
 
 def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
-    """Whether the header is this run's: nothing else has trained in it, the plan is its own, the number goes on."""
+    """Whether the header is this run's: it has no other form, the same planned epochs, and a number that continues."""
     keras = run.keras
     if run.ended or run.form not in ("", KERAS) or run.rates:
         return False
@@ -200,7 +200,7 @@ def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
 
 
 def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
-    """The next header: the last epoch's lines are all there, so its own can be recognised."""
+    """At the next header, when all lines of the last epoch have come, recognise its own."""
     keras = run.keras
     if keras.last is None or header.number != keras.last + 1 or header.planned != run.facts.epochs_planned:
         return
@@ -210,7 +210,7 @@ def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
         keras.owed += keras.workers - len(keras.seen)
     elif keras.seen:
         _keep_own(fold, run, keras.last)
-        keras.usual_after = max(keras.usual_after, keras.after())
+        keras.usual_after = max(keras.usual_after, keras.lines_after())
 
 
 def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
@@ -227,36 +227,36 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
     keras.alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
 
 
-def _alone(fold: Fold, run: OpenRun, summary: Summary) -> None:
-    """A summary line where one process writes."""
+def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
+    """Store a summary line as an epoch's own, leave it to the next header, or take it for an `evaluate`'s."""
     keras = run.keras
     if keras.open is not None:
-        if keras.waits(summary):
+        if keras.must_wait(summary):
             return
         epoch, keras.open = keras.open, None
     elif run.epochs and summary.continues and summary.bar and summary.total == keras.total:
-        epoch = run.last  # the same bar, written on after another print
+        epoch = run.last  # the same bar, continued after other output
     elif run.epochs and not keras.validated and summary.validates and keras.kept >= 0:
-        epoch = run.last  # only an epoch's own line has them: the one before was an `evaluate`
+        epoch = run.last  # only an epoch's own line validates: the one before was an `evaluate`
     elif keras.last is not None or run.epochs or (run.facts.epochs_planned or 1) > 1:
         return
-    elif not summary.metrics and not _announced(run):
+    elif not summary.metrics and not _was_announced(run):
         return  # a `predict`: it prints no metric
     else:
-        if not _announced(run) and not summary.validates:
+        if not _was_announced(run) and not summary.validates:
             run.note("Keras prints such a line for a training of one epoch, and for `evaluate`.")
         run.update_facts(RunFacts(epochs_planned=1))
         epoch = 1
     _store(fold, run, epoch, len(keras.seen) - 1)
 
 
-def _announced(run: OpenRun) -> bool:
-    """Whether a line announced a training: a line without a header is then surely its one epoch."""
+def _was_announced(run: OpenRun) -> bool:
+    """Whether a line announced a training: a summary line without a header is then its only epoch."""
     return bool(run.announced or run.batch_line or run.started or run.clock or run.gpus)
 
 
 def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:
-    """Whether an epoch had all its steps: Keras prints the planned number also when its input ran out."""
+    """Whether an epoch had all its steps: Keras prints the planned number even when its input ran out."""
     shortage = run.out_of_data
     planned = (summary.total or 0) * (run.facts.epochs_planned or 0)
     if shortage is not None and (shortage in (0, planned) or not planned):
@@ -269,7 +269,7 @@ def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:
 
 
 def _store(fold: Fold, run: OpenRun, epoch: int, place: int) -> None:
-    """Make a sample of one of the lines seen and keep it, in the place of another that was kept before."""
+    """Store one of the lines seen as the epoch's sample, replacing one that was stored before."""
     keras = run.keras
     summary, line = keras.seen[place]
     corrects, keras.kept = keras.kept >= 0, place

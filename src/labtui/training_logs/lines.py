@@ -1,4 +1,4 @@
-"""From bytes in any chunks to text lines, with carriage-return redraws reduced."""
+"""Splits bytes, in chunks of any size, into lines; of a line that redraws itself only the last state remains."""
 
 import operator
 import re
@@ -9,7 +9,7 @@ PIECE_LIMIT = 32 * 1024
 """Bytes kept of one piece (text between two of ``\\n``, ``\\r``, ``\\b``); a longer one is cut."""
 
 BINARY_LOOK = 1 << 20
-"""The first bytes of a log that are looked at to see whether it is text."""
+"""The number of first bytes of a log that decide whether it is text."""
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-Z\\-_])")
 _BLANK = b" \t\r\b\x00\x0b\x0c"
@@ -19,12 +19,12 @@ _WINDOW = 1 << 16
 _HEAD = 320
 _PRINTED = bytes((*range(32, 127), 9, 10))
 
-# A bar on its way: perhaps a rank, "k/N" with k != N, then nothing but bytes that bars are made of (there is no capital
-# letter among them but those of "ETA", so an error glued to a bar is seen). The bar of step 1 tells how long that took.
+# An unfinished bar: perhaps a rank, "k/N" with k != N, then only bytes that bars consist of (no capital letters but
+# those of "ETA", so an error printed into a bar is seen). The bar of step 1 is kept: it shows how long that step took.
 _RANK = rb"(?:\[?(?:default|rank)?\d{1,5}\]:? ?|\d{1,5}: )?"
 _BAR = _RANK + rb"(?:\x1b\[1m)? *(?!1/)(?P<done>\d+)/(?!(?P=done)[\x1b ])\d"
 _BAR_BYTES = b"\x1b[]=>.0123456789abcdefghijklmnopqrstuvwxyz_:+-;()/ \tETA\xe2\x94\x81"
-# Progress lines of PyTorch's ImageNet example, one a batch: within an epoch only its first and last matter.
+# Progress lines of PyTorch's ImageNet example, one per batch: only the first and the last of an epoch matter.
 _HEAD_OF_BATCH = rb"(?P<head>" + _RANK + rb"(?:Epoch: \[\d{1,9}\]|Test: ))\[ *\d{1,9}/(?P<total>\d{1,9})"
 _TIME = rb"\d+(?:\.\d+)?(?:e[+-]\d+)?"
 _TIMES = rb"\][ \t]+Time +" + _TIME + rb" \( *" + _TIME + rb"\)[^\n]*\n"
@@ -33,20 +33,20 @@ _OTHERS = rb"(?:(?!" + _BAR.replace(b"done", b"number") + rb"|" + _RANK + rb"(?:
 _EITHER = rb"(?P<bars>(?:" + _BAR + rb"%b*\n)+)|(?P<batches>" + _BATCHES + rb")|" + _OTHERS + rb"|[^\n]*\n"
 _LINES = re.compile(_EITHER.replace(rb"%b", rb"[" + re.escape(_BAR_BYTES) + rb"]"))
 _LINES_OF_BAR_BYTES = re.compile(_EITHER.replace(rb"%b", rb"[^\n]"))
-"""The same, three times as fast, where a window holds no other bytes than bars and newlines."""
+"""The same, three times as fast, for a window that has only bytes of bars and newlines."""
 _BATCH = re.compile(rb"\[ *(\d+)/")
 RANK = re.compile(
     rb" *\[(?:default|rank|GPU)?(?P<torch>\d{1,5})\](?:<std(?:out|err)>)?:? ?| *(?P<srun>\d{1,5}): "
     rb"|\[\d+,(?P<mpi>\d{1,5})\]<std(?:out|err)>: ?"
 )
-"""What torchrun, horovodrun, ``srun -l`` and ``mpirun --tag-output`` put before a line: the rank that wrote it."""
+"""The rank's mark that torchrun, horovodrun, ``srun -l`` and ``mpirun --tag-output`` put before a line."""
 
 
 class LogLine(NamedTuple):
-    """A line as read: its 1-based number, its reduced text, and whether it began by writing over the last.
+    """A line as read: its 1-based number, its reduced text, and whether it `continues` (overwrites) the one before.
 
-    Of a line that was written over, `head` is how it began (the first bar of an epoch stands there), and `before`
-    the last piece but one.
+    Of an overwritten line, `head` is the beginning (which has the first bar of an epoch), `before` the last piece but
+    one.
     """
 
     number: int
@@ -57,17 +57,17 @@ class LogLine(NamedTuple):
 
 
 class LineCutter:
-    """Cuts bytes into reduced lines; the same lines for any chunking, less those that mean nothing.
+    """Cuts bytes into reduced lines, the same for any chunking but for lines that mean nothing.
 
-    Bars on their way and batches amid an epoch may be left out (they are counted). `every_line` switches that off for
-    as long as the caller needs all of them.
+    Unfinished bars and batches within an epoch may be left out (they still count as lines). The caller sets
+    `every_line` for as long as it needs all of them.
     """
 
     def __init__(self, piece_limit: int = PIECE_LIMIT) -> None:
         self._limit = piece_limit
         self.every_line = False
         self._open = False  # the current line began in an earlier chunk
-        self._head = b""  # how it began: a bar's last piece no longer has the rank that stood there
+        self._head = b""  # its beginning: the last piece of a bar lacks the rank that is there
         self._kept = b""  # its last closed piece that is not blank
         self._piece = b""  # its open piece, at most limit + 1 bytes
         self._overwritten = False
@@ -76,27 +76,27 @@ class LineCutter:
         self.zeros = 0
 
     def feed(self, data: bytes) -> Iterator[LogLine]:
-        """Take the next bytes; yields the lines completed by them."""
+        """Take the next bytes; yield the lines that they complete."""
         self.zeros += data.count(b"\x00", 0, max(0, BINARY_LOOK - self.size))
         self.size += len(data)
         at, whole = 0, data.rfind(b"\n") + 1
         if self._open and whole:
             at = data.find(b"\n") + 1
-            self._take(data[: at - 1])
+            self._extend(data[: at - 1])
             yield self._cut()
         while at < whole:
             stop = data.rfind(b"\n", at, at + _WINDOW) + 1 or data.find(b"\n", at) + 1
             window, at = data[at:stop], stop
-            yield from self._lines(window)
+            yield from self._split_window(window)
         if whole < len(data):
-            self._take(data[whole:])
+            self._extend(data[whole:])
 
     def finish(self) -> Iterator[LogLine]:
         """The last line, if it has no newline."""
         if self._open:
             yield self._cut()
 
-    def _lines(self, window: bytes) -> Iterator[LogLine]:
+    def _split_window(self, window: bytes) -> Iterator[LogLine]:
         plain = not window.translate(None, _PRINTED)
         lines = _LINES if window.translate(None, _BAR_BYTES + b"\n") else _LINES_OF_BAR_BYTES
         for match in lines.finditer(window):
@@ -104,25 +104,25 @@ class LineCutter:
             if kind == "bars":
                 self.lines += raw.count(b"\n")
                 continue
-            if kind == "batches" and plain and _rise(raw):
+            if kind == "batches" and plain and _are_rising(raw):
                 first, _, rest = raw.partition(b"\n")
-                yield self._plain(first)
+                yield self._plain_line(first)
                 between, _, last = rest[:-1].rpartition(b"\n")
                 self.lines += 1 + between.count(b"\n")
                 raw = last + b"\n"
             for one in raw[:-1].split(b"\n"):
                 if plain:
-                    yield self._plain(one)
+                    yield self._plain_line(one)
                 else:
-                    self._take(one)
+                    self._extend(one)
                     yield self._cut()
 
-    def _plain(self, raw: bytes) -> LogLine:
+    def _plain_line(self, raw: bytes) -> LogLine:
         self.lines += 1
         return LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
 
-    def _take(self, part: bytes) -> None:
-        """More of the open line."""
+    def _extend(self, part: bytes) -> None:
+        """Add to the open line."""
         self._open = True
         self._head += part[: _HEAD - len(self._head)]
         last = max(part.rfind(b"\r"), part.rfind(b"\b"))
@@ -133,7 +133,7 @@ class LineCutter:
         self._piece += part[last + 1 : last + 2 + self._limit - len(self._piece)]
 
     def _last_piece(self, text: bytes) -> bytes:
-        """The last piece that is not blank in its first bytes; b"" without."""
+        """The last piece that is not blank, cut to the limit; b"" if there is none."""
         for _ in range(_MAX_BLANK_PIECES):
             text = text.rstrip(_BLANK)
             begin = max(text.rfind(b"\r"), text.rfind(b"\b")) + 1
@@ -152,25 +152,25 @@ class LineCutter:
         self._piece = self._kept = self._head = b""
         self._open = self._overwritten = False
         self.lines += 1
-        text = _decoded(piece).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
-        return LogLine(self.lines, text, continues, _decoded(head), _decoded(before[:_HEAD]))
+        text = _decode(piece).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
+        return LogLine(self.lines, text, continues, _decode(head), _decode(before[:_HEAD]))
 
 
 def _is_blank(piece: bytes) -> bool:
     return not _ANSI.sub(b"", piece).strip(_BLANK)
 
 
-def _decoded(piece: bytes) -> str:
+def _decode(piece: bytes) -> str:
     return _ANSI.sub(b"", piece).decode("utf-8", "replace") if piece else ""
 
 
-def _rise(lines: bytes) -> bool:
-    """Whether the numbers of these batches rise: what stands between the first and the last tells nothing more."""
+def _are_rising(lines: bytes) -> bool:
+    """Whether the numbers of these batches rise: those between the first and the last then say nothing more."""
     batches = [int(number) for number in _BATCH.findall(lines)]
     return all(map(operator.lt, batches, batches[1:]))
 
 
-# --------------------------------------------------------------------------- what stands before a line
+# --------------------------------------------------------------------------- prefixes of a line
 
 _RANK_MARK = re.compile(RANK.pattern.decode())
 _PREFIX = re.compile(
@@ -181,16 +181,16 @@ _PREFIX = re.compile(
     r"|(?:\[?[\w.]{1,80}\]? ?[-|:] ?)?\[?(?:INFO|DEBUG|WARNING)\]?(?::[\w.]{1,80}:| ?[-|:] ?| +)"
 )
 _MARK_BEGINS = " [0123456789"
-"""How a rank's mark begins."""
+"""The characters that a rank's mark may begin with."""
 MAX_PREFIXES = 4
-"""Prefixes of one line: ``3: [default0]:2026-11-21 10:00:00,123 - INFO - ``."""
+"""The most prefixes of one line: ``3: [default0]:2026-11-21 10:00:00,123 - INFO - ``."""
 
 Writer = tuple[int, ...]
-"""Who wrote a line: a number at each level (node, process), empty for one that bears no mark."""
+"""Who wrote a line: a number at each level (node, process), empty for a line without a mark."""
 
 
 def readings(text: str, *, marked: bool) -> Iterator[tuple[str, Writer]]:
-    """The line without a rank's mark (where lines are `marked`), then with one prefix less each time; who wrote it."""
+    """The line without a rank's mark (if lines are `marked`), then with one prefix less each time; and its writer."""
     writer: Writer = ()
     match = _RANK_MARK.match(text) if marked and text[0] in _MARK_BEGINS else None
     for _ in range(MAX_PREFIXES):

@@ -1,4 +1,4 @@
-r"""Log lines described by named groups: the common hand-written forms, tqdm's bars, a person's own, a program's.
+r"""Reads lines by expressions with named groups: hand-written forms, tqdm's bars, users' patterns, programs' lines.
 
 A group's name says what it holds: `epoch`, `epochs` (planned), `steps`; the epoch's time as `hours`, `minutes`,
 `seconds`, `milliseconds` (added up) or as `clock` (``1:02:03``), or as `step_seconds` or `step_milliseconds` of each of
@@ -8,8 +8,8 @@ an epoch's time is that epoch's metric `RATE`.
 What such a line does not prove is left out: epochs that are not printed one by one (is it the time of one, or of all
 since the last line?), times that grow like a running total, a number without a unit.
 
-A program that is timed without epochs has lines that an edition writes as they are printed, with what changes in
-braces: `line_pattern` says how.
+The lines of a program that is timed without epochs are declared by an edition as they are printed, with variable parts
+in braces; see `line_pattern`.
 """
 
 import re
@@ -28,7 +28,7 @@ _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, 
 TIMES = (*reversed(_SCALES), "clock")
 _KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "unit", "v_num"}
 MAX_PATTERN_CHARS = 2000
-"""Characters of a person's own pattern, and of a line it is tried on."""
+"""The most characters of a line that a user's own pattern is tried on."""
 
 
 # --------------------------------------------------------------------------- what a line holds
@@ -63,12 +63,12 @@ _METRIC = re.compile(
 
 
 def read_hand_written(text: str) -> Said | None:
-    """``Epoch [3] | Train loss: 0.52 | Time: 47.04s`` and its kin: an epoch's number, then its time with a unit."""
+    """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
     head = _HEAD.match(text)
     if head is None:
         return None
     rest = text[head.end() :]
-    lower = rest.lower()  # expressions that take either case are slower
+    lower = rest.lower()  # case-insensitive expressions are slower
     if _NOT_AN_EPOCH.search(lower):
         return None
     for found in _KEY.finditer(lower):
@@ -98,14 +98,14 @@ _POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][
 def read_bar(text: str) -> Said | None:
     """A full bar of tqdm: ``Epoch 3: 100%|####| 196/196 [00:24<00:00, 8.06it/s]``.
 
-    A bar that names no epoch has no number: it is an epoch's only where a header before it opened one.
+    A bar that names no epoch has no number: it counts as an epoch only where a header before it opened one.
     """
     bar = _BAR.match(text)
     if bar is None or _BAR_OTHER.search(bar["label"]):
         return None
     named = _BAR_EPOCH.search(bar["label"])
     if named is None and bar["label"].strip(" :"):
-        return None  # a download, a tokenizer, anything
+        return None  # a download, a tokenizer or the like
     metrics = {name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in _KNOWN}
     groups = {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
     return epoch_of("tqdm", groups, cut=True)
@@ -116,9 +116,9 @@ def given(match: Any) -> dict[str, str]:
 
 
 def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
-    """The time in these groups, in seconds, between what the printing of its smallest part leaves open.
+    """The time in these groups in seconds, with the bounds that the digits of its smallest part leave open.
 
-    A time in whole units may be rounded or cut off, `cut` says that it is; one with decimals is rounded.
+    A time in whole units may be rounded or cut off (`cut`: is surely cut off); one with decimals is rounded.
     """
     parts = [(groups[name], scale) for name, scale in _SCALES.items() if name in groups]
     if "clock" in groups:
@@ -176,16 +176,16 @@ def unit_of(word: str) -> WorkUnit:
     return _UNITS.get(lower[:4]) or _UNITS.get(lower[:2]) or "images"
 
 
-# --------------------------------------------------------------------------- a person's own patterns
+# --------------------------------------------------------------------------- users' own patterns
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 OwnPattern = Any
-"""A person's own pattern, compiled by RE2: its time is linear in the line, whatever the pattern is."""
+"""A user's own pattern, compiled by RE2: matching takes time linear in the line, whatever the pattern is."""
 
 
 def own_pattern(text: str) -> OwnPattern:
-    """A person's own pattern (`--pattern`, `log_patterns` of lab.toml).
+    """Compile a user's own pattern (`--pattern`, `log_patterns` of lab.toml).
 
     Raises:
         DataError: when it is not a valid regular expression, or names neither a time nor a rate.
@@ -216,7 +216,7 @@ def own_pattern(text: str) -> OwnPattern:
 
 
 def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
-    """A line that one of a person's own patterns describes."""
+    """Read a line with a user's own pattern; None where it does not match or gives no usable number."""
     match = pattern.search(text[:MAX_PATTERN_CHARS])
     said = None if match is None else epoch_of("pattern", given(match))
     return None if said is None else [said]
@@ -231,7 +231,7 @@ _SUGGEST = re.compile(
 
 
 def suggested_pattern(text: str) -> str | None:
-    """A pattern of one's own that describes a line; None where nothing in it looks like a time or a rate."""
+    """A pattern that would read a line; None where nothing in the line looks like a time or a rate."""
     pieces, last, named = [], 0, set[str]()
     for match in _SUGGEST.finditer(text[:MAX_PATTERN_CHARS]):
         name = match.lastgroup if match.lastgroup != "number" else "rate"
@@ -255,9 +255,9 @@ def suggested_pattern(text: str) -> str | None:
 SOURCE = "program"
 """`EpochSample.source` of a program's time."""
 BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
-"""Metrics of such a time: that of one process, where the line repeats it."""
+"""Metrics of a program's time: the time of one process, where the line repeats it."""
 MAX_LINE_CHARS = 400
-"""Characters of the longest line that is read."""
+"""The most characters of a program's line that is read."""
 _TIME, _BASELINE = {"seconds", "milliseconds"}, {"baseline_seconds", "baseline_milliseconds"}
 _PRINTED = r"\d{1,12}(?:\.\d{1,9})?"
 _PROGRAM_PARTS = {
@@ -270,18 +270,18 @@ _BLANKS = r"[ \t]{1,20}"
 
 
 def line_pattern(line: str) -> re.Pattern[str]:
-    """What a declared line matches.
+    """The expression for a line that an edition declares.
 
         Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms
         {size}: 1 GPU: {baseline_seconds}s, {processes} GPUs: {seconds}s, speedup: {number}, efficiency: {number}
 
-    It is one time, `seconds` or `milliseconds`, of so many `processes` (one, where the line does not say) on a problem
-    of a `size`; `baseline_seconds` or `baseline_milliseconds` is the time of one process that the line repeats, and
-    `number` any number. A time lies within half of its last printed place. Blanks may vary. The whole line has to
-    match, by bounded repeats one after the other: no log can make that slow.
+    A line has one time, `seconds` or `milliseconds`, for a number of `processes` (one, where the line does not say) and
+    a problem `size`; `baseline_seconds` or `baseline_milliseconds` is the time of one process that the line repeats,
+    and `number` is any number. A time lies within half a unit of its last printed digit. Blanks may vary. The whole
+    line has to match, by bounded repeats one after the other, so no log can make matching slow.
 
     Raises:
-        DataError: when it names no time, something twice, or what is not known.
+        DataError: when it names no time, anything twice, or an unknown part.
     """
     shown, names = repr(line[:80]), re.findall(r"\{([^{}]*)\}", line)
     for name in names:
@@ -301,7 +301,7 @@ def line_pattern(line: str) -> re.Pattern[str]:
 
 
 def read_program(program: Program, pattern: re.Pattern[str], text: str) -> list[Said] | None:
-    """A line that a program prints: a run of one time, and over."""
+    """Read a line of a program: a whole run with a single time."""
     match = pattern.fullmatch(text.strip()) if len(text) <= MAX_LINE_CHARS else None
     if match is None:
         return None

@@ -1,7 +1,7 @@
-"""The log reader: bytes in any chunks in, runs, epochs and diagnosis out.
+"""The log reader: turns bytes, in chunks of any size, into runs, epochs and diagnosis.
 
-Runs are a pure function of a log's bytes: `parse_log` for the command line and `LogReader` for a log that grows are the
-same code. Memory does not grow with the log, and no bytes make it raise.
+Runs are a pure function of a log's bytes: `parse_log`, for a whole log, uses `LogReader`, for a log that grows. Memory
+does not grow with the log, and no bytes raise an error.
 """
 
 import re
@@ -27,9 +27,9 @@ _LIKELY = re.compile(r"(?i)\d ?(?:s|secs?|seconds?|ms|mins?|minutes?)\b|\d ?\w{1
 class LogReader:
     """Reads one stream of one job as it grows.
 
-    `stream` is kept in each diagnosis. `job_name` is Slurm's, when known: it tells the model and device of
-    runs that say nothing better. `plan` are the runs that the job's script starts, in order: they fill gaps, too.
-    `patterns` are a person's own forms of lines (`patterns.own_pattern`), `programs` those whose times it may hold.
+    `stream` is noted in each finding. `job_name` is Slurm's, when known: it gives the model and device of runs whose
+    lines do not. `plan` are the runs that the job's script starts, in order: they fill gaps as well. `patterns` are the
+    user's own (`patterns.own_pattern`), `programs` those whose times the log may have.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LogReader:
         self._forms = Forms(patterns, programs)
         self._cutter.every_line = self._forms.every_line
         self._diagnoser = Diagnoser(stream)
-        self._folds = [Fold()]  # of lines that bear no mark, and of the lowest rank that trains
+        self._folds = [Fold()]  # of lines without a rank, and of the lowest rank that trains
         self._chief: Writer | None = None
         self._forks = 0
         self._mention: tuple[int, int, str] | None = None
@@ -56,7 +56,7 @@ class LogReader:
         self._fold.plan.update(enumerate(plan, start=1))
 
     def feed(self, data: bytes) -> bool:
-        """Take the next bytes of the log; gives whether the report may say more than before."""
+        """Take the next bytes of the log; return whether the report may have changed."""
         self._changed = False
         for line in self._cutter.feed(data):
             self._take(line)
@@ -64,9 +64,9 @@ class LogReader:
         return self._changed
 
     def finish(self, *, job_known: bool = False) -> None:
-        """The log is complete, told once: read a last line without newline and close the last run.
+        """Call once, at the end of the log: read a last line without newline and close the last run.
 
-        `job_known`: how its job ended is known, and tells how a run ended whose log does not.
+        `job_known`: how the job ended is known, and decides how a run ended whose log does not say.
         """
         for line in self._cutter.finish():
             self._take(line)
@@ -102,12 +102,12 @@ class LogReader:
         )
 
     def _note_findings(self) -> None:
-        """What the runs themselves show to be wrong."""
+        """Hand the fold's findings, and that an epoch was kept, to the diagnoser."""
         fold = self._folds[-1]
-        if fold.continued:
-            fold.continued = False
+        if fold.epoch_kept:
+            fold.epoch_kept = False
             self._changed = True
-            self._diagnoser.continued()
+            self._diagnoser.note_epoch()
         while fold.findings:
             self._diagnoser.add(*fold.findings.pop(0))
 
@@ -122,12 +122,12 @@ class LogReader:
         self._note_findings()
         if said is not None:
             return
-        self._mentions(line.number, rest, text)
-        # a time stamp alone is left: the programs whose texts are known print one, too
+        self._remember_mention(line.number, rest, text)
+        # a time stamp without a rank stays: known error texts may come with one
         self._diagnose(line, rest if writer else text)
 
-    def _mentions(self, number: int, rest: str, text: str) -> None:
-        """Remember the line that most likely holds an epoch or a rate, of those that are not read."""
+    def _remember_mention(self, number: int, rest: str, text: str) -> None:
+        """Remember the unread line that most likely has an epoch or a rate."""
         if (self._mention is not None and self._mention[0] > 1) or not ("poch" in rest or "/s" in rest):
             return
         if _MENTION.search(rest):
@@ -135,12 +135,12 @@ class LogReader:
             if self._mention is None or likely > self._mention[0]:
                 self._mention = (likely, number, text.strip()[:TEXT_LIMIT])
 
-    # ------------------------------------------------------------------ who says it
+    # ------------------------------------------------------------------ ranks
 
     def _deliver(self, number: int, text: str, said: Sequence[Said], writer: Writer) -> None:
-        """Give what a line says to the folds it concerns: the lowest rank's lines count, others repeat them."""
+        """Give what a line says to the folds that it concerns; lines of higher ranks only repeat the lowest one's."""
         if writer and any(isinstance(one, TRAINS) for one in said):
-            self._hear(writer)
+            self._note_rank(writer)
         if writer and self._chief is not None and writer > self._chief:
             return
         folds = self._folds[1:] if writer and self._chief is not None else self._folds
@@ -151,8 +151,8 @@ class LogReader:
             for fold in folds:
                 fold.take(number, one)
 
-    def _hear(self, writer: Writer) -> None:
-        """A rank trains: the lowest of them speaks for all."""
+    def _note_rank(self, writer: Writer) -> None:
+        """Note a rank that trains: the lines of the lowest one count for all."""
         before = self._chief
         if (before is None or writer < before) and self._forks < MAX_FORKS:
             self._forks += 1
@@ -160,13 +160,13 @@ class LogReader:
         if before not in (None, writer) and self._fold.open is not None:
             self._fold.open.interleaved = True
 
-    # ------------------------------------------------------------------ what went wrong
+    # ------------------------------------------------------------------ failures
 
     def _diagnose(self, line: LogLine, text: str) -> None:
         if NO_GPU_SIGN in text:
             self._cpu_warnings += 1
             for fold in self._folds:
-                fold.without_gpu()
+                fold.mark_without_gpu()
         failure = self._diagnoser.take(line.number, text, self._fold.index)
         if failure is not None:
             self._changed = True
@@ -177,7 +177,7 @@ class LogReader:
 def parse_log(data: bytes | Iterable[bytes], **options: Any) -> LogReport:
     """Read a whole log, given at once or in chunks; `options` are those of a `LogReader`.
 
-    What is no text is not read to its end, which it may not have.
+    Binary data is not read to its end, as it may be endless.
     """
     reader, size = LogReader(**options), 0
     for chunk in (data,) if isinstance(data, bytes) else data:

@@ -1,4 +1,4 @@
-"""A run while its lines arrive: what is known of it, and how it looks as a value."""
+"""A run while its lines arrive: what is known of it so far, and its value as a `ParsedRun`."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
 APART = 0.10
-"""Two figures of one thing that differ by more than this share contradict each other."""
+"""Two printed numbers for one quantity that differ by more than this share contradict each other."""
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
 class OpenRun(msgspec.Struct, dict=True):
-    """One training (or one announced); `form` is that of its printed lines, "" while none has come."""
+    """A training, or one that was only announced; `form` is that of its printed lines, "" before the first."""
 
     first_line: int = 0
     last_line: int = 0
     form: str = ""
     facts: RunFacts = RunFacts()
     announced: set[str] = set()
-    masked: bool = False  # asked for GPUs and has none: a CPU run, whatever its banner says
+    masked: bool = False  # it asked for GPUs and has none: a CPU run, whatever its banner says
     batch_line: bool = False
     options: dict[str, str] = {}
     epochs: dict[int, EpochSample] = {}  # as printed
     shift: int = 0  # added to numbers that count from 0
     growth: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)  # count, first, last, least growth
     clocked: dict[int, EpochSample] = {}  # by MLPerf's clock
-    clock: tuple[int, float | None, int] | None = None  # the epoch begun: number, seconds, of a block
-    clock_reach: int = 0  # the last epoch timed by the clock, the last of a block
+    clock: tuple[int, float | None, int] | None = None  # the open epoch: number, start, epochs of its block
+    clock_reach: int = 0  # the last epoch that the clock timed, of a block the last one
     zero_based: bool = False
     fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
-    claimed: tuple[float, int] | None = None  # a rate that MLPerf's tracked_stats say, and its line
+    claimed: tuple[float, int] | None = None  # a rate in MLPerf's tracked_stats, and its line
     images_line: int = 0
     measures: dict[int, dict[str, float]] = {}
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
@@ -57,14 +57,14 @@ class OpenRun(msgspec.Struct, dict=True):
     success: bool = False
     failure: Failure | None = None
     fresh: bool = False  # a process began since the last epoch was kept
-    fresh_header: bool | None = None  # the same, when the epoch that is open began
+    fresh_header: bool | None = None  # `fresh` when the open epoch began
     whole: bool = False  # the last epoch is over and nothing of another has begun
     interleaved: bool = False
-    refused: bool = False  # none of the epochs can be believed
+    refused: bool = False  # none of its epochs can be trusted
     gpus: dict[GpuSource, GpuCount] = {}
     notes: list[str] = []
 
-    # ------------------------------------------------------------------ where it stands
+    # ------------------------------------------------------------------ state
 
     @property
     def last(self) -> int:
@@ -83,7 +83,7 @@ class OpenRun(msgspec.Struct, dict=True):
 
     @property
     def done(self) -> bool:
-        """Whether it said so, or all planned epochs are there."""
+        """Whether the run said that it succeeded, or all planned epochs are there."""
         planned = self.facts.epochs_planned
         if self.success or self.ended:
             return self.success
@@ -91,7 +91,7 @@ class OpenRun(msgspec.Struct, dict=True):
 
     @property
     def outcome(self) -> Outcome:
-        """How the run stands; `unfinished` until something says otherwise."""
+        """The outcome so far; `unfinished` until a line says otherwise."""
         if self.done:
             return "completed"
         if self.failure is not None:
@@ -99,7 +99,7 @@ class OpenRun(msgspec.Struct, dict=True):
         return "failed" if self.ended else "unfinished"
 
     def may_be_announced_by(self, said: Begins) -> bool:
-        """Whether this run is the one that the line announces: it has not trained, and nobody said so before."""
+        """Whether the line may announce this run: it has not trained, and has no other such announcement."""
         if said.by == "record":
             again = said.text == "run_start" and self.started
             other = self.rates or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
@@ -110,8 +110,8 @@ class OpenRun(msgspec.Struct, dict=True):
             return "command" in self.announced and said.facts.given().items() <= self.facts.given().items()
         return said.by not in self.announced or said.facts.given().items() <= self.facts.given().items()
 
-    def trains_otherwise(self, said: Epoch) -> bool:
-        """Whether the line speaks of this training's epoch in another form, or of its validation (in other steps)."""
+    def is_in_other_form(self, said: Epoch) -> bool:
+        """Whether the line is about an epoch of this training in another form, or its validation (in other steps)."""
         if self.ended or self.fresh or self.success:
             return False
         last = max(self.last, next(reversed(self.clocked), 0))
@@ -123,9 +123,9 @@ class OpenRun(msgspec.Struct, dict=True):
         return number + self.shift >= last and len(steps) > 1
 
     def includes(self, said: Epoch, coming: RunFacts) -> bool:
-        """Whether a printed epoch is this run's: its form and plan are the run's, and its number goes on.
+        """Whether a printed epoch is this run's: same form, same planned epochs, and a number that continues.
 
-        `coming` is what was said since the run began to train: a head before an epoch of the same number is another
+        `coming` are the facts read since the run began to train: after any, an epoch of the same number is another
         training's.
         """
         planned = {said.planned, self.facts.epochs_planned} - {None}
@@ -136,25 +136,25 @@ class OpenRun(msgspec.Struct, dict=True):
         if said.number is None:
             return True
         number = int(said.number) + self.shift
-        if number == self.last:  # once more, by another process; or the one epoch of another training
+        if number == self.last:  # repeated by another process; or the only epoch of another training
             return not (self.fresh or coming.given())
         return number > self.last
 
     # ------------------------------------------------------------------ epochs
 
     def take_form(self, form: str) -> None:
-        """Its printed lines are of this form, which names the framework where nothing better does."""
+        """Set the form of the printed lines, which also names the framework where nothing better does."""
         if self.form != form or not self.facts.framework:
             self.form = form
             self.update_facts(RunFacts(framework=form), sure=False)
 
     def start_epoch(self) -> None:
-        """An epoch begins: whether a process began before it is decided now."""
+        """An epoch begins: remember whether a process began before it."""
         self.fresh_header = self.fresh
         self.whole = False
 
     def keep(self, sample: EpochSample, *, clock: bool = False) -> None:
-        """Keep an epoch; one that is kept again keeps its mark of a process's start."""
+        """Keep an epoch; one that is kept again keeps its `starts_process`."""
         known = self.clocked.get(sample.epoch) or self.epochs.get(sample.epoch)
         starts = self.fresh if self.fresh_header is None else self.fresh_header
         if known is not None:
@@ -171,7 +171,7 @@ class OpenRun(msgspec.Struct, dict=True):
         return number in self.epochs or number in self.clocked
 
     def sample(self, number: int) -> EpochSample:
-        """An epoch with its time by the surest source and all that was printed."""
+        """An epoch with its time from the most reliable source and everything that was printed."""
         clocked, printed = self.clocked.get(number), self.epochs.get(number)
         sample = clocked or self.epochs[number]
         metrics = {**self.measures.get(number, {}), **sample.metrics}
@@ -182,12 +182,12 @@ class OpenRun(msgspec.Struct, dict=True):
                 printed_seconds=printed.printed_seconds,
                 ms_per_step=printed.ms_per_step,
                 steps=printed.steps or clocked.steps,
-                line=printed.line,  # screens show it, and fold records away
+                line=printed.line,  # screens show this line and hide records
             )
         return replace(sample, metrics=metrics) if metrics != sample.metrics else sample
 
     def merge_repeat(self, sample: EpochSample) -> None:
-        """An epoch that comes twice: by another process, or by a training of one epoch and one that followed."""
+        """Merge an epoch that came twice: from another process, or from two trainings, the first of one epoch."""
         stored = self.epochs[sample.epoch]
         if stored.seconds == sample.seconds:
             self.interleaved = True
@@ -195,11 +195,11 @@ class OpenRun(msgspec.Struct, dict=True):
             self.epochs[sample.epoch] = replace(sample, starts_process=True)
             self.note(f"Epoch {sample.epoch} has two times in this log: the later one is shown.")
         else:
-            self.epochs[sample.epoch] = replace(stored, seconds=_both(stored.seconds, sample.seconds))
+            self.epochs[sample.epoch] = replace(stored, seconds=_union(stored.seconds, sample.seconds))
             self.note("Some epochs have two times in this log: the interval holds both.")
 
-    def like_a_total(self, seconds: float) -> bool:
-        """Whether each time so far is the one before and another epoch; of two, whether the second is nearly double."""
+    def grows_like_total(self, seconds: float) -> bool:
+        """Whether the times grow like a total: each by an epoch more; of two, whether the second is nearly double."""
         count, first, last, least = self.growth
         grown = seconds - last
         least = grown if count == 1 else min(least, grown)
@@ -209,8 +209,8 @@ class OpenRun(msgspec.Struct, dict=True):
 
     # ------------------------------------------------------------------ rates and ends
 
-    def is_a_ranks(self, said: Rate) -> bool:
-        """Whether a rate is another rank's of this run, which has given its total; the bounds hold all of them."""
+    def is_from_other_rank(self, said: Rate) -> bool:
+        """Whether a rate is another rank's of this run, which already has a total; its bounds then include it."""
         if not self.ended or self.form != said.form or not self.rates:
             return False
         if not said.total:
@@ -218,11 +218,11 @@ class OpenRun(msgspec.Struct, dict=True):
         total, rate = self.rates[-1].rate, said.rate
         if rate is None or total is None or abs(total.value - rate.value) >= APART / 2 * total.value:
             return False
-        self.rates[-1] = replace(self.rates[-1], rate=_both(total, rate))
+        self.rates[-1] = replace(self.rates[-1], rate=_union(total, rate))
         self.interleaved = True
         return True
 
-    def rate(self, said: Rate, line: int) -> None:
+    def take_rate(self, said: Rate, line: int) -> None:
         """Take a rate, or the time of a step."""
         self.form, self.last_line = said.form, line
         self.update_facts(said.facts)
@@ -231,20 +231,20 @@ class OpenRun(msgspec.Struct, dict=True):
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
             self.note("The log gives tokens per second of one GPU and not how many GPUs there were.")
-        self.rates.append(self._checked(said))
+        self.rates.append(self._check_rate(said))
 
-    def _checked(self, said: Rate) -> Rate:
-        """Samples x epochs over the whole time is the rate; one that is steps per second does not count."""
+    def _check_rate(self, said: Rate) -> Rate:
+        """A total rate, checked against samples x epochs over the whole time: a wrong one is replaced or dropped."""
         rate, seconds = said.rate, said.facts.total_seconds
         work = (self.facts.images or 0) * (self.facts.epochs_planned or 0)
         if not (said.total and rate and seconds and work and seconds.lo > 0):
             return said
         expected = Interval.exact(float(work)).over(seconds)
-        if not _apart(expected, rate):
+        if not _contradict(expected, rate):
             return said
         told = f"The log prints {rate.value:g} samples per second"
         self.note(f"{told}, but {work:,} samples in {seconds.value:g} s are {expected.value:,.1f}.")
-        known = said.steps_rate is None or not _apart(said.steps_rate, rate)
+        known = said.steps_rate is None or not _contradict(said.steps_rate, rate)
         return replace(said, rate=expected if known else None)
 
     def end(self, said: Ends, line: int) -> None:
@@ -266,7 +266,7 @@ class OpenRun(msgspec.Struct, dict=True):
             self.failure = failure
 
     def shut(self, *, job_known: bool) -> None:
-        """No more lines come. Where how the job ended is known, an end that no line tells is not taken for one."""
+        """No more lines come: decide how the run ended. `job_known`: the job's end decides where no line does."""
         if self.failure is not None or not self.epochs:
             return
         if self.keras.evaluates and not self.done:
@@ -279,13 +279,13 @@ class OpenRun(msgspec.Struct, dict=True):
     # ------------------------------------------------------------------ what is known
 
     def update_facts(self, facts: RunFacts, *, sure: bool = True) -> None:
-        """Take over what is known; an unsure source fills gaps only. A CPU that stands in for GPUs is not named."""
+        """Add facts; with `sure` false they only fill gaps, and a CPU that stands in for GPUs is left out."""
         if self.facts.mark and facts.device == "cpu" and not sure:
             facts = replace(facts, device=None, n_gpus=None)
         self.facts = self.facts.with_others(facts, sure=sure)
 
     def note(self, sentence: str) -> None:
-        """Say once why a figure is absent or wide."""
+        """Note once why a number is absent or has wide bounds."""
         if sentence not in self.notes and len(self.notes) < MAX_NOTES:
             self.notes.append(sentence)
 
@@ -304,18 +304,18 @@ class OpenRun(msgspec.Struct, dict=True):
         samples = tuple(map(self.sample, numbers))
         images, notes = self._agreed_images(samples)
         told = self.facts.given() | {"images": images}
-        if self.masked and not self.facts.mark:  # stand-ins for GPUs are meant, and stay
+        if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
             told["tuning"] = tuning_of(self.options)
-        rate, printed = (None, None) if self.refused else self._rate(samples)
+        rate, printed = (None, None) if self.refused else self._throughput(samples)
         run = ParsedRun(
             **told,
             outcome=self.outcome,
             epochs=samples,
             throughput=rate,
             throughput_printed=printed,
-            batch_seconds=None if self.refused else self._step(),
+            batch_seconds=None if self.refused else self._step_seconds(),
             totals_line=self.totals_line,
             unit=self.rates[-1].unit if self.rates else "images",
             notes=notes,
@@ -327,13 +327,13 @@ class OpenRun(msgspec.Struct, dict=True):
         return count_gpus(run)
 
     def _without_records(self) -> OpenRun:
-        """The run without what MLPerf's records say: they stop, and the printed epochs may be of another training."""
+        """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
         known = self.facts
         facts = replace(RunFacts(framework=self.form), **{name: getattr(known, name) for name in _KEPT})
         return replace(self, clock=None, claimed=None, facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
     def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
-        """The images of an epoch, unless a rate of the same log says otherwise: then neither counts."""
+        """The images of an epoch and the notes; None images where a rate of the same log contradicts them."""
         images = self.facts.images
         if images is None or self.claimed is None or len(samples) < 2:
             return images, tuple(self.notes)
@@ -347,41 +347,41 @@ class OpenRun(msgspec.Struct, dict=True):
         )
         return None, (*self.notes, note)
 
-    def _step(self) -> Interval | None:
+    def _step_seconds(self) -> Interval | None:
         """Seconds of a batch, as printed."""
         steps = [one.step_seconds for one in self.rates if one.step_seconds is not None]
         last = self.imagenet.last
-        return _middle(steps) if steps else None if last is None else last.mean
+        return _median(steps) if steps else None if last is None else last.mean
 
-    def _rate(self, samples: tuple[EpochSample, ...]) -> tuple[Interval | None, float | None]:
-        """Work per second as printed, or the batch over the printed time of a step; and its digits.
+    def _throughput(self, samples: tuple[EpochSample, ...]) -> tuple[Interval | None, float | None]:
+        """Work per second as printed, or the batch over the printed time of a step; and the number as printed.
 
-        A total, or a running mean, counts as printed; of others the middle one, with all bounds.
+        A total or a running mean counts as printed; of other rates the median counts, with the bounds of all.
         """
         found = [one for one in self.rates if one.rate is not None]
         sure = [one for one in found if one.total or one.printed is not None]
         printed = sure[-1].printed if sure else None
-        rate = sure[-1].rate if sure else _middle([one.rate for one in found if one.rate]) if found else None
+        rate = sure[-1].rate if sure else _median([one.rate for one in found if one.rate]) if found else None
         if rate is not None and self.rates[-1].per_gpu:
             return (rate.scaled(self.facts.n_gpus), printed) if self.facts.n_gpus else (None, None)
         if rate is None and self.claimed is not None and not samples:
             return Interval.exact(self.claimed[0]), None
-        step, batch = self._step(), self.facts.tokens_per_step or self.facts.batch_size
+        step, batch = self._step_seconds(), self.facts.tokens_per_step or self.facts.batch_size
         if rate is None and (self.rates or self.form == "pytorch") and batch and step and step.lo > 0:
             return Interval.exact(float(batch)).over(step), None
         return rate, printed
 
 
-def _middle(values: Sequence[Interval]) -> Interval:
-    """The median of what was printed now and then, with bounds that hold all but the first, which is warm-up."""
+def _median(values: Sequence[Interval]) -> Interval:
+    """The median of repeated values, with bounds that include all but the first, which is warm-up."""
     known = values[1:] or values
     middle = statistics.median_low(value.value for value in known)
     return Interval(middle, min(value.lo for value in known), max(value.hi for value in known))
 
 
-def _both(one: Interval, other: Interval) -> Interval:
+def _union(one: Interval, other: Interval) -> Interval:
     return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
 
 
-def _apart(one: Interval, other: Interval) -> bool:
+def _contradict(one: Interval, other: Interval) -> bool:
     return abs(one.value - other.value) > APART * max(one.value, other.value)

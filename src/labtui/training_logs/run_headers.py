@@ -1,4 +1,4 @@
-"""What a run says of itself before it trains: banners, echoed commands, job headers, model names."""
+"""Reads what a log says about a run before it trains: echoed commands, job headers, names of models and files."""
 
 import re
 import shlex
@@ -26,13 +26,13 @@ _PLAIN = re.compile(
 
 
 def short_model(name: str) -> str:
-    """``ResNet50V2``, ``resnet50`` and ``ResNet50_seq`` are all ``ResNet50``; other names stay."""
+    """``ResNet50`` for ``ResNet50V2``, ``resnet50`` and ``ResNet50_seq``; other names are unchanged."""
     found = _RESNET.search(name)
     return f"ResNet{found[1]}" if found else name.strip()[:80]
 
 
 def model_of_script(stem: str) -> str | None:
-    """The model a script is named for, or None when its name says nothing (``train.py``)."""
+    """The model that a script is named after, or None when its name says nothing (``train.py``)."""
     if _RESNET.search(stem):
         return short_model(stem)
     bare = _SUFFIX.sub("", stem)
@@ -56,7 +56,7 @@ _PROMPT = re.compile(
     r"\s*(?:\++ |\$ |> |(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
 )
 GPU_OPTIONS = ("n_gpus", "ngpus", "num_gpus", "gpus", "n_gpu", "num_gpu")
-"""Names of options, without dashes at their beginning, and with underscores for those inside."""
+"""Names of options, without leading dashes and with underscores for the dashes inside."""
 _BATCHES = ("batch_size", "per_device_train_batch_size", "batch", "bs", "b")
 _EPOCHS = ("epochs", "num_epochs", "n_epochs", "epoch")
 _MODELS = ("model", "a", "arch", "model_name", "network")
@@ -64,7 +64,7 @@ _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes")
 
 
 def read_job_header(text: str) -> Says | None:
-    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``: a run that the job's script starts."""
+    """Read ``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, a run that the job's script starts."""
     match = _RUN.match(text)
     if match is None:
         return None
@@ -85,11 +85,11 @@ def read_job_header(text: str) -> Says | None:
 
 
 _DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
-"""``ResNet50_seq_GPU``: a GPU in a name without `seq` may be any number of them."""
+"""As in ``ResNet50_seq_GPU``: "GPU" in a name without `seq` may stand for several."""
 
 
 def facts_of_name(name: str) -> RunFacts:
-    """What the name of a job, or of a file, tells of its model and device."""
+    """Model and device from the name of a job or of a file."""
     model, device = _RESNET.search(name), _DEVICE_IN_NAME.search(name)
     facts = RunFacts(model=f"ResNet{model[1]}" if model else None)
     if device is None:
@@ -98,9 +98,9 @@ def facts_of_name(name: str) -> RunFacts:
 
 
 def read_command(text: str) -> Begins | None:
-    """The training that an echoed command line starts, or None when it is no such line.
+    """The training that an echoed command line starts, or None for any other line.
 
-    `masked`: it asks for GPUs from within a container that was started without ``--nv``.
+    It is `masked` if it asks for GPUs inside a container that was started without ``--nv``.
     """
     if ".py" not in text or len(text) > 4000:
         return None
@@ -127,7 +127,7 @@ def _split(text: str) -> list[str]:
 
 
 def _script_index(words: Sequence[str]) -> int | None:
-    """Where the .py of a command stands: after a python or a launcher, with no other word that ends it."""
+    """The index of a command's .py after a python or a launcher; None without one, or after ``-c``."""
     names = [PurePosixPath(word).name for word in words]
     starts = (at for at, name in enumerate(names) if _PYTHON.match(name) or name in _LAUNCHERS)
     for place in range(next(starts, len(words)) + 1, len(words)):
@@ -140,7 +140,7 @@ def _script_index(words: Sequence[str]) -> int | None:
 
 
 def _given(words: Sequence[str], *names: str) -> str | None:
-    """The value of the first of these options in a command."""
+    """The value of the first of these options that a command has."""
     return next((value for name, value in named_options(words).items() if name in names), None)
 
 
@@ -166,7 +166,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
         tuning=tuning_of(named_options(after)) or None,
         sequence_length=_count(after, "sequence_length") or None,
     )
-    # the batch is that of one of them
+    # with these, the batch is that of one worker
     workers = stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
     ranks, told = _ranks(before)
     gpus = _count(after, *GPU_OPTIONS)

@@ -1,4 +1,4 @@
-"""What a log tells: its runs, the failures and GPUs its lines give, and the report made of them."""
+"""Records of what was read from a log: runs, failures, numbers of GPUs, the report; and bounds of printed numbers."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -13,7 +13,7 @@ __all__ = ["NO_FACTS", "GpuCount", "GpuSource", "RunFacts", "RunRecord"]
 
 
 class ParsedRun(RunRecord, frozen=True, kw_only=True):
-    """A run as read from a log that goes no further."""
+    """A run as read from a log; unfinished unless the log says how it ended."""
 
     outcome: Outcome = "unfinished"
 
@@ -22,12 +22,12 @@ _GRAVITY = ("unfinished", "completed", "failed", "oom", "cancelled", "time-limit
 
 
 def is_worse(outcome: Outcome, than: Outcome) -> bool:
-    """Whether the first of two failures of one run names its outcome."""
+    """Whether the first of two failures of a run is the graver one, which names the run's outcome."""
     return _GRAVITY.index(outcome) > max(1, _GRAVITY.index(than))
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A process that ended badly; `job_level` when Slurm or the kernel ended the whole job, so its last run."""
+    """A process that failed; `job_level`: Slurm or the kernel ended the whole job, and so its last run."""
 
     outcome: Outcome
     line: int
@@ -35,20 +35,20 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 _GPU_RANK: tuple[GpuSource, ...] = ("devices", "replicas", "job", "banner")
-"""Where a log tells the number of GPUs of a run, the surest first."""
+"""Where a log gives the number of GPUs of a run, the most reliable first."""
 
 
 def most_reliable(found: Iterable[GpuCount]) -> tuple[GpuCount, GpuCount | None]:
-    """The surest of these counts, and the next surest that cannot be true beside it; at least one is given."""
+    """The most reliable of these counts (at least one), and the next one that contradicts it, if any."""
     best, *others = sorted(found, key=lambda one: _GPU_RANK.index(one.source))
     other = next((one for one in others if (one.count, one.device) != (best.count, best.device)), None)
     return best, None if best.device == "cpu" else other
 
 
 def count_gpus(run: ParsedRun) -> ParsedRun:
-    """The run with its surest number of GPUs, and the lines that contradict each other.
+    """The run with its most reliable number of GPUs, and the lines that contradict each other.
 
-    A CPU is one replica, too, and CPU devices that stand in for GPUs are meant: neither counts.
+    A CPU also counts as one replica, and CPU devices may stand in for GPUs on purpose: such runs are unchanged.
     """
     if not run.gpu_lines or run.mark or run.device == "cpu":
         return run
@@ -61,7 +61,7 @@ def count_gpus(run: ParsedRun) -> ParsedRun:
 
 
 def conflict(run: ParsedRun) -> Diagnosis | None:
-    """The two lines about a run's GPUs that cannot both be true, as a finding."""
+    """A finding about the two lines on a run's GPUs that cannot both be true; None where there are none."""
     if not (run.contradictions and run.gpu_lines):
         return None
     best, _ = most_reliable(run.gpu_lines)
@@ -76,11 +76,11 @@ def conflict(run: ParsedRun) -> Diagnosis | None:
 
 
 class LogReport(msgspec.Struct, frozen=True):
-    """All that one log (or a pair of .out and .err) tells.
+    """Everything read from one log (or from a pair of .out and .err).
 
-    `cpu_warnings` counts the trainings that found no GPU for their strategy. `strategies` are the lines that tell
-    TensorFlow's GPUs, in the order of the log, whether of a run or not. `mention` is the line (number and text) that
-    most likely holds an epoch or a rate and was not read; `binary` is true for what is no text.
+    `cpu_warnings` counts the trainings that found no GPU for their strategy. `strategies` are the lines with
+    TensorFlow's GPUs, in the order of the log, whether of a run or not. `mention` is the unread line (number and text)
+    that most likely has an epoch or a rate. `binary`: the log is not text.
     """
 
     runs: tuple[ParsedRun, ...] = ()
@@ -99,7 +99,7 @@ NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
 
 
 def rounded(text: str) -> Interval:
-    """A printed number, perhaps with an exponent (``4.19e+04``), with half a unit of its last place either way."""
+    """A printed number, perhaps with an exponent (``4.19e+04``), give or take half a unit of its last digit."""
     number = Decimal(text)
     exponent = number.as_tuple().exponent
     half = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
@@ -107,15 +107,15 @@ def rounded(text: str) -> Interval:
 
 
 def whole_number(text: str | None) -> int | None:
-    """The number that these digits are; None for anything else, and for more than nine of them."""
+    """The number in a text of one to nine digits; None for any other text."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def cut_off(text: str) -> Interval:
-    """A number printed by `int(x)`: 344 is anything from 344 to 345. One with decimals is rounded."""
+    """A number truncated by `int(x)`: 344 is anything from 344 to 345. One with decimals is taken as rounded."""
     return Interval.between(float(text), float(text) + 1) if text.isdigit() else rounded(text)
 
 
-def measured(seconds: float) -> Interval:
-    """The interval of a time by a program's own clock: right to a millisecond."""
+def clock_interval(seconds: float) -> Interval:
+    """The interval of a time by a program's own clock, which is accurate to a millisecond."""
     return Interval(seconds, max(0.0, seconds - 0.001), seconds + 0.001)

@@ -1,4 +1,4 @@
-"""What one line of a log says, in the words that the fold understands; `forms` make them, `fold` takes them."""
+"""Records of what one line of a log says; `forms` makes them, `fold` takes them."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -11,13 +11,13 @@ from labtui.training_logs.runs import NO_FACTS, GpuCount, RunFacts
 
 
 class Says(msgspec.Struct):
-    """A fact about a run: of the one announced and not yet training, else of the next.
+    """A fact about the run that is announced and not yet training, else about the next.
 
-    `batch_line`: the line gives the batch size; given twice, it belongs to two runs. `job`: it is about the whole job
-    and only fills gaps; `run` (from 1): about that run of the job. `option` is an option of the script and its value.
-    `late`: it may come after the run has begun, and fills gaps; `totals`: it is about the run that is over. `sure` is
-    false for what only fills gaps. `workers`: the batch said before is one of so many. `starts`: only a starting
-    process says it. `shortage`: Keras's input ended, which would have needed so many batches (0: not given).
+    `batch_line`: the line gives the batch size; two such lines belong to two runs. `job`: the fact is about the whole
+    job and only fills gaps; `run` (from 1): about that run of the job. `option` is an option of the script with its
+    value. `late`: may come after the run has begun, and fills gaps; `totals`: about the run that is over. `sure` is
+    false for a fact that only fills gaps. `workers`: the batch given before is for one of this many. `starts`: only a
+    starting process prints it. `shortage`: Keras's input ran out; the number of batches it needed (0: not given).
     """
 
     facts: RunFacts = NO_FACTS
@@ -44,7 +44,7 @@ class Begins(msgspec.Struct):
 
 
 class Opens(msgspec.Struct):
-    """An epoch begins; `at` are seconds of the writer's clock. `count`: of a block of so many epochs."""
+    """An epoch begins; `at` is in seconds by the writer's clock. `count`: the number of epochs in a block."""
 
     form: str
     number: float | None
@@ -64,9 +64,9 @@ class Batch(msgspec.Struct):
 
 
 class Epoch(msgspec.Struct):
-    """An epoch is over. `number` is None where the line does not say; `seconds` where two clock readings tell.
+    """An epoch is over. `number` is None where the line has none, `seconds` where the time is between two `at`.
 
-    `count`: of a block of so many epochs. `rate`: the images per second of the epoch.
+    `count`: the number of epochs in a block. `rate`: the images per second of the epoch.
     """
 
     form: str
@@ -89,7 +89,7 @@ class Measures(msgspec.Struct):
 
 
 class Rate(msgspec.Struct):
-    """Work per second, or the seconds of a step. `total`: of the whole training, which is over."""
+    """Work per second, or the seconds of a step. `total`: of the whole training, which is then over."""
 
     form: str
     rate: Interval | None = None
@@ -105,7 +105,7 @@ class Rate(msgspec.Struct):
 
 
 class Ends(msgspec.Struct):
-    """A training ended, by its own word: `final` of its last record. `early`: before the planned epochs, as meant."""
+    """A training says that it ended. `final`: in its last record. `early`: before the planned epochs, on purpose."""
 
     success: bool = True
     outcome: Outcome | None = None
@@ -116,4 +116,4 @@ class Ends(msgspec.Struct):
 
 Said = Says | Begins | Opens | Summary | FirstStep | Batch | Epoch | Measures | Rate | Ends
 TRAINS = (Opens, Summary, FirstStep, Batch, Epoch, Rate)
-"""What only a training process says: the lowest rank that says it is the one whose lines count."""
+"""Records that only a training process makes: the lowest rank that makes one is the rank whose lines count."""

@@ -1,9 +1,9 @@
-"""Epochs that several lines tell: MLPerf's records, the course book's train.py, and PyTorch's ImageNet example.
+"""Reads epochs that span several lines: MLPerf's records, the course book's train.py, PyTorch's ImageNet example.
 
 MLPerf's records are those of MLCommons' `mlperf-logging`, releases 0.7 to 4.1.
 The course's script prints, on rank 0 only, the samples and batches of *one process* and the rate of *all* of them.
-The ImageNet example prints a line a batch with the running mean of a batch's seconds, and then its validation; no line
-ends an epoch: it is over when its last batches were printed, or when what follows proves it.
+The ImageNet example prints a line per batch with the running mean of a batch's seconds, and then its validation; no
+line ends an epoch: it is over when its last batches were printed, or when what follows proves it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.runs import NO_FACTS, NUMBER, GpuCount, RunFacts, measured
+from labtui.training_logs.runs import NO_FACTS, NUMBER, GpuCount, RunFacts, clock_interval
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Said, Says
 
 if TYPE_CHECKING:
@@ -48,17 +48,17 @@ class Record(msgspec.Struct, frozen=True):
         return next((number for name in names if (number := finite(self.values.get(name))) is not None), None)
 
     def count(self, *names: str) -> int | None:
-        """The same as a number of things: whole, not negative, at most 10^12."""
+        """The first of these values that is a number, as a count: whole, not negative, at most 10^12."""
         number = self.number(*names)
         return int(number) if number is not None and 0 <= number <= 1e12 else None
 
     def word(self, *names: str) -> str:
-        """The first of these values that is a text."""
+        """The first of these values that is a string."""
         return next((found for name in names if isinstance(found := self.values.get(name), str)), "")
 
 
 def finite(value: object) -> float | None:
-    """The value as a float when it is a finite number of sensible size."""
+    """The value as a float if it is a finite number of reasonable size, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e18:
         return None
     return float(value)
@@ -99,7 +99,7 @@ def said_of(line: int, record: Record) -> list[Said]:
         outcome = _REASONS.get(record.word("reason"))
         said.append(Ends(success=success, outcome=outcome, final=True))
     elif key in ("epoch_start", "epoch_stop", "block_start", "block_stop"):
-        said += _bound(record, block=key.startswith("block"))
+        said += _said_of_bound(record, block=key.startswith("block"))
     elif key in ("tracked_stats", "eval_accuracy"):
         value = record.values[key]
         values = value if isinstance(value, dict) else {key: value}
@@ -108,22 +108,22 @@ def said_of(line: int, record: Record) -> list[Said]:
     return said
 
 
-def _bound(record: Record, *, block: bool) -> list[Said]:
-    """Where an epoch, or a block of them, begins or ends."""
+def _said_of_bound(record: Record, *, block: bool) -> list[Said]:
+    """The beginning or the end of an epoch, or of a block of epochs."""
     count = (record.count("epoch_count") or 1) if block else 0
     number = record.number("epoch_num", "epoch", "first_epoch_num", record.key)
     if record.key.endswith("start"):
-        # a block of training steps says so, or gives no number
+        # a block without any of these is one of training steps, not of epochs
         counted = record.number("first_epoch_num", "epoch_num", "epoch_count") is not None
         return [Opens(CLOCK, number, at=record.at, count=count)] if counted or not block else []
     given = None if block else record.number("seconds")
-    seconds = None if given is None or given < 0 else measured(given)
+    seconds = None if given is None or given < 0 else clock_interval(given)
     number = None if block else number
     return [Epoch(CLOCK, number, seconds, steps=record.count("steps"), at=record.at, count=count)]
 
 
 def _facts(record: Record) -> RunFacts:
-    """What a point in time tells about the run; keys of MLPerf, and what metadata may add."""
+    """The facts of a record about its run: MLPerf's keys, and what the metadata may add."""
     named = record.word("submission_benchmark", "model_name", "model")
     device = device_of(record.word("device"))
     gpus = record.count("n_gpus", "num_gpus", "number_of_accelerators")
@@ -162,8 +162,8 @@ def _may_start(run: OpenRun, given: float | None) -> bool:
     return number == run.last + 1 or (number == run.last > 1)
 
 
-def _number(run: OpenRun, given: float | None) -> int:
-    """The epoch's number, from 1; programs that count from 0 are shifted, fractions and gaps are counted."""
+def _epoch_number(run: OpenRun, given: float | None) -> int:
+    """The epoch's number, from 1; numbers from 0 are shifted; epochs with fractions or without numbers are counted."""
     if given == 0 and not run.clocked:
         run.zero_based = True
     run.fractional = run.fractional or (given is not None and given != int(given))
@@ -177,7 +177,7 @@ def start_clock(fold: Fold, line: int, said: Opens) -> None:
     if run is None or run.ended or not _may_start(run, said.number):
         run = fold.begin(line)
     run.last_line = line
-    number = _number(run, said.number)
+    number = _epoch_number(run, said.number)
     if run.clock is not None and (said.count or run.clock[0] == number):
         run.interleaved = True  # another process says the same
         return
@@ -191,13 +191,13 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
         return
     block, began, seconds = said.count > 0, run.clock, said.seconds
     implied = began is not None and (block or said.number is None or run.fractional)
-    number = began[0] if began is not None and implied else _number(run, said.number)
+    number = began[0] if began is not None and implied else _epoch_number(run, said.number)
     count = 1
     if began is not None and began[0] == number:
         run.clock = None
         count = max(said.count, began[2], 1) if block else 1
         if seconds is None and began[1] is not None and said.at is not None and said.at >= began[1]:
-            seconds = measured(said.at - began[1])
+            seconds = clock_interval(said.at - began[1])
     if seconds is None or count > MAX_BLOCK:
         return
     if not block and number in run.clocked:
@@ -218,18 +218,18 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
 
 
 def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
-    run = fold.here(line, COURSE)
+    run = fold.run_for(line, COURSE)
     run.began = (int(said.number or 0), said.at)
     run.start_epoch()
 
 
 def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
-    """An epoch of the course's script: the rate of all processes, where the log has the samples of one.
+    """Take an epoch of the course's script, which prints the rate of all processes but the samples of one.
 
-    How many there were is in the command or in the job script; the clock before each line checks it. Where nothing
-    tells, the clock's interval is the epoch's.
+    The number of processes is in the command or in the job script; the time stamps check it. Without that number, the
+    epoch's time is the interval between the time stamps.
     """
-    run = fold.here(line, COURSE)
+    run = fold.run_for(line, COURSE)
     number, rate, samples = int(said.number or 0), said.rate, run.facts.process_samples
     if rate is None or not samples or rate.lo <= 0 or number in run.epochs:
         return
@@ -255,12 +255,12 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
 # --------------------------------------------------------------------------- PyTorch's ImageNet example
 
 FEW_BATCHES = 3
-"""Batches after which the first batch once more means that the training began again."""
+"""After more batches than this, another first batch means that the training began again."""
 _METER = re.compile(rf"([A-Za-z][\w@]{{0,30}}) +{NUMBER} \( *({NUMBER}|nan|inf)\)")
 
 
 class ImagenetLines(msgspec.Struct):
-    """Where a run stands in these lines: its last batch, whether that one's epoch is open, and what was seen of it."""
+    """The state of a run in these lines: its last batch, whether that epoch is open, and what was read of it."""
 
     last: Batch | None = None
     open: bool = False
@@ -270,14 +270,14 @@ class ImagenetLines(msgspec.Struct):
     metrics: dict[str, float] = {}
 
     def take(self, said: Batch, line: int) -> None:
-        """The next batch; the example printed its index until 2022, its number since."""
+        """Take the next batch; the example printed its index until 2022, and prints its number since."""
         if not self.open or self.last is None or self.last.epoch != said.epoch:
             self.from_one, self.metrics = said.index == 1, {}
         self.last, self.open, self.line = said, True, line
         self.done = min(said.total, said.index if self.from_one else said.index + 1)
 
     def epoch(self, *, proven: bool) -> EpochSample | None:
-        """The open epoch, when its last batches were printed or what follows proves it over."""
+        """Close the open epoch; return it if its last batches were printed or what follows proves it complete."""
         seen, is_open, self.open = self.last, self.open, False
         if seen is None or not is_open:
             return None
@@ -287,7 +287,7 @@ class ImagenetLines(msgspec.Struct):
         meters = {name: float(value) for name, value in _METER.findall(seen.meters) if name != "Data"}
         return EpochSample(
             epoch=seen.epoch,
-            # `--print-freq` may leave the last batches out: they take at most twice the mean, we allow.
+            # `--print-freq` may leave out the last batches: assume that they take at most twice the mean.
             seconds=Interval.between(seen.mean.lo * self.done, seen.mean.hi * (seen.total + missing)),
             steps=seen.total,
             ms_per_step=seen.mean.value * 1000,
@@ -298,7 +298,7 @@ class ImagenetLines(msgspec.Struct):
 
 
 def take_batch(fold: Fold, line: int, said: Batch) -> None:
-    """A line of a batch: of the open epoch, the first of another, or one that another rank repeats."""
+    """Take a batch: of the open epoch, the first of another, or one that another rank repeats."""
     run = fold.open
     if run is None or run.ended or run.form not in ("", IMAGENET) or run.clocked:
         run = fold.begin(line)
@@ -328,21 +328,21 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
 
 
 def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
-    """Make an epoch of the batches, when its last ones were printed or what follows proves it over."""
+    """Keep the open epoch of the batches, if its last ones were printed or what follows proves it complete."""
     sample = run.imagenet.epoch(proven=proven)
     if sample is not None and not run.has_epoch(sample.epoch):
         fold.keep(run, sample)
         run.whole = True
 
 
-def validates(fold: Fold, _line: int, _said: Epoch) -> None:
-    """Its validation begins."""
+def start_validation(fold: Fold, _line: int, _said: Epoch) -> None:
+    """A validation begins, so the epoch before it is complete."""
     if fold.open is not None and fold.open.form == IMAGENET:
         complete(fold, fold.open, proven=True)
 
 
 def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
-    """Whether a batch that is not the next one is another rank's; else a training begins again."""
+    """Whether a batch that does not continue the epoch is another rank's; else a training begins again."""
     again = (said.epoch, said.index) == (last.epoch, last.index)
     again = again or (run.interleaved and said.epoch >= last.epoch - 1)
     if not run.imagenet.open:
