@@ -288,7 +288,7 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
 
 _ERROR: dict[str, Any] = {"color": drawing.TEXT, "capsize": 4, "lw": 1.4}
 _MAX_COUNTED = 25
-"""Of more repeated bars than this only every tenth has its number."""
+"""With more repeated bars than this, only every tenth is numbered."""
 
 
 def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:

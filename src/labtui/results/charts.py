@@ -212,7 +212,7 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
 
 
 def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:
-    """The chart with these sizes added to its x axis; unchanged where x is no count."""
+    """The chart with these sizes added to its x axis; unchanged where x is not a count."""
     if spec.x_axis != "counts":
         return spec
     places = sorted({x for x, _ in spec.x_ticks} | {float(size) for size in sizes})

@@ -340,5 +340,5 @@ def notes_of_run(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
     """The notes of a run's row; only those from reading the log where the run has no epoch and no rate."""
     if run.program is not None or (not run.epochs and run.throughput is None):
         return run.notes
-    # the title already tells how it ended and its epochs
+    # the title already has its outcome and its epochs
     return tuple(note for note in row.notes if not note.startswith("A run "))

@@ -353,7 +353,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outlooks(rows: Sequence[ResultRow]) -> tuple[Outlook, ...]:
-    """An outlook for every line with steps on n/2 and n GPUs."""
+    """An outlook for every line that was measured on n/2 and n GPUs with the same batch per GPU."""
     return tuple(each for line in scaling_lines(rows) if (each := _outlook(line)) is not None)
 
 
