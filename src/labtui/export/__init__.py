@@ -56,10 +56,10 @@ def export_lab(
 ) -> ExportReport:
     """Write the slides, reports, tables and plots of a lab; callable from any thread.
 
-    `formats` are those of the slides (None: as the edition hands in), `reports` those of the report; `out` replaces the
-    lab folder; `template` is a PowerPoint file whose theme is used; without a `state` the stored one is read; `told` is
-    called with a line about each file before it is made. The lab folder is read once. No file is written in part, and
-    a file that cannot be written does not stop the others.
+    `formats` are those of the slides (None: as the edition hands in), `reports` those of the report; files go into
+    `out`, else into the lab folder; `template` is a PowerPoint file whose theme is used; without a `state` the stored
+    one is read; `told` is called with a line about each file before it is made. The lab folder is read once. No file is
+    written in part, and a file that cannot be written does not stop the others.
 
     Raises:
         ExportError: which files could not be made or written, and why.

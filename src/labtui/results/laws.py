@@ -1,7 +1,7 @@
 """Fits of Amdahl's and Gustafson's laws with intervals, and the Karp-Flatt fraction.
 
-Sources: Amdahl (AFIPS 1967), Gustafson (CACM 31(5), 1988), Karp and Flatt (CACM 33(5), 1990). The formulas and the
-intervals are derived in docs/derivations.md.
+Sources: Amdahl (AFIPS 1967), Gustafson (CACM 31(5), 1988), Karp and Flatt (CACM 33(5), 1990); docs/derivations.md has
+the formulas.
 """
 
 import itertools
@@ -82,7 +82,7 @@ _STEP = 1e-7
 
 
 def _ordered(value: float, lo: float, hi: float) -> Interval:
-    """An interval whose bounds were computed separately: rounding may have put them on the wrong side of the value."""
+    """An interval widened to contain its value: bounds that were computed separately may miss it by rounding."""
     return Interval(value, min(lo, value), max(hi, value))
 
 

@@ -62,7 +62,7 @@ def by_log(origins: Iterable[Origin]) -> dict[tuple[str, str], list[Origin]]:
 
 
 def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
-    """The origins as a phrase; of more than `most` logs, only how many more there are.
+    """The origins as a phrase; of the logs beyond the first `most`, only their number.
 
     The lines of one log are listed together: ``job 31337, ResNet50.31337.out, lines 5, 7, 9``.
     """

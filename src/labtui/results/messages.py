@@ -278,10 +278,10 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
 
 
 def results_message(results: Results) -> str:
-    """The message of a table of results: how long an epoch takes, of the only training or over the lines."""
+    """A sentence for a table of results: how long an epoch of the only training takes, else what its lines show."""
     first = results.measured[0] if len(results.measured) == 1 else None
     if first is None or first.epoch_seconds is None:
-        return scaling_message(scaling_lines(results.measured), {"epoch-time"})  # charts say the speedup
+        return scaling_message(scaling_lines(results.measured), {"epoch-time"})  # charts give the speedup
     return _epoch_message(first)
 
 
