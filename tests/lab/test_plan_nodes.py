@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, RunSpec
 from labtui.lab.plan import PlanOverrides, drafts_from, place_run, refuse_too_many_nodes, task_drafts
-from labtui.lab.plan_table import changed, forms_of, rows_of
+from labtui.lab.plan_table import change_cell, forms_of, rows_of
 from labtui.lab.runs import Sweep
 from labtui.results.cost import lab_cost
 from labtui.session.folder import read_template
@@ -137,7 +137,7 @@ def test_a_size_typed_into_the_plan_gets_its_nodes():
     drafts = task_drafts(LAB, "12.2", MN5, replace(OVER, gpus=(4, 8)))
     rows = rows_of(drafts)
     assert forms_of(drafts) == ("torchrun", "task-per-gpu")
-    rows = (changed(rows[0], "gpus", "16"), changed(rows[1], "gpus", "2"))
+    rows = (change_cell(rows[0], "gpus", "16"), change_cell(rows[1], "gpus", "2"))
     large, small = drafts_from(rows, drafts, None, LAB, MN5)
     assert (large.nodes, large.gpus, large.cpus, large.runs[0].batch_size) == (4, 4, 80, 2048)
     assert (small.nodes, small.gpus, small.cpus, small.runs[0].nodes) == (1, 2, 40, 1)

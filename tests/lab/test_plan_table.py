@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from labtui.domain.errors import UsageError
 from labtui.lab.plan import PlanRow, drafts_from, task_drafts
-from labtui.lab.plan_table import WORDS, cell, changed, forms_of, rows_of
+from labtui.lab.plan_table import WORDS, cell, change_cell, forms_of, rows_of
 from labtui.session.labs import load_edition
 from labtui.session.settings import parse_profile
 from tests.lab.builders import EDITION
@@ -20,13 +20,13 @@ def row(gpus: int = 2) -> PlanRow:
 
 
 def test_more_gpus_keep_the_share_of_each_scale_the_rate_and_empty_means_as_planned():
-    new = changed(row(), "gpus", "4").spec
+    new = change_cell(row(), "gpus", "4").spec
     assert (new.n_gpus, new.per_gpu_batch, new.batch_size, new.learning_rate) == (4, 2048, 8192, 0.04)
-    assert changed(row(), "per_gpu", "1024").spec.batch_size == 2048
-    assert changed(row(), "batch", "512").spec.per_gpu_batch == 256
-    assert changed(row(), "rate", "").spec.learning_rate is None
-    assert changed(changed(row(), "limit", "15"), "limit", "").limit is None
-    options = changed(row(), "options", "--images 64 --name 'a b'").spec.extra_args
+    assert change_cell(row(), "per_gpu", "1024").spec.batch_size == 2048
+    assert change_cell(row(), "batch", "512").spec.per_gpu_batch == 256
+    assert change_cell(row(), "rate", "").spec.learning_rate is None
+    assert change_cell(change_cell(row(), "limit", "15"), "limit", "").limit is None
+    options = change_cell(row(), "options", "--images 64 --name 'a b'").spec.extra_args
     assert options == ("--images", "64", "--name", "a b")
 
 
@@ -37,21 +37,21 @@ def test_more_gpus_keep_the_share_of_each_scale_the_rate_and_empty_means_as_plan
 )  # fmt: skip
 def test_what_does_not_fit_is_a_sentence(column, text):
     with pytest.raises(UsageError):
-        changed(row(), column, text)
+        change_cell(row(), column, text)
     with pytest.raises(UsageError):
-        changed(PlanRow(spec(gpus=0), 0), "gpus", "2")
+        change_cell(PlanRow(spec(gpus=0), 0), "gpus", "2")
 
 
 @given(column=st.sampled_from(list(WORDS)), text=st.text(max_size=8))
 def test_no_typing_breaks_a_row(column, text):
     try:
-        new = changed(row(), column, text)
+        new = change_cell(row(), column, text)
     except UsageError as error:
         assert error.sentence
         return
     assert new.spec.n_gpus >= 1
     assert new.spec.batch_size >= new.spec.n_gpus
-    assert changed(new, column, cell(new, column)) == new
+    assert change_cell(new, column, cell(new, column)) == new
 
 
 def test_an_untouched_plan_is_the_edition_s():
@@ -80,7 +80,7 @@ def test_a_time_limit_that_the_edition_prescribes_is_kept():
     for task in edition.tasks:
         planned = task_drafts(edition, task.id, FOR_TESTS)
         if any(run.time_limit_minutes for run in task.runs):
-            rows = [changed(each, "epochs", str(each.spec.epochs + 1)) for each in rows_of(planned)]
+            rows = [change_cell(each, "epochs", str(each.spec.epochs + 1)) for each in rows_of(planned)]
             after = drafts_from(rows, planned, next(iter(forms_of(planned)), None), edition, FOR_TESTS)
             limits = {draft.time_limit_minutes for draft in planned}
             assert {draft.time_limit_minutes for draft in after} <= limits

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, quoted
+from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, shorten
 from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
 from tests.tui.waiting import screens, text_of, until
@@ -211,7 +211,7 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
     ],
 )
 def test_a_long_line_of_a_log_keeps_its_numbers(line, width, shown):
-    assert quoted(line, width) == shown and len(shown) <= width
+    assert shorten(line, width) == shown and len(shown) <= width
 
 
 async def test_on_a_very_large_window_four_charts_or_one(filled_session):

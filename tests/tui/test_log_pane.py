@@ -67,7 +67,7 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
 
 
 async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(filled_session, monkeypatch):
-    monkeypatch.setattr(LabApp, "_age", lambda app: None)  # the clock paints, too
+    monkeypatch.setattr(LabApp, "_tick", lambda app: None)  # the clock paints, too
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
         await until(pilot, lambda: app.view_model.state is filled_session.state and app.main.view.checks)
@@ -88,7 +88,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
         assert painted[-1] is filled_session.state is app.main.view.state
         app.take_state()
         assert len(painted) == 2, "nothing new came"
-        assert not app.view_model.look(), "no box depends on how long a log is"
+        assert not app.view_model.check_tasks(), "no box depends on how long a log is"
 
 
 async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):

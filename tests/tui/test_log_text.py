@@ -59,7 +59,7 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path):
     assert shown(text) == ["needle one", "other"]
     assert text.find("NEEDLE", 3, backwards=True) == 1
     assert text.find("mllog", 3, backwards=True) is None
-    text.turn_folding()
+    text.toggle_folding()
     assert text.find("mllog", 3, backwards=True) == 2
     assert text.rows() == 3 and text.row(2) == 1
 

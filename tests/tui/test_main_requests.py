@@ -19,7 +19,7 @@ from labtui.domain.model import Diagnosis
 from labtui.slurm.remote_command import CommandRecord
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp
-from labtui.tui.messages import ScreenPrompter, before_editing
+from labtui.tui.messages import ScreenPrompter, editor_hint
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from tests import changes
@@ -336,11 +336,11 @@ async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(fill
 
 def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch):
     script = Path("scripts/ResNet50.py")
-    said = before_editing(["/usr/bin/nano"], script)
+    said = editor_hint(["/usr/bin/nano"], script)
     assert said == "ResNet50.py opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
-    assert ":wq" in before_editing(["vi"], script)
+    assert ":wq" in editor_hint(["vi"], script)
     monkeypatch.setenv("EDITOR", "vi")
-    assert before_editing(["vi"], script) == ""
+    assert editor_hint(["vi"], script) == ""
 
 
 async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session):

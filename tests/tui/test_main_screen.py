@@ -12,7 +12,7 @@ from textual.widgets._footer import FooterKey
 from labtui.domain.model import JobPhase
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import NextStep, queued_here
+from labtui.tui.guidance import NextStep, waiting_text
 from labtui.tui.widgets import frame
 from labtui.tui.widgets.frame import TaskList
 from labtui.tui.widgets.run_pane import KeyedTable
@@ -191,7 +191,7 @@ async def test_a_plan_that_takes_long_is_announced_at_once(session, monkeypatch)
 
     monkeypatch.setattr(LabApp, "_display", noted)
     monkeypatch.setattr(session, "drafts", made)
-    monkeypatch.setattr(LabApp, "_age", lambda app: None)  # nothing else is painted meanwhile
+    monkeypatch.setattr(LabApp, "_tick", lambda app: None)  # nothing else is painted meanwhile
     async with screens(session, "task") as (app, pilot):
         app.go_to_task("10.5")
         await until(pilot, lambda: "No run yet" in text_of(app) and bool(app.view_model.checks))
@@ -295,7 +295,7 @@ async def test_the_selected_run_stays_selected_until_the_student_submits(filled_
 
 
 async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypatch):
-    monkeypatch.setattr(LabApp, "_age", lambda app: None)
+    monkeypatch.setattr(LabApp, "_tick", lambda app: None)
     async with screens(filled_session, "runs") as (app, pilot):
         await until(pilot, lambda: "2.53×" in text_of(app) and bool(app.view_model.checks))
         await until(pilot, lambda: app.view_model.state is filled_session.state and app.main.view.checks)
@@ -352,7 +352,7 @@ async def test_waiting_and_pending_are_explained(session):
     session.feed(planned("lt0", "10.5", 2, spec()), held, planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Run 1 waits. acc_debug takes one job per user; sent when" in text_of(app))
-        assert queued_here(app.view).startswith("Run 1 waits. acc_debug"), "what is held has another reason"
+        assert waiting_text(app.view).startswith("Run 1 waits. acc_debug"), "what is held has another reason"
         pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": NOW + 600}
         session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
         await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))

@@ -22,7 +22,7 @@ from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurms_word, cells, nothing_to_send, runs_title, table_of
+from labtui.tui.plan_words import _slurm_answer, cells, nothing_to_send, runs_title, table_of
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -206,7 +206,7 @@ def test_the_cell_of_gpus_says_on_how_many_nodes(session):
 def test_a_job_that_slurm_takes_later_is_not_refused_and_one_without_a_limit_has_none(session):
     planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     verdict = Verdict(SbatchAnswer(key="limit", sentence="The queue is full.", wait=True))
-    assert _slurms_word(planned, [verdict], Roles(*["white"] * 10)).plain == "◌ The queue is full."
+    assert _slurm_answer(planned, [verdict], Roles(*["white"] * 10)).plain == "◌ The queue is full."
     for minutes, shown in ((30, "30 min"), (0, "·")):
         drafts = tuple(replace(each, time_limit_minutes=minutes) for each in session.drafts("10.5"))
         planned = Plan(session, session.edition, "10.5", drafts)
@@ -436,7 +436,7 @@ def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_cha
 
 def test_an_unknown_option_is_removed_from_the_runs_that_have_it(session):
     planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
-    planned.task_rows = planned.typed(1, "options", "--foo bar baz --image_size 64")
+    planned.task_rows = planned.with_cell(1, "options", "--foo bar baz --image_size 64")
     planned.remake()
     planned.previews = [session.preview(draft) for draft in planned.drafts]
     (found,) = planned.errors
@@ -444,9 +444,9 @@ def test_an_unknown_option_is_removed_from_the_runs_that_have_it(session):
     planned.make_fix(found)
     assert [row.spec.extra_args for row in planned.rows] == [(), ("--image_size", "64"), ()]
     assert not planned.scripts, "the job script follows from the rows"
-    planned.task_rows = planned.typed(0, "per_gpu", "4096")
+    planned.task_rows = planned.with_cell(0, "per_gpu", "4096")
     planned.remake()
-    assert planned.doubts[-1] == "ResNet50: 4,096 images per GPU may not fit the memory; 2,048 are planned."
+    assert planned.warnings[-1] == "ResNet50: 4,096 images per GPU may not fit the memory; 2,048 are planned."
 
 
 def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
@@ -455,7 +455,7 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert [row.included for row in planned.rows] == [False, *[True] * len(others)]
     assert [run for draft in planned.drafts for run in draft.runs] == others
-    assert cells(planned, 0, planned.rows[0])["limit"] == "done" and not planned.doubts
+    assert cells(planned, 0, planned.rows[0])["limit"] == "done" and not planned.warnings
     planned.remake()
     assert not planned.outdated
     session.feed(*finished_runs("10.5", (first, *others)))
@@ -470,7 +470,7 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     older = {"ResNet50.py": "older"}
     sent = {token: replace(each, script_hashes=older) for token, each in session.state.submissions.items()}
     session.feed(lambda state: replace(state, submissions=sent))
-    assert not Plan(session, session.edition, "10.5", session.drafts("10.5")).already, "of another script"
+    assert not Plan(session, session.edition, "10.5", session.drafts("10.5")).known, "of another script"
 
 
 def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is_planned(session):

@@ -34,16 +34,16 @@ from labtui.tui.guidance import (
     instead_of_chart,
     live_reason,
     next_step,
-    queued_here,
     result,
     runs_again,
     status_line,
     title_state,
     unit_of,
+    waiting_text,
 )
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, runs_of
-from labtui.tui.view_model import ViewModel, first_task, read_busy
+from labtui.tui.view_model import ViewModel, first_task, read_load
 from labtui.tui.widgets.charts_pane import first_chart
 from labtui.tui.widgets.frame import task_text
 from labtui.tui.widgets.runs_pane import (
@@ -158,7 +158,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         if line.run.outcome not in (None, "completed"):
             assert not line.live and line.why_not
         if line.phase in (RunPhase.WAITING, RunPhase.QUEUED):
-            assert words.why_it_waits(view, line) or queued_here(view)
+            assert words.why_it_waits(view, line) or waiting_text(view)
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
             assert line.phase is not RunPhase.RUNNING
@@ -486,7 +486,7 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     path = tmp_path / "gpu.csv"
     rows = [f"2026/11/21 09:40:00.250, {gpu}, {80 if gpu == 0 else 0} %" for gpu in range(4)]
     path.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows, ""]))
-    assert read_busy(tmp_path, path, 1, 0) == (0.8,) and read_busy(tmp_path, path, 4, 0) == (0.2,)
+    assert read_load(tmp_path, path, 1, 0) == (0.8,) and read_load(tmp_path, path, 4, 0) == (0.2,)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])

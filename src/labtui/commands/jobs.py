@@ -157,11 +157,11 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
 
 def _remedy(view: View, line: RunLine) -> str:
     """Why a run ended, or what to do next; "" for neither."""
-    from labtui.tui.guidance import made_good
+    from labtui.tui.guidance import successful_retry
 
     run = line.run
     if run.gpu_memory_ran_out:
-        return "" if made_good(view, line) else f"`labtui retry {run.run_id}` plans a smaller batch"
+        return "" if successful_retry(view, line) else f"`labtui retry {run.run_id}` plans a smaller batch"
     if run.outcome not in ("oom", "failed"):
         return ""
     return run.diagnosis[0].text if run.diagnosis else line.slurms_reason

@@ -91,7 +91,7 @@ def cell(row: PlanRow, column: str) -> str:
     return values[column]
 
 
-def changed(row: PlanRow, column: str, text: str) -> PlanRow:
+def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
     """The row with one cell changed.
 
     Raises:

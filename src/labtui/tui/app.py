@@ -105,9 +105,9 @@ class LabApp(SanitizedApp[int]):
         from labtui.session.notifications import Notifier
 
         self.notifier = Notifier(self.session, self.write_to_terminal, desktop=not self.is_headless)
-        threading.Thread(target=self._follow, name="labtui-updates", daemon=True).start()
+        threading.Thread(target=self._follow_states, name="labtui-updates", daemon=True).start()
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
-        self.set_interval(AGE_EVERY_S, self._age)
+        self.set_interval(AGE_EVERY_S, self._tick)
 
     def on_unmount(self) -> None:
         """Stop the threads that wait for states and check tasks."""
@@ -117,9 +117,9 @@ class LabApp(SanitizedApp[int]):
         """After the first paint: show everything that is stored."""
         self.view_model.load_edition()
         self.repaint()
-        self.call_after_refresh(self._go_on)
+        self.call_after_refresh(self._start_session)
 
-    def _go_on(self) -> None:
+    def _start_session(self) -> None:
         """After everything stored is shown: start the network and the checks, whose threads compete with painting."""
         gc.freeze()  # modules and screens live as long as the program
         gc.set_threshold(COLLECT_AFTER)
@@ -134,9 +134,9 @@ class LabApp(SanitizedApp[int]):
         if (why := self.session.why_read_only) is not None:
             self.report(why)
 
-    def terminated(self) -> None:
-        self.keep_answers()
-        super().terminated()
+    def exit_on_signal(self) -> None:
+        self.save_answers()
+        super().exit_on_signal()
 
     async def run_action(
         self,
@@ -149,7 +149,7 @@ class LabApp(SanitizedApp[int]):
         In a read-only folder, actions that change something are disabled.
         """
         home = self if default_namespace is None else default_namespace
-        if reason := self.why_idle(*self._parse_action(action, home, namespaces)):
+        if reason := self.why_disabled(*self._parse_action(action, home, namespaces)):
             self.notify(reason, severity="warning", timeout=4, markup=False)
             return True
         try:
@@ -158,13 +158,13 @@ class LabApp(SanitizedApp[int]):
             self.report(error)
             return True
 
-    def why_idle(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
+    def why_disabled(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
         """Why an action of `target` is disabled now; "" if it is not."""
         if (reason := self.session.why_read_only) is not None and method in CHANGING:
             return reason.sentence
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
-    def _follow(self) -> None:
+    def _follow_states(self) -> None:
         """In a thread of its own: wait for new states and show them, at most one every `REPAINT_EVERY_S`."""
         told = self.view_model.state
         while not self._left.is_set() and (state := self.session.next_state(told)) is not told:
@@ -178,7 +178,7 @@ class LabApp(SanitizedApp[int]):
         """Show the session's newest state; the repaint also makes logs read their files again."""
         state = self.session.state
         if state is not self.view_model.state and self.screen_stack:  # empty while the app closes
-            self.view_model.arrived(state)
+            self.view_model.set_state(state)
             self.repaint()
 
     def repaint(self) -> None:
@@ -199,7 +199,7 @@ class LabApp(SanitizedApp[int]):
         import labtui.tui.screens.plan
         import labtui.tui.widgets.answers_pane  # noqa: F401 - so that their first key need not wait
 
-    def _age(self) -> None:
+    def _tick(self) -> None:
         for note in self.incidents[self._incidents_shown :]:
             self._incidents_shown += 1
             self.notify(note.text, title=f"{note.title}.", severity="warning", timeout=20, markup=False)
@@ -217,10 +217,10 @@ class LabApp(SanitizedApp[int]):
         if open_log and self.main is not None:
             await self.main.show_pane("log")
 
-    def keep_answers(self) -> None:
+    def save_answers(self) -> None:
         """Store an answer that is being written."""
         for pane in self.main.query("AnswersPane") if self.main is not None else ():
-            pane.keep()  # type: ignore[attr-defined]
+            pane.save()  # type: ignore[attr-defined]
 
     def write_to_terminal(self, sequence: str) -> None:
         """Send a terminal sequence past the sanitizer: only labtui's own sequences, with their text made inert."""
@@ -243,12 +243,12 @@ class LabApp(SanitizedApp[int]):
         def ended(finished: Future[Any]) -> None:
             if not finished.cancelled():
                 error = finished.exception()
-                then = take or partial(self._ended, done)
+                then = take or partial(self._report_end, done)
                 self.call_later(then, None if error else finished.result(), error)
 
         future.add_done_callback(ended)
 
-    def _ended(self, done: str | None, result: Any, error: BaseException | None) -> None:
+    def _report_end(self, done: str | None, result: Any, error: BaseException | None) -> None:
         """Notify how a request ended."""
         if error is not None:
             self.report(error)
@@ -325,12 +325,12 @@ class LabApp(SanitizedApp[int]):
         else:
             self.push_screen(TextScreen(title, make(self)))
 
-    def here(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, str]]:
+    def active_actions(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, str]]:
         """Each action with a key on this screen, once, the innermost node's first, and why it is disabled now."""
         found = {each.binding.action: each for each in reversed(screen.active_bindings.values())}
         for node, binding, _, tooltip in reversed(found.values()):
             if tooltip:
-                yield node, binding, self.why_idle(*self._parse_action(binding.action, node))
+                yield node, binding, self.why_disabled(*self._parse_action(binding.action, node))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The entries of the command palette."""
@@ -358,5 +358,5 @@ class LabApp(SanitizedApp[int]):
         """Leave; ask first if something would be lost."""
         from labtui.tui.screens.modals import ask_before_leaving
 
-        self.keep_answers()
+        self.save_answers()
         await ask_before_leaving(self, kept=self._kept)

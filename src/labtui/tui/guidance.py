@@ -64,10 +64,10 @@ def _next_step(view: View) -> NextStep:
         return _while_running(view)
     if item is not None:
         return _what_is_missing(view, item)
-    return _go_on(view)
+    return _next_task(view)
 
 
-def made_good(view: View, line: RunLine) -> RunLine | None:
+def successful_retry(view: View, line: RunLine) -> RunLine | None:
     """A finished run of the same task and size with a smaller batch than that of `line`, which ran out of memory."""
     spec = line.run.spec
     same = (
@@ -79,7 +79,7 @@ def made_good(view: View, line: RunLine) -> RunLine | None:
     return next((each for each in same if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
 
 
-def is_aim(view: View, line: RunLine) -> bool:
+def ended_as_asked(view: View, line: RunLine) -> bool:
     """Whether a run ended as its task asks, be it with a failure."""
     task = view.edition.task(line.run.task_id) if view.edition is not None else None
     return task is not None and line.run.outcome in task.own_runs_check.outcomes
@@ -87,7 +87,7 @@ def is_aim(view: View, line: RunLine) -> bool:
 
 def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: the label for running it again ("" if there is no need to), and one advice."""
-    run, aim = line.run, is_aim(view, line)
+    run, aim = line.run, ended_as_asked(view, line)
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim or (run.task_id == view.task_id and view.count("runs").full):
         return NextStep("", "This is what the task asks for." if aim else "The task has its runs.")
@@ -105,7 +105,7 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
     from labtui.lab.plan import smaller_batch
 
     run, spec = line.run, line.run.spec
-    if (done := made_good(view, line)) is not None:
+    if (done := successful_retry(view, line)) is not None:
         trained = f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
         return NextStep("Run again", trained)
     batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
@@ -139,7 +139,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
 
 def failed_runs(view: View) -> tuple[RunLine, ...]:
     """The runs that the current task still needs because they failed or were cancelled."""
-    return view.unmended(view.task_id, view.lines) if view.task is not None and view.task.runs else ()
+    return view.failures(view.task_id, view.lines) if view.task is not None and view.task.runs else ()
 
 
 def runs_again(view: View) -> tuple[RunLine, ...]:
@@ -176,7 +176,7 @@ def _while_running(view: View) -> NextStep:
     return NextStep("Watch the log", reason, "pane('log')")
 
 
-def _go_on(view: View) -> NextStep:
+def _next_task(view: View) -> NextStep:
     """The first task that is not done, as in `labtui check`; when all are done, the hand-in."""
     far = view.progress
     if far is None:
@@ -281,7 +281,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     return line.live or line.status, line.word, waits
 
 
-def _largest(view: View) -> ResultRow | None:
+def _largest_row(view: View) -> ResultRow | None:
     """The charted row with a speedup on the most GPUs (or processes) that contains a run of the task itself."""
     own = {line.run_id for line in view.lines}
     rows = [
@@ -295,7 +295,7 @@ def _largest(view: View) -> ResultRow | None:
 
 def result(view: View) -> tuple[str, str, str]:
     """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else ""."""
-    best = _largest(view)
+    best = _largest_row(view)
     if best is None:
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
@@ -319,7 +319,7 @@ def _of_model(view: View, row: ResultRow) -> str:
 
 def result_line(view: View) -> str:
     """The result in one line: ``4 GPUs: 2.53× as fast as one, 63 % efficient so far``; "" without one."""
-    best, (number, sentence, detail) = _largest(view), result(view)
+    best, (number, sentence, detail) = _largest_row(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
     model = _of_model(view, best)
@@ -352,10 +352,10 @@ def status_line(view: View) -> tuple[str, str]:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""
         return "error", f"{problem.sentence} {problem.hint}{more}"
-    return "", queued_here(view)
+    return "", waiting_text(view)
 
 
-def queued_here(view: View) -> str:
+def waiting_text(view: View) -> str:
     """What waits in labtui's submission queue, and why; "" if nothing does."""
     waiting = submission_queue(view.state)
     if not waiting or view.loading:

@@ -72,7 +72,7 @@ def editor_command() -> list[str]:
     return []
 
 
-def before_editing(command: list[str], path: Path) -> str:
+def editor_hint(command: list[str], path: Path) -> str:
     """Which editor opens and how to leave it; "" if the student chose the editor."""
     if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         return ""
@@ -90,7 +90,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     # ctrl+c would otherwise reach asyncio's handler, which ends labtui after the editor
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        if explain and (hint := before_editing(command, path)):
+        if explain and (hint := editor_hint(command, path)):
             with contextlib.suppress(EOFError), _other_screen():
                 input(f"{hint}\nPress enter to open it, ctrl+c to go back. ")
         signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is meant for the editor

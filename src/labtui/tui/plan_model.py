@@ -13,7 +13,7 @@ from labtui.domain.model import AcceptedFinding, JobForm, RunSpec, SubmissionDra
 from labtui.domain.state import RunState
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
-from labtui.lab.plan_table import WORDS, changed, control_rows, forms_of, rows_of, without_option
+from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of, without_option
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
@@ -26,7 +26,7 @@ from labtui.tui.view import ENDED_BADLY
 _NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 
 
-class Found(msgspec.Struct, frozen=True):
+class PlanFinding(msgspec.Struct, frozen=True):
     """A finding with all its occurrences; `jobs` are indexes of jobs, `copy` is a script to copy as the remedy."""
 
     every: tuple[Finding, ...]
@@ -67,12 +67,12 @@ class Plan:
         """`why` is a remark on these runs; with one, runs that are already done are planned again."""
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.why = why
-        self.already: dict[RunSpec, RunState] = {}
+        self.known: dict[RunSpec, RunState] = {}
         self.task_rows: list[PlanRow] = list(rows_of(planned))
-        self._leave_out()
+        self._exclude_known()
         self.forms: tuple[JobForm, ...] = forms_of(planned)
         self.form: JobForm | None = next(iter(self.forms), None)
-        self.drafts = self._drafts(self.task_rows, self.form) if self.already else planned
+        self.drafts = self._drafts(self.task_rows, self.form) if self.known else planned
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []
@@ -99,7 +99,7 @@ class Plan:
             LabError: the job file could not be read.
         """
         if self._read:
-            self._leave_out()
+            self._exclude_known()
         self._read, self.previews = self._stamp(), []
         try:
             if self.job_file is not None:
@@ -111,10 +111,10 @@ class Plan:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
 
-    def _leave_out(self) -> None:
+    def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
         known = {} if self.why else known_runs(self.session, self.task_id, self.planned)
-        fresh, self.already = known.keys() - self.already.keys(), known
+        fresh, self.known = known.keys() - self.known.keys(), known
         self.task_rows = [
             replace(row, included=row.included and row.spec not in fresh) for row in self.task_rows
         ]
@@ -122,7 +122,7 @@ class Plan:
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
 
-    def looked_at(
+    def make_previews(
         self, *, ask: bool
     ) -> tuple[list[Preview | LabError], Future[dict[str, bool]] | None, Exception | None]:
         """A preview of each job or its error, the pending question about remote paths, and an unexpected error."""
@@ -171,7 +171,7 @@ class Plan:
 
     # ------------------------------------------------------------------ one cell
 
-    def question(self, row: int, column: str) -> str:
+    def cell_name(self, row: int, column: str) -> str:
         """The name of a cell's value.
 
         Raises:
@@ -185,18 +185,18 @@ class Plan:
             raise UsageError("A CPU run has no GPUs to change.")
         return WORDS[column]
 
-    def typed(self, row: int, column: str, text: str) -> list[PlanRow]:
+    def with_cell(self, row: int, column: str, text: str) -> list[PlanRow]:
         """The rows with one cell changed.
 
         Raises:
             UsageError: the text is not a valid value there.
         """
-        return self._with_row(row, changed(self.rows[row], column, text))
+        return self._with_row(row, change_cell(self.rows[row], column, text))
 
     def refusal(self, row: int, column: str, text: str) -> str:
         """Why a text is not a valid value for a cell; "" if it is."""
         try:
-            self.typed(row, column, text)
+            self.with_cell(row, column, text)
         except UsageError as error:
             return f"{error.sentence} {error.hint}".rstrip()
         return ""
@@ -204,14 +204,14 @@ class Plan:
     def _with_row(self, row: int, new: PlanRow) -> list[PlanRow]:
         return [*self.task_rows[:row], new, *self.task_rows[row + 1 :]]
 
-    def dropped(self, row: int) -> list[PlanRow]:
+    def with_row_toggled(self, row: int) -> list[PlanRow]:
         """The rows with one left out, or included again.
 
         Raises:
             UsageError: the rows are those of the student's own job file.
         """
         if self.job_file is not None:
-            self.question(row, "in")
+            self.cell_name(row, "in")
         old = self.rows[row]
         return self._with_row(row, replace(old, included=not old.included))
 
@@ -222,7 +222,7 @@ class Plan:
             UsageError: no row has a control run.
         """
         if self.job_file is not None:
-            self.question(0, "in")
+            self.cell_name(0, "in")
         plain = [row for row in self.rows if not row.spec.is_control]
         if len(plain) < len(self.rows):
             return plain
@@ -240,7 +240,7 @@ class Plan:
         ahead = choices[(choices.index(now) + 1) % len(choices) if now in choices else 0] if choices else now
         return None if ahead == now else ahead
 
-    def split(self) -> tuple[SubmissionDraft, ...]:
+    def split_drafts(self) -> tuple[SubmissionDraft, ...]:
         """The same runs with a job for each size, if they share a job now; else ()."""
         if self.job_file is not None or self.form != "one-job" or "job-per-size" not in self.forms:
             return ()
@@ -249,7 +249,7 @@ class Plan:
     # ------------------------------------------------------------------ what is wrong
 
     @property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Warnings about batches per GPU that differ, did not fit into memory, or are larger than planned."""
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
         lines, planned = [], [row.spec for row in rows_of(self.planned)]
@@ -281,7 +281,7 @@ class Plan:
         return next(((at, each) for at, each in enumerate(self.previews) if isinstance(each, LabError)), None)
 
     @property
-    def found(self) -> tuple[Found, ...]:
+    def found(self) -> tuple[PlanFinding, ...]:
         """The findings of all jobs, with equal ones merged, errors first."""
         places: dict[tuple[object, ...], list[tuple[int, Finding]]] = {}
         for job, preview in enumerate(self.previews):
@@ -294,11 +294,11 @@ class Plan:
             missing = first.rule == "script-missing"
             copy = next((source for source, made in self.copies if missing and made in first.effect), "")
             jobs = tuple(dict.fromkeys(job for job, _ in mine))
-            found.append(Found(tuple(each for _, each in mine), jobs, copy))
+            found.append(PlanFinding(tuple(each for _, each in mine), jobs, copy))
         return tuple(sorted(found, key=lambda each: each.finding.severity != "error"))
 
     @property
-    def errors(self) -> tuple[Found, ...]:
+    def errors(self) -> tuple[PlanFinding, ...]:
         """The errors that block the plan: those that are not overridden with a reason."""
         return tuple(
             found
@@ -313,7 +313,7 @@ class Plan:
 
     # ------------------------------------------------------------------ files
 
-    def text_of(self, name: str, job: int) -> str | None:
+    def file_text(self, name: str, job: int) -> str | None:
         """The current text of a file that a finding is about; None if it does not exist."""
         if name == MAIN_SCRIPT:
             preview = self.previews[job]
@@ -338,13 +338,13 @@ class Plan:
                 return self.job_file.parent / name
         return self.session.folder.inside(f"scripts/{name}")
 
-    def difference(self, found: Found) -> str:
+    def difference(self, found: PlanFinding) -> str:
         """The change of a fix as a unified diff; "" without a fix, or if the file has changed since."""
         fix = found.finding.fix
-        text = self.text_of(fix.file, found.jobs[0]) if fix is not None else None
+        text = self.file_text(fix.file, found.jobs[0]) if fix is not None else None
         return preview_fix(text, fix) if fix is not None and text is not None else ""
 
-    def make_fix(self, found: Found) -> None:
+    def make_fix(self, found: PlanFinding) -> None:
         """Apply a fix: to the file, to the job script of each job with the finding, or to an option in the rows.
 
         Raises:
@@ -360,7 +360,7 @@ class Plan:
             same = self.previews[job]
             mine = [] if isinstance(same, LabError) else same.findings
             fix = next((each.fix for each in mine if each.key == found.finding.key), None)
-            text = self.text_of(fix.file, job) if fix is not None else None
+            text = self.file_text(fix.file, job) if fix is not None else None
             if fix is None or text is None:
                 continue
             if fix.file == MAIN_SCRIPT:
@@ -383,8 +383,8 @@ class Plan:
         self.session.folder.write(path, preview.script.encode())
         return path
 
-    def edited(self, job: int, path: Path) -> None:
+    def use_script(self, job: int, path: Path) -> None:
         """Use the job script as the student edited it."""
         text = path.read_bytes().decode("utf-8", "replace")
-        if text != self.text_of(MAIN_SCRIPT, job):
+        if text != self.file_text(MAIN_SCRIPT, job):
             self.scripts[self.drafts[job]] = text

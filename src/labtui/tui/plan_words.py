@@ -22,7 +22,7 @@ from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import gpu_hours_of_limit, hours_text
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
-from labtui.tui.plan_model import Found, Plan, Verdict
+from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends
 from labtui.tui.widgets.run_pane import Row, TableColumn
@@ -89,7 +89,7 @@ def step(plan: Plan) -> NextStep:
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
-        return _mend(plan, plan.errors[0])
+        return _fix_step(plan, plan.errors[0])
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
     return NextStep(f"Submit {jobs}", "Slurm accepts it." if accepts else "", "send", key="s")
@@ -97,11 +97,11 @@ def step(plan: Plan) -> NextStep:
 
 def nothing_to_send(plan: Plan) -> str:
     """Why a plan has no job."""
-    made = all(row.spec in plan.already for row in plan.rows)
+    made = all(row.spec in plan.known for row in plan.rows)
     return "Every run is done or under way." if made else "Every run is left out."
 
 
-def _mend(plan: Plan, found: Found) -> NextStep:
+def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
     """The step that removes an error: a copy, a fix, a change of the plan, or an edit of the file."""
     if found.copy:
         return NextStep("Begin the copy", found.finding.effect, "start_copy", key="b")
@@ -118,10 +118,10 @@ def _mend(plan: Plan, found: Found) -> NextStep:
 def verdict_lines(plan: Plan, styles: Roles, width: int) -> Text:
     """Slurm's answer, then the warnings about the rows."""
     lines = [_verdict(plan, styles)]
-    if (idle := _idle(plan, styles, width)) is not None:
+    if (idle := _idle_gpus(plan, styles, width)) is not None:
         lines.append(idle)
     lines += [ink(plan.why, styles.soft)] if plan.why else []
-    lines += [ink("! ", styles.warn).append(each, "bold") for each in plan.doubts]
+    lines += [ink("! ", styles.warn).append(each, "bold") for each in plan.warnings]
     return Text("\n").join(lines)
 
 
@@ -130,40 +130,40 @@ def _verdict(plan: Plan, styles: Roles) -> Text:
         return ink("Checking the files ..." if plan.drafts else nothing_to_send(plan), styles.quiet)
     if plan.problem is not None:
         job, error = plan.problem
-        return _said("✘", styles.bad, f"Job {job + 1} cannot be made: {error.sentence}", error.hint, styles)
+        return _line("✘", styles.bad, f"Job {job + 1} cannot be made: {error.sentence}", error.hint, styles)
     given = [each for draft in plan.drafts if (each := plan.verdicts.get(draft)) is not None]
     if len(given) < len(plan.drafts):
-        return _said("○", styles.quiet, "Slurm was not asked yet. Press i.", "", styles)
-    return _slurms_word(plan, given, styles)
+        return _line("○", styles.quiet, "Slurm was not asked yet. Press i.", "", styles)
+    return _slurm_answer(plan, given, styles)
 
 
-def _slurms_word(plan: Plan, given: Sequence[Verdict], styles: Roles) -> Text:
+def _slurm_answer(plan: Plan, given: Sequence[Verdict], styles: Roles) -> Text:
     """Slurm's answer: the first job without an acceptance, else that it accepts all."""
     for number, each in enumerate(given, 1):
         which = f"Job {number}: " if len(given) > 1 else ""
         if each.error is not None:
-            return _said("?", styles.warn, f"{which}{each.error}", getattr(each.error, "hint", ""), styles)
+            return _line("?", styles.warn, f"{which}{each.error}", getattr(each.error, "hint", ""), styles)
         if each.result is not None and each.result.wait:
-            return _said("◌", styles.soft, f"{which}{each.result.sentence}", each.result.hint, styles)
+            return _line("◌", styles.soft, f"{which}{each.result.sentence}", each.result.hint, styles)
         if each.result is not None and not each.result.ok:
             said = f"{which}Slurm refuses this job: {each.result.sentence}"
-            return _said("✘", styles.bad, said, each.result.hint, styles)
+            return _line("✘", styles.bad, said, each.result.hint, styles)
     if any(each.result is None for each in given):
-        return _said("○", styles.quiet, "Asking Slurm ...", "", styles)
+        return _line("○", styles.quiet, "Asking Slurm ...", "", styles)
     what = "this job" if len(given) == 1 else f"these {len(given)} jobs"
     starts = re.search(r"to start at \d+-\d+-\d+T(\d+:\d+)", given[0].result.detail)
     end = f" and would start it at {starts[1]}." if starts and len(given) == 1 else "."
     asked = f"{plan.drafts[0].queue or 'the default queue'}, asked at {words.clock(given[0].at)}"
-    return _said("✔", styles.good, f"Slurm accepts {what}{end}", asked, styles)
+    return _line("✔", styles.good, f"Slurm accepts {what}{end}", asked, styles)
 
 
-def _said(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text:
+def _line(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text:
     return ink(f"{sign} ", role).append(sentence, "bold").append(f"  {rest}" if rest else "", styles.soft)
 
 
-def _idle(plan: Plan, styles: Roles, width: int) -> Text | None:
+def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
     """The GPUs that a job leaves idle during its smaller runs, and the GPU-hours that a job for each size saves."""
-    split, whole = plan.split(), sum(draft.all_gpus for draft in plan.drafts)
+    split, whole = plan.split_drafts(), sum(draft.all_gpus for draft in plan.drafts)
     if len(split) < 2 or len(plan.drafts) != 1:
         return None
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
@@ -215,7 +215,7 @@ def shared_options(plan: Plan) -> list[str]:
     return [each for each in every[0] if all(each in other for other in every)]
 
 
-LESS = ("job", "batch", "expected")
+OPTIONAL = ("job", "batch", "expected")
 """The columns to drop, in this order, while the options column has fewer than `MIN_OPTIONS` cells."""
 MIN_OPTIONS = 16
 
@@ -246,7 +246,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     wide = {
         name: max(cell_len(each) for each in (titles[name], *(row[name] for row in made))) for name in titles
     }
-    for name in ("", *LESS):
+    for name in ("", *OPTIONAL):
         drop.add(name)
         room = width - 2 - sum(wide[each] + 2 for each in titles if each not in drop and each != "options")
         if room >= min(wide["options"], MIN_OPTIONS):
@@ -284,7 +284,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         found |= {"gpus": str(spec.processes), "batch": spec.size, "options": shlex.join(_started(spec))}
     elif spec.device != "gpu":
         found["per_gpu"] = words.NOTHING
-    there = plan.already.get(spec)
+    there = plan.known.get(spec)
     return found if draft is not None else found | {"limit": there.phase.value if there else "left out"}
 
 
@@ -307,7 +307,7 @@ def findings_title(plan: Plan, styles: Roles) -> Text:
     return text.append(f"  {rest or 'none in the scripts'}", styles.quiet)
 
 
-def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen: bool) -> Text:
+def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, chosen: bool) -> Text:
     """A finding; the `chosen` one in full, with the change of its fix, or why it is overridden."""
     finding, reason = found.finding, plan.reasons.get(found.finding.key)
     role = styles.quiet if reason else styles.bad if finding.severity == "error" else styles.warn
@@ -340,7 +340,7 @@ def finding_text(plan: Plan, found: Found, styles: Roles, width: int, *, chosen:
     return text
 
 
-def doubts(plan: Plan) -> Text:
+def confirmation(plan: Plan) -> Text:
     """What to confirm before submitting: edited scripts, overridden findings and warnings; empty if there are none."""
     text = Text()
     for name in sorted(plan.edited_jobs):
@@ -351,7 +351,7 @@ def doubts(plan: Plan) -> Text:
     for found in plan.found:
         if found.finding.severity == "warning" and found.finding.key not in plan.reasons:
             text.append(f"! {found.where}  {found.finding.effect}\n")
-    for each in plan.doubts:
+    for each in plan.warnings:
         text.append(f"! {each}\n")
     text.rstrip()
     return text
@@ -388,7 +388,7 @@ def script(plan: Plan, job: int) -> Text | Content:
     return shown
 
 
-def coloured(lines: str, styles: Roles) -> Text:
+def coloured_diff(lines: str, styles: Roles) -> Text:
     """A unified diff in colours."""
     text = Text()
     for line in lines.splitlines():

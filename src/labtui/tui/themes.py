@@ -79,7 +79,7 @@ _Result = TypeVar("_Result")
 class SanitizedApp(App[_Result]):
     """The base class of labtui's apps: sanitized output, two themes, and no frame with outdated sizes or colours."""
 
-    _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
+    _sanitizer = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     prompter: ScreenPrompter | None = None
     keys_since = 0.0
     _resizing: contextlib.ExitStack | None = None
@@ -100,7 +100,7 @@ class SanitizedApp(App[_Result]):
         """Attach the prompter, and restore the terminal before a signal ends the program."""
         for name in ("SIGTERM", "SIGHUP") if not self.is_headless else ():
             with contextlib.suppress(AttributeError, NotImplementedError):  # on Windows
-                asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.terminated)
+                asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.exit_on_signal)
         if self.prompter is not None:
             self.prompter.attach(self)
 
@@ -110,7 +110,7 @@ class SanitizedApp(App[_Result]):
             driver._file = _Output(file)  # type: ignore[attr-defined]  # Windows and headless drivers have no file
         return driver
 
-    def terminated(self) -> None:
+    def exit_on_signal(self) -> None:
         """Exit because of a signal."""
         self.exit(return_code=128 + signal.SIGTERM)
 
@@ -121,7 +121,7 @@ class SanitizedApp(App[_Result]):
     def action_change_theme(self) -> None:
         """Switch to the other theme, and store the choice."""
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
-        keep_theme(self.theme)
+        save_theme(self.theme)
 
     def _fatal_error(self) -> None:
         """Show a crash in plain text: Textual's own page shows local variables, with untrusted text and secrets."""
@@ -178,7 +178,7 @@ class SanitizedApp(App[_Result]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, then the sanitizer."""
-        return [*super().get_line_filters(), self._gate]
+        return [*super().get_line_filters(), self._sanitizer]
 
 
 def preferences_file() -> Path:
@@ -195,7 +195,7 @@ def preferred_theme() -> str:
         return ""
 
 
-def keep_theme(name: str) -> None:
+def save_theme(name: str) -> None:
     """Store the chosen theme for the next start; a folder that is not writable is ignored."""
     path = preferences_file()
     with contextlib.suppress(OSError):

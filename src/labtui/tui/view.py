@@ -243,7 +243,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         live = max((phase for phase in phases if phase in LIVE), key=LIVE.index, default=None)
         if live is None and status != "done":
             all_bad = set(phases) <= ENDED_BADLY and not self.count("runs", task_id).full
-            bad = {line.phase for line in self.unmended(task_id, lines)} or set(phases if all_bad else ())
+            bad = {line.phase for line in self.failures(task_id, lines)} or set(phases if all_bad else ())
             gone = bad == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
             live = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
             if phases and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
@@ -252,7 +252,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         said = alike.pop() if len(alike) == 1 else ""
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
-    def unmended(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
+    def failures(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
         """For each planned size without a finished run, the last run if it ended badly; () if the task has its runs."""
         task = self.edition.task(task_id) if self.edition is not None else None
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
@@ -328,7 +328,7 @@ def _size(spec: RunSpec) -> tuple[object, ...]:
 # ------------------------------------------------------------------ the fields of a run's line
 
 
-def _decided(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunState, str]:
+def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunState, str]:
     """The run with its phase, and the cause: by its log, else by its job's end, else by the last poll if recent."""
     state = view.state
     job = submission.job if submission is not None else None
@@ -371,14 +371,14 @@ def connected(state: LabState) -> bool:
 
 def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) -> RunLine:
     submission = view.state.submissions.get(run.token)
-    run, cause = _decided(view, run, submission)
+    run, cause = _with_cause(view, run, submission)
     line = RunLine(run=run, submission=submission, cause=cause, row=row)
-    left = _time(line, view)
+    left = _time_left(line, view)
     done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(
         line,
         left_s=left[0] if left is not None else None,
-        took_s=_took(line, view),
+        took_s=_time_taken(line, view),
         share=min(1.0, 1 - left[0] / left[1] if left is not None and left[1] else done),
         why_not=_why_not(view, line, left_out),
     )
@@ -398,12 +398,12 @@ def _why_not(view: View, line: RunLine, left_out: str) -> str:
     return left_out or ("" if row is not None or view.loading else "its log has no epoch that counts")
 
 
-def _time(line: RunLine, view: View) -> tuple[float, float] | None:
+def _time_left(line: RunLine, view: View) -> tuple[float, float] | None:
     """The seconds that a running training still needs, and in all; None if unknown.
 
     By its own pace, or before that by the expected time; but no longer than the job's time limit allows.
     """
-    run, began, now = line.run, _ended(line, view, line.run_id), words.cluster_now(view)
+    run, began, now = line.run, _last_epoch_end(line, view, line.run_id), words.cluster_now(view)
     passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of the current epoch
     trains = line.phase is RunPhase.RUNNING and not line.cancelling
     if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
@@ -424,10 +424,10 @@ def _time(line: RunLine, view: View) -> tuple[float, float] | None:
         left = whole - passed - sum(each.seconds.value for each in run.epochs)
         if left <= 0:
             return None
-    return (left, whole) if left <= most else (max(0.0, most), (_took(line, view) or 0.0) + most)
+    return (left, whole) if left <= most else (max(0.0, most), (_time_taken(line, view) or 0.0) + most)
 
 
-def _ended(line: RunLine, view: View, last: int) -> float | None:
+def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
     """When the job's runs up to the number `last` finished their last epoch; the job's start if there is none."""
     submission = line.submission
     if submission is None or submission.job is None:
@@ -437,7 +437,7 @@ def _ended(line: RunLine, view: View, last: int) -> float | None:
     return epochs[-1].ended_at if epochs else submission.job.start_time
 
 
-def _took(line: RunLine, view: View) -> float | None:
+def _time_taken(line: RunLine, view: View) -> float | None:
     """How long a run took, or has run, in seconds; in a shared job, counted from the end of the run before."""
     job, trains = line.job, line.phase in TRAINING
     if job is None or line.submission is None or not (trains or job.phase is JobPhase.FINISHED):
@@ -445,5 +445,6 @@ def _took(line: RunLine, view: View) -> float | None:
     now = words.cluster_now(view) if trains else None
     if len(line.submission.run_ids) == 1:
         return job.ran_s(now) or None
-    began, ended = _ended(line, view, line.run_id - 1), now if trains else _ended(line, view, line.run_id)
+    began = _last_epoch_end(line, view, line.run_id - 1)
+    ended = now if trains else _last_epoch_end(line, view, line.run_id)
     return ended - began if (trains or line.run.epochs) and began is not None and ended is not None else None

@@ -58,7 +58,7 @@ class ViewModel:
         self.deck = ""
         self.exporting: Future[str] | None = None
         self.checks: Mapping[str, TaskCheck] = {}
-        self._made: tuple[object, dict[str, Any]] = (None, {})
+        self._cached: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks
         self.task_id = first_task(View.of(session, now=clock()))
         self.run_id = self._newest_run()
@@ -80,13 +80,13 @@ class ViewModel:
         self.task_id = task_id
         self.run_id = self._newest_run()
 
-    def _mine(self) -> tuple[RunState, ...]:
+    def _task_runs(self) -> tuple[RunState, ...]:
         """The runs of the current task."""
         return runs_of(self.state, self.edition, self.task_id)
 
     def _newest_run(self) -> int | None:
         """The run that trains now, else the next to start, else the last one, except failures with a later success."""
-        runs = self._mine()
+        runs = self._task_runs()
         if live := [run.run_id for run in runs if run.phase in TRAINING]:
             return max(live)
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
@@ -95,10 +95,10 @@ class ViewModel:
         told = [run.run_id for run in runs if run.phase not in ENDED_BADLY or run.spec.label not in done]
         return max(told or (run.run_id for run in runs), default=None)
 
-    def arrived(self, state: LabState) -> None:
+    def set_state(self, state: LabState) -> None:
         """Use a newer state. The selected run stays selected if the task still has it."""
         self.state = state
-        if self.run_id not in {run.run_id for run in self._mine()}:
+        if self.run_id not in {run.run_id for run in self._task_runs()}:
             self.run_id = self._newest_run()
 
     # ------------------------------------------------------------------ the view
@@ -127,10 +127,10 @@ class ViewModel:
 
         Empty until a run of the task has been measured.
         """
-        if not self.loaded or not any(run.epochs or run.throughput for run in self._mine()):
+        if not self.loaded or not any(run.epochs or run.throughput for run in self._task_runs()):
             return {}
         mine = runs_of(self.state, self.edition, self.task_id, charted=True)
-        if self._made[0] != mine:
+        if self._cached[0] != mine:
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
             from labtui.results.compute import compute_results
@@ -146,8 +146,8 @@ class ViewModel:
             found = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
             charts = tuple(with_sizes(chart, sizes) for chart in found)
             alone = by_line(results, marked=marked)
-            self._made = mine, {"results": results, "charts": charts, "alone": alone}
-        return self._made[1]
+            self._cached = mine, {"results": results, "charts": charts, "alone": alone}
+        return self._cached[1]
 
     def _gpu_hours(self) -> float | None:
         """The GPU-hours that the lab has used; None if no job has a GPU."""
@@ -165,7 +165,7 @@ class ViewModel:
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
         """The utilization of a run's GPUs at the last moments, as fractions of 1; empty while unknown."""
         path, moment = self.session.log_path(run.token, "gpu"), int(time.monotonic() / SAMPLES_EVERY_S)
-        return read_busy(self.session.folder.path, path, run.spec.n_gpus, moment) if path is not None else ()
+        return read_load(self.session.folder.path, path, run.spec.n_gpus, moment) if path is not None else ()
 
     def watch_logs(self) -> None:
         """Have the logs of the task's active runs read often, the selected run's output most often.
@@ -173,7 +173,7 @@ class ViewModel:
         The runs table and the charts show all runs of the task, so the epochs of all should arrive promptly.
         """
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        living = [each.token for each in self._mine() if each.phase in (*LIVE, RunPhase.UNKNOWN)]
+        living = [each.token for each in self._task_runs() if each.phase in (*LIVE, RunPhase.UNKNOWN)]
         tokens = {*living[:MAX_WATCHED], *((run.token,) if run is not None else ())}
         self.session.watch_logs(tokens, (run.token, "out") if run is not None else None)
 
@@ -185,13 +185,13 @@ class ViewModel:
         while not ended.wait(pause):
             began = time.perf_counter()
             try:
-                if self.look():
+                if self.check_tasks():
                     done()
             except Exception as error:  # a check must never take the screen down
                 self.session.faults.write(error)
             pause = min(MAX_REST_S, max(CHECK_EVERY_S, CHECKS_REST * (time.perf_counter() - began)))
 
-    def look(self) -> bool:
+    def check_tasks(self) -> bool:
         """Check all tasks if a run, a job, a remote path or a file has changed since; return whether one had."""
         from labtui.session.labs import check_folder, files_stamp
 
@@ -213,7 +213,7 @@ TAIL_BYTES = 8192
 
 
 @lru_cache(maxsize=1)
-def read_busy(root: Path, path: Path, n_gpus: int, moment: int) -> tuple[float, ...]:
+def read_load(root: Path, path: Path, n_gpus: int, moment: int) -> tuple[float, ...]:
     """The mean utilization of the first `n_gpus` GPUs (0: all) at each of the last moments of a file of GPU samples.
 
     `moment` only keys the cache: the file is read once for each value.

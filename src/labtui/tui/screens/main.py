@@ -245,7 +245,7 @@ class MainScreen(FramedScreen):
         """Show the runs just submitted, whose numbers are above `before`, and select the first of them."""
         model, state = self.app.view_model, self.app.session.state
         model.run_id = min((number for number in state.runs if number > before), default=model.run_id)
-        model.arrived(state)
+        model.set_state(state)
         self.app.repaint()
         self.call_later(self.show_pane, "runs")
 
@@ -254,7 +254,7 @@ class MainScreen(FramedScreen):
     def action_edit(self) -> None:
         """Open the file that belongs to the current pane and run in the student's editor."""
         if self.pane == "answers":
-            self.app.keep_answers()
+            self.app.save_answers()
         self.app.open_editor(self._edited())
 
     def _edited(self) -> Path:

@@ -234,7 +234,7 @@ class TextScreen(Modal[None]):
 
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
     """The palette's entries as name, key, help and callback: actions with keys here, tasks, actions without keys."""
-    for node, binding, why_not in app.here(screen):
+    for node, binding, why_not in app.active_actions(screen):
         told = f"not now: {why_not}" if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         yield binding.description, app.get_key_display(binding), told, run
@@ -287,7 +287,7 @@ def help_page(app: LabApp) -> Table:
     table = Table.grid(padding=(0, 2))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
-    for binding in (each for _, each, why_not in app.here(app.screen) if not why_not):
+    for binding in (each for _, each, why_not in app.active_actions(app.screen) if not why_not):
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, Text(binding.tooltip))
     runs = (f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))

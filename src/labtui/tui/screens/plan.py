@@ -25,10 +25,10 @@ from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
 from labtui.tui import STYLES, plan_words
 from labtui.tui.guidance import NextStep
-from labtui.tui.plan_model import Found, Plan, Verdict
+from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, typed, yes_or_no
 from labtui.tui.themes import ink, roles
-from labtui.tui.widgets.frame import FramedScreen, Said, TaskList, TitleBar, key, say
+from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 
 FIGURES = ("runs", "time", "hours")
@@ -78,19 +78,19 @@ class PlanScreen(FramedScreen):
                 with Vertical(id=f"ticket-{name}", classes="figure"):
                     with Horizontal():
                         yield Digits(classes="figure-digits")
-                        yield Said(classes="figure-unit")
-                    yield Said(classes="figure-below")
+                        yield PlainText(classes="figure-unit")
+                    yield PlainText(classes="figure-below")
             with Vertical(id="ticket-send"):
                 yield Button("", id="send")
-                yield Said(id="ticket-back")
-        yield Said(id="ticket-line")
-        yield Said(id="verdict")
+                yield PlainText(id="ticket-back")
+        yield PlainText(id="ticket-line")
+        yield PlainText(id="verdict")
         with VerticalScroll(id="plan-body", can_focus=False):
-            yield Said(id="runs-title")
+            yield PlainText(id="runs-title")
             yield PlanTable(id="plan-table", cursor_type="cell")
-            yield Said(id="findings-title")
+            yield PlainText(id="findings-title")
             yield OptionList(id="findings", compact=True)
-        yield Said(id="script-title")
+        yield PlainText(id="script-title")
         with VerticalScroll(id="plan-text"):
             yield Static(id="plan-page", markup=False)
 
@@ -122,7 +122,7 @@ class PlanScreen(FramedScreen):
         return self.plan.job_of(self.place[0])
 
     @property
-    def found(self) -> Found | None:
+    def found(self) -> PlanFinding | None:
         """The highlighted finding."""
         found, at = self.plan.found, self.query_one("#findings", OptionList).highlighted or 0
         return found[min(at, len(found) - 1)] if found else None
@@ -228,7 +228,7 @@ class PlanScreen(FramedScreen):
         app = self.app  # `self.app` does not work in the session's thread, which runs the callback below
         if before is not self.plan.previews or not self.is_attached:
             return
-        made, asked, error = self.plan.looked_at(ask=ask)
+        made, asked, error = self.plan.make_previews(ask=ask)
         if error is not None:
             app.call_later(app.report, error)
         app.call_later(self._previewed, before, made)
@@ -272,12 +272,12 @@ class PlanScreen(FramedScreen):
         if column == "in":
             self.action_drop_row()
             return
-        name = self.plan.question(row, column)
+        name = self.plan.cell_name(row, column)
         check = partial(self.plan.refusal, row, column)
 
         def answered(text: str | None) -> None:
             if text is not None:
-                self._become(self.plan.typed(row, column, text))
+                self._become(self.plan.with_cell(row, column, text))
 
         chosen = self.plan.rows[row]
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
@@ -289,7 +289,7 @@ class PlanScreen(FramedScreen):
 
     def action_drop_row(self) -> None:
         """Leave the run at the cursor out, or include it again."""
-        self._become(self.plan.dropped(self.place[0]))
+        self._become(self.plan.with_row_toggled(self.place[0]))
 
     def action_controls(self) -> None:
         """Add the control runs of this plan, or remove them."""
@@ -306,10 +306,10 @@ class PlanScreen(FramedScreen):
         if self.found is not None:
             self._offer(self.found, FIX)
 
-    def _offer(self, found: Found, choices: Sequence[Choice], text: str = "") -> None:
+    def _offer(self, found: PlanFinding, choices: Sequence[Choice], text: str = "") -> None:
         """Show a finding with the change of its fix, and offer choices."""
         fix, finding = found.finding.fix, found.finding
-        shown = plan_words.coloured(self.plan.difference(found), roles(self.app))
+        shown = plan_words.coloured_diff(self.plan.difference(found), roles(self.app))
         title = fix.title if fix is not None else found.where
 
         def answered(answer: str | None) -> None:
@@ -359,7 +359,7 @@ class PlanScreen(FramedScreen):
         elif self.plan.checked and self.plan.drafts:
             path = self.plan.draft_file(self.job)
             if self.app.open_editor(path):
-                self.plan.edited(self.job, path)
+                self.plan.use_script(self.job, path)
         self.recompute()
 
     def action_back(self) -> None:
@@ -420,9 +420,9 @@ class PlanScreen(FramedScreen):
             mend = (COPY,) if found.copy else (FIX[0],) if found.finding.fix is not None else ()
             choices = (*mend, OVERRIDE, FIX[1] if mend else BACK)
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
-        elif not confirmed and (doubts := plan_words.doubts(plan)).plain:
+        elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"
-            ask = Ask(text, details=doubts, choices=yes_or_no("Submit", "Not yet"))
+            ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))
             self.app.push_screen(ask, self.action_send)
         else:
             before = max(self.app.session.state.runs, default=0)

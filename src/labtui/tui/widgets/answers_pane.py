@@ -29,7 +29,7 @@ from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import ChartView, first_chart
-from labtui.tui.widgets.frame import Pane, Said, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, key, say
 
 SAVE_AFTER = 1.0
 
@@ -81,12 +81,12 @@ class AnswersPane(Pane, Container):
         with Vertical(id="answer-side"):
             yield ChartView(id="answer-chart")
             with VerticalScroll(id="answer-facts"):
-                yield Said(id="answer-numbers")
+                yield PlainText(id="answer-numbers")
         with Container(id="answer-main"):
             yield AnswerCards(id="answer-cards", classes="-first")
             with Vertical(id="answer-edit"):
-                yield Said(id="answer-state")
-                yield Said(id="answer-question")
+                yield PlainText(id="answer-state")
+                yield PlainText(id="answer-question")
                 yield TextArea(id="answer-text", tab_behavior="focus", compact=True, classes="-first")
 
     @cached_property
@@ -209,7 +209,7 @@ class AnswersPane(Pane, Container):
 
     def leave(self) -> None:
         """Store the text and show the cards again."""
-        self.keep()
+        self.save()
         if self.writing:
             self.query_one("#answer-edit").display = False
             cards = self.query_one(AnswerCards)
@@ -226,7 +226,7 @@ class AnswersPane(Pane, Container):
 
     def next_question(self) -> bool:
         """Edit the next question without an answer; return False if every question has one."""
-        self.keep()
+        self.save()
         answered = self._answered()
         first = self.question + 1 if self.writing else self.question
         order = [*range(first, len(answered)), *range(first)]
@@ -249,14 +249,14 @@ class AnswersPane(Pane, Container):
         if self._timer is not None:
             self._timer.stop()
         if self.dirty:
-            self._timer = self.set_timer(SAVE_AFTER, self.keep)
+            self._timer = self.set_timer(SAVE_AFTER, self.save)
         self._show_state()
 
     def on_descendant_blur(self) -> None:
         """Store the text when the editor loses the focus."""
-        self.keep()
+        self.save()
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Store the text, if it has changed."""
         task = self._asked
         if task is None or not self.dirty:

@@ -21,7 +21,7 @@ from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
-from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, does, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
 from labtui.tui.widgets.tail_view import STAMP, LogText
 
@@ -112,12 +112,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._x: float | None = None  # the chosen position; None: the last of the series
 
     def compose(self) -> ComposeResult:
-        yield Said(id="chart-views")
-        yield Said(id="chart-sentence")
+        yield PlainText(id="chart-views")
+        yield PlainText(id="chart-sentence")
         with Container(id="chart-grid"):
             for name in VIEWS:
                 yield ChartView(id=f"chart-{name}")
-        yield Said(id="chart-strip")
+        yield PlainText(id="chart-strip")
 
     # ------------------------------------------------------------------ the charts
 
@@ -131,7 +131,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         alone = self.view.alone.get(self._only)
         return alone() if alone is not None else self.view.charts
 
-    def _of(self, name: str) -> ChartSpec | None:
+    def _chart_of(self, name: str) -> ChartSpec | None:
         """The current chart of a view, as bars or lines, with the laws if they are switched on; None without data."""
         charts = [each for each in self._charts() if each.view == name and not each.empty]
         charts = [each for each in charts if each.family != "laws"]
@@ -165,7 +165,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     @property
     def spec(self) -> ChartSpec | None:
         """The current chart; None while it has no data."""
-        return self._of(self.view_name)
+        return self._chart_of(self.view_name)
 
     def _point(self) -> tuple[Series, Point] | None:
         """The series and the point at the cursor."""
@@ -274,7 +274,7 @@ class ChartsPane(Pane, Container, can_focus=True):
                 continue
             chart.heading = f"{at} {title}" if four else ""
             chart.chosen = four and name == self.view_name
-            chart.spec = self._of(name) or self._empty(view, name)
+            chart.spec = self._chart_of(name) or self._empty(view, name)
             x = found[1].x if found is not None and name == self.view_name else None
             chart.cursor = Cursor(self._place, x)
         say(self, "#chart-strip", self._strip())
@@ -328,7 +328,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         ids = [each.run_id for each in row.origins if each.run_id is not None] if row is not None else []
         return self.view.every.get(ids[-1]) if ids else None
 
-    def _named(self, number: int) -> str:
+    def _run_words(self, number: int) -> str:
         """The number of a run, and how it ended if it ended badly."""
         line = self.view.every.get(number)
         return f"{number} ({line.word})" if line is not None and line.phase in ENDED_BADLY else str(number)
@@ -347,7 +347,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
         left.append(f"   {value_text(spec, point)}", "bold")
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
-        run = words.run_numbers(list(map(self._named, numbers))).lower() if numbers else ""
+        run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = line.job if line is not None and len(numbers) == 1 else None
         where = f"{run}, job {job.job_id}" if job is not None else run
         bounds, wide = "", self.size.width >= 100
@@ -377,7 +377,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         styles, (shown, text) = roles(self.app), shown_line(self.app.session.folder.path, path, number)
         place = f"{mean}line {shown}  " if text else ""
         return ink(place, styles.quiet, no_wrap=True).append(
-            quoted(text, self.size.width - len(place)), styles.soft
+            shorten(text, self.size.width - len(place)), styles.soft
         )
 
 
@@ -390,7 +390,7 @@ def shown_line(root: Path, path: Path, number: int) -> tuple[int, str]:
     return shown, log.line(shown)
 
 
-def quoted(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """A log line cut to `width` characters: first its time stamp goes, then its middle."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)

@@ -46,7 +46,7 @@ def look(cell: object) -> object:
     return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else cell
 
 
-class Said(Static):
+class PlainText(Static):
     """A static text, never markup, that is laid out and painted again only when it has changed."""
 
     def __init__(self, text: Text = EMPTY, *, id: str | None = None, classes: str | None = None) -> None:
@@ -69,11 +69,11 @@ def does(action: str, style: str) -> Style:
 
 
 def say(node: DOMNode, part: str, text: Text) -> None:
-    """Set the text of the `Said` below `node` that the selector `part` matches."""
-    node.query_one(part, Said).say(text)
+    """Set the text of the `PlainText` below `node` that the selector `part` matches."""
+    node.query_one(part, PlainText).say(text)
 
 
-class Acts(Widget):
+class ActionWidget(Widget):
     """A widget with actions that may be disabled for the moment, each with a reason."""
 
     app: LabApp
@@ -86,10 +86,10 @@ class Acts(Widget):
         """As Textual asks: True if enabled, None if disabled with a reason, False if the key is hidden."""
         if self.why_not(action, parameters) is None:
             return False
-        return None if self.app.why_idle(self, action, parameters) else True
+        return None if self.app.why_disabled(self, action, parameters) else True
 
 
-class Pane(Acts):
+class Pane(ActionWidget):
     """A pane of the main screen: it paints the view once it has a size, and again at another size."""
 
     view: View = NO_VIEW
@@ -107,7 +107,7 @@ class Pane(Acts):
         self.show(self.view)
 
 
-class Slice(Widget):
+class ViewPart(Widget):
     """A widget that draws its part of the view, and repaints only if its text has changed."""
 
     screen: FramedScreen
@@ -127,7 +127,7 @@ class Slice(Widget):
         raise NotImplementedError
 
 
-class HeaderBar(Slice):
+class HeaderBar(ViewPart):
     """The header: program and lab; at the right, practice, connection and GPU-hours."""
 
     def text(self, view: View, styles: Roles) -> Text:
@@ -154,7 +154,7 @@ class HeaderBar(Slice):
         return Text("   ").join(parts)
 
 
-class TitleBar(Slice):
+class TitleBar(ViewPart):
     """The current task, and at the right its state with its age."""
 
     def text(self, view: View, styles: Roles) -> Text:
@@ -226,7 +226,7 @@ class TaskList(OptionList):
             self.screen.choose_task(event.option_id)
 
 
-class NextStepText(Slice):
+class NextStepText(ViewPart):
     """The next step: its key as a chip, its label, and a reason of at most four lines. A click takes the step."""
 
     def text(self, view: View, styles: Roles) -> Text:
@@ -249,10 +249,10 @@ class Rail(Vertical):
     """The rail at the left: the task list and the next step."""
 
     def compose(self) -> ComposeResult:
-        yield Said(id="rail-title")
+        yield PlainText(id="rail-title")
         yield TaskList(id="tasks", compact=True)
-        yield Said(id="about")
-        yield Said(ink("Next", "bold"), id="next-title")
+        yield PlainText(id="about")
+        yield PlainText(ink("Next", "bold"), id="next-title")
         yield NextStepText(id="next")
 
     def show(self, view: View) -> None:
@@ -269,7 +269,7 @@ class Rail(Vertical):
         say(self, "#about", ink(text, styles.soft))
 
 
-class NoteLine(Slice):
+class NoteLine(ViewPart):
     """The line above the footer: the plan being made, else a problem, else what waits; at its end the export."""
 
     plan: reactive[str] = reactive("")
@@ -290,7 +290,7 @@ class NoteLine(Slice):
         await self.run_action("app.page('problems')" if severity == "error" else "app.do_next")
 
 
-class Foot(Footer):
+class KeyFooter(Footer):
     """Textual's footer with at most seven enabled keys; at the right the next step, the palette and help."""
 
     RIGHT = ("do_next", "command_palette", "page('help')")
@@ -334,7 +334,7 @@ def _cells(keys: Iterable[FooterKey]) -> int:
     return sum(len(each.key_display) + len(each.description) + 3 for each in keys)
 
 
-class FramedScreen(Screen[object], Acts):  # Textual takes the styles of the first base
+class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of the first base
     """A screen with header, rail (from 110 columns on), title bar, `content`, note line and footer."""
 
     view: View = NO_VIEW
@@ -354,7 +354,7 @@ class FramedScreen(Screen[object], Acts):  # Textual takes the styles of the fir
                 yield from self.content()
         with Vertical(id="bottom"):
             yield NoteLine()
-            yield Foot(show_command_palette=False, compact=True)
+            yield KeyFooter(show_command_palette=False, compact=True)
 
     def watch_focused(self, focused: Widget | None) -> None:
         """Mark the focused side by tone; not with a class of the screen, which would restyle all of its widgets."""
@@ -384,7 +384,7 @@ class FramedScreen(Screen[object], Acts):  # Textual takes the styles of the fir
     def show_frame(self, view: View) -> None:
         self.view = view
         self.query_one(Rail).show(view)
-        for part in self.query(Slice):
+        for part in self.query(ViewPart):
             part.show(view)
 
 

@@ -12,7 +12,7 @@ from labtui.tui import format as words
 from labtui.tui.guidance import headline, last_line
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, TRAINING, View
-from labtui.tui.widgets.frame import Said, ends, key, say
+from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
 
@@ -30,7 +30,7 @@ class LogPane(RunPane):
     _run_id: int | None = None
 
     def compose(self) -> ComposeResult:
-        yield Said(id="log-title")
+        yield PlainText(id="log-title")
         yield TailView(id="log-view")
         yield Input(placeholder="search, then enter; n and N go on", id="log-search", compact=True)
 

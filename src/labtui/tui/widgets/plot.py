@@ -128,7 +128,7 @@ def names_of(spec: ChartSpec) -> list[str]:
 def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
     """The chart in exactly `width` by `height` cells; None if it does not fit or cannot be drawn."""
     room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
-    return _Drawing(spec, width, height, look, cursor).made() if room and drawable(spec) else None
+    return _Drawing(spec, width, height, look, cursor).draw() if room and drawable(spec) else None
 
 
 class _Drawing:
@@ -146,7 +146,7 @@ class _Drawing:
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.short for each in laws] + [self._ends(at)[0] for at in range(len(self.measured))]
+        ends = [each.short for each in laws] + [self._end_texts(at)[0] for at in range(len(self.measured))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
@@ -207,10 +207,10 @@ class _Drawing:
     def _style(self, at: int) -> str:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
 
-    def made(self) -> list[Text]:
+    def draw(self) -> list[Text]:
         """Draw frame, ideal, lines (the chosen one last), marks, names and values, and return the rows."""
-        self._frame()
-        self._x_ticks()
+        self._draw_frame()
+        self._draw_x_ticks()
         if self.spec.empty:
             lines = textwrap.wrap(self.spec.message, max(8, self.grid.width - self.left - 4))
             for at, text in enumerate(lines, self.rows // 3):
@@ -220,16 +220,16 @@ class _Drawing:
             return self.grid.lines()
         for series in self.spec.series:
             if series.role != "measured":
-                self._dots(series)
+                self._draw_dots(series)
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
         for at in () if self.laws else order:
-            self._line(at)
-        self._cursor_line()
+            self._draw_line(at)
+        self._draw_cursor()
         for at in order[::-1] if len(order) <= HUES else order:
-            self._marks(at)
-        self._names(order[::-1])
+            self._draw_marks(at)
+        self._write_names(order[::-1])
         if not self.spec.over_time:
-            (self._values if self.few else self._corner_table)()
+            (self._write_values if self.few else self._write_table)()
         return self.grid.lines()
 
     def _write(self, spots: Spots, text: str, style: str, around: int = 1, over: str = "") -> bool:
@@ -241,7 +241,7 @@ class _Drawing:
                 return True
         return False
 
-    def _frame(self) -> None:
+    def _draw_frame(self) -> None:
         look, grid = self.look, self.grid
         for row in range(self.rows):
             grid.put(self.left, row, "│", look.axis)
@@ -252,7 +252,7 @@ class _Drawing:
             grid.put(self.left - 1 - len(label), row, label, look.quiet)
         grid.put(self.left, self.rows, "└" + "─" * self.columns, look.axis)
 
-    def _x_ticks(self) -> None:
+    def _draw_x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
         logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars are evenly spaced
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
@@ -273,7 +273,7 @@ class _Drawing:
                 self.grid.put(start, self.rows + 1, text, style)
                 free = start + len(text)
 
-    def _dots(self, series: Series) -> None:
+    def _draw_dots(self, series: Series) -> None:
         """Draw an ideal or a law as single dots."""
         at = [*self.laws].index(series.name) if series.name in self.laws else 2
         step, style = at % 3 + 1, self.laws.get(series.name, self.look.quiet)  # columns from dot to dot
@@ -284,7 +284,7 @@ class _Drawing:
                 height = low + (column - first) / max(1, last - first) * (high - low)
                 self.grid.put(column, self.rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))], style)
 
-    def _line(self, at: int) -> None:
+    def _draw_line(self, at: int) -> None:
         """Draw a line in braille by plotext: the chosen one two dots thick, one to a running run dotted.
 
         A line with marks goes through the middle of the marks' cells.
@@ -300,7 +300,7 @@ class _Drawing:
                 if not dotted or column % 2 == 0:
                     self.grid.put(first + column, row, sign, style)
 
-    def _marks(self, at: int) -> None:
+    def _draw_marks(self, at: int) -> None:
         """Draw the marks of a series; with few series, beside a mark of another one in the same cell."""
         style, series = self._style(at), self.measured[at]
         for point in series.points if len(series.points) <= self.most else ():
@@ -316,14 +316,14 @@ class _Drawing:
             mark = ON_CURSOR.get(mark, mark) if chosen and point.x == self.cursor.x else mark
             self.grid.put(column, row, mark, f"bold {style}")
 
-    def _cursor_line(self) -> None:
+    def _draw_cursor(self) -> None:
         x, at = self.cursor.x, self.cursor.series
         points = self.measured[at].points if at < len(self.measured) else ()
         for point in (each for each in points if each.x == x):
             for row in range(self._row(point.y) + 1, self.rows):
                 self.grid.put(self._column(point.x), row, "┊", self._style(at))
 
-    def _ends(self, at: int) -> list[str]:
+    def _end_texts(self, at: int) -> list[str]:
         """The texts for the end of a line, the longest first: its name, which may be cut, and its last value."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
         value = value_text(self.spec, last)
@@ -332,7 +332,7 @@ class _Drawing:
         told = self.few or at == self.cursor.series or not name
         return [*((f"{texts[0]}{far}", *texts) if told else ()), *((name, f"{name[:8]}…") if name else ())]
 
-    def _names(self, order: Sequence[int]) -> None:
+    def _write_names(self, order: Sequence[int]) -> None:
         """Write each line's name at its end: beside it, else with its mark on the nearest free row of the margin."""
         margin = self._column(self.xs[-1]) + 2 if self.xs else 0
         highest = self.measured[order[0]].points[-1].y if order else 0.0
@@ -345,7 +345,7 @@ class _Drawing:
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=last.live)
             style = "bold " * chosen + "reverse " * (chosen and last.x == self.cursor.x) + style
-            column, row, texts = self._column(last.x) + 2, self._row(last.y), self._ends(at)
+            column, row, texts = self._column(last.x) + 2, self._row(last.y), self._end_texts(at)
             mark = f" {mark}" * (len(self.measured) > 1)
             tries = [([(column, row)], f" {text} ") for text in texts]
             if last.x < self.xs[-1]:
@@ -358,7 +358,7 @@ class _Drawing:
             spots = [(margin, row)] if series.role == "ideal" else away(row)
             self._write(spots, f" {series.short or series.name}", style)
 
-    def _values(self) -> None:
+    def _write_values(self) -> None:
         """Write the values of all points but the last beside their marks, if there are free cells."""
         for at, series in enumerate(self.measured):
             points, style = series.points, self._style(at)
@@ -374,7 +374,7 @@ class _Drawing:
                 spots.append((column + 2, row))
                 self._write(spots, text, style) or self._write(spots, text, style, over=self.look.quiet)
 
-    def _corner_table(self) -> None:
+    def _write_table(self) -> None:
         """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
         if (x := self.cursor.x) is None:
             return
@@ -410,7 +410,7 @@ class _Drawing:
             for point in series.points:
                 left = self._column(point.x) - count * wide // 2 + (0 if stack else at * wide)
                 low, high = below[point.x], below[point.x] + point.y
-                self._bar(left, wide, low, high, fill, live=point.live)
+                self._draw_bar(left, wide, low, high, fill, live=point.live)
                 below[point.x] = high if stack else 0.0
                 if not stack:
                     texts.append((left, self._row(point.y), value_text(self.spec, point), style))
@@ -419,7 +419,7 @@ class _Drawing:
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
             self._write([(start, row - up) for up in (1, 2) for start in starts], text, style, around=0)
 
-    def _bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
+    def _draw_bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
         top, bottom = self._row(high), self._row(low)
         half = self._height(high) % 1 < 0.5 and bottom > top
         for row in range(top, bottom + 1):

@@ -15,11 +15,11 @@ from labtui.domain.model import RunPhase
 from labtui.results.charts import ChartSpec
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import headline, is_aim, last_line, remedy, result, unit_of
+from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, result, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
-from labtui.tui.widgets.frame import Said, does, say
+from labtui.tui.widgets.frame import PlainText, does, say
 from labtui.tui.widgets.plot import MIN_HEIGHT
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
@@ -42,19 +42,19 @@ class RunsPane(RunPane):
     """The result, the table of runs, and the chart and facts of the selected run."""
 
     def compose(self) -> ComposeResult:
-        yield Said(id="run-error")
+        yield PlainText(id="run-error")
         with Horizontal(id="result"):
             yield Digits(id="result-digits")
-            yield Said(id="result-words")
-        yield Said(id="result-line")
+            yield PlainText(id="result-words")
+        yield PlainText(id="result-line")
         yield KeyedTable(id="runs-table", cursor_type="row")
         with Glance(id="glance"):
             with Vertical(id="glance-left"):
                 yield ChartView(id="glance-chart")
             with Vertical(id="glance-right"):
-                yield Said(id="run-facts")
+                yield PlainText(id="run-facts")
                 with Vertical(id="glance-log"):
-                    yield Said(id="glance-of")
+                    yield PlainText(id="glance-of")
                     yield TailView(id="glance-tail", can_focus=False, brief=True)
 
     def paint(self, view: View) -> None:
@@ -143,7 +143,7 @@ def table_of(
 
     So are those that do not fit beside the state. The `marked` run has a star before its number.
     """
-    head, names = _apart(view)
+    head, names = _telling_column(view)
     order = list(dict.fromkeys(names.values()))
     lines = sorted(
         view.lines,
@@ -195,7 +195,7 @@ def table_of(
     return columns, rows
 
 
-def _apart(view: View) -> tuple[str, dict[int, str]]:
+def _telling_column(view: View) -> tuple[str, dict[int, str]]:
     """The title of a column that tells runs of one size apart ("" if there is none), and its values by run number."""
     edition, lines = view.edition, view.lines
     if not view.task_id:
@@ -265,7 +265,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         if line.left_s is not None:
             left = f"{words.clock_span(line.left_s)} left"
         return text.append(f"  {left}", "bold")
-    done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and is_aim(view, line)
+    done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and ended_as_asked(view, line)
     head, _, rest = line.word.partition(", " if done else ": ")
     text = ink(head, styles.soft if aim else role)
     text.append(f": {rest}" if rest and not done else "", styles.soft)
@@ -305,7 +305,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     again = remedy(view, line)
     keys = [("R", again.label, "screen.retry_run")] if again.label else []
     keys.append(("l", "Open the log", "screen.pane('log')"))
-    text.append(f"{line.sign} ", styles.bad).append(f"{explained(line)}\n", "bold")
+    text.append(f"{line.sign} ", styles.bad).append(f"{explain(line)}\n", "bold")
     for part in textwrap.wrap(again.reason, max(20, width - 2)):
         text.append(f"  {part}\n", styles.soft)
     text.append("\n")
@@ -315,7 +315,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     return text
 
 
-def explained(line: RunLine) -> str:
+def explain(line: RunLine) -> str:
     """What happened to a run, in one sentence."""
     run, spec, more = line.run, line.run.spec, ""
     if run.outcome is None:

@@ -94,7 +94,7 @@ class LogText:
         place = number - self._first
         return _shown(self._lines[place]) if 0 <= place < len(self._lines) else ""
 
-    def turn_folding(self) -> None:
+    def toggle_folding(self) -> None:
         """Show or fold the records."""
         self.fold = not self.fold
         self._rows = [at for at, line in enumerate(self._lines, self._first) if self._is_row(line)]
@@ -174,7 +174,7 @@ def _shown(raw: bytes) -> str:
     return display_text(raw)
 
 
-_TELLING = re.compile(
+_EMPHASIZED = re.compile(
     r"\s*(?:(?P<epoch>Epoch \d+/\d+)"
     r"|(?P<error>.*(?:\b\w*Error\b|\berror:|\bERROR\b|\bTraceback\b|CANCELLED AT|oom[-_ ]kill|out of memory))"
     r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))"
@@ -284,7 +284,7 @@ class TailView(ScrollView, can_focus=True):
         if self.file is None:
             return
         top = self.file.number(int(self.scroll_y))
-        self.file.turn_folding()
+        self.file.toggle_folding()
         self._resize()
         if not self.follow:
             self._jump(self.file.row(top))
@@ -397,5 +397,5 @@ class TailView(ScrollView, can_focus=True):
 
     def _line_style(self, text: str) -> Style | None:
         """The style of epochs, errors and warnings; None for other lines."""
-        found = _TELLING.match(text)
+        found = _EMPHASIZED.match(text)
         return self.get_component_rich_style(f"tail--{found.lastgroup}", partial=True) if found else None

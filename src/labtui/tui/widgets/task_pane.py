@@ -17,7 +17,7 @@ from labtui.lab.evidence import one_line
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.frame import Pane, Said, does, ends, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, does, ends, key, say
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
     _task_id = ""
 
     def compose(self) -> ComposeResult:
-        yield Said(id="task-page")
+        yield PlainText(id="task-page")
 
     def paint(self, view: View) -> None:
         other = view.task_id != self._task_id
