@@ -1,4 +1,4 @@
-"""Steps of a lab folder's state, as tests write them: `after(planned(...), observed(...))`."""
+"""Changes of a lab folder's state for tests: `after(planned(...), observed(...))`."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from labtui.domain.state import Change, ConnectionState, LabState, LogState, Run
 
 
 def after(*changes: Change, state: LabState | None = None) -> LabState:
-    """The state after these steps."""
+    """The state after these changes."""
     state = state or LabState()
     for change in changes:
         state = change(state)
@@ -38,7 +38,7 @@ def observed(token: str, job_id: str, phase: JobPhase, **more: Any) -> Change:
 
 
 def seen(views: dict[str, JobView]) -> Change:
-    """What `job_evidence.observe` gave."""
+    """The change that stores the result of `job_evidence.observe`."""
     return _each(views.items(), lambda state, item: state.with_job(*item))
 
 

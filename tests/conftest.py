@@ -1,4 +1,4 @@
-"""The real cluster as a fixture. Its tests run by folder on one worker; skipped ones are counted with the reason."""
+"""Fixtures and settings of all tests: the real cluster, the order of tests on workers, the summary of skipped ones."""
 
 import gc
 import importlib.util
@@ -31,11 +31,11 @@ settings.register_profile(
 )
 settings.load_profile("labtui")
 
-# Which lab folders are trusted is kept apart from the developer's own; programs that tests start see it, too.
+# Tests, and the programs they start, keep the list of trusted lab folders apart from the developer's own.
 _state = tempfile.TemporaryDirectory(prefix="labtui-tests-")
 os.environ["XDG_STATE_HOME"] = _state.name
 
-# No test waits in an editor that happens to be installed.
+# No test opens an editor that happens to be installed.
 os.environ["VISUAL"] = os.environ["EDITOR"] = "true"
 
 # Screens in this process are drawn less often and without animation: about a tenth less to compute. Textual reads both
@@ -47,8 +47,8 @@ _paint = Compositor.render_update
 
 
 def _without_painting(compositor: Compositor, full: bool = False, **how: Any) -> Any:
-    """Nobody sees the frames of these screens; to paint them was a fifth of what their tests computed."""
-    if full:  # a picture
+    """Skip painting frames that nobody sees; it took a fifth of the processor time of screen tests."""
+    if full:  # a screenshot
         return _paint(compositor, full=True, **how)
     return compositor._dirty_regions.clear()
 
@@ -60,7 +60,7 @@ _parsed: dict[Any, Any] = {}
 
 
 def _parsed_once(sheet: Stylesheet, css: str, **how: Any) -> Any:
-    """Each app of this process would parse the same stylesheets again."""
+    """Cache parsed stylesheets; otherwise each app of this process would parse the same ones again."""
     key = css, *how.values(), *sheet._variables.items()
     if key not in _parsed:
         _parsed[key] = _parse_rules(sheet, css, **how)
@@ -69,7 +69,7 @@ def _parsed_once(sheet: Stylesheet, css: str, **how: Any) -> Any:
 
 Stylesheet._parse_rules = _parsed_once
 
-os.fsync = lambda _: None  # tests kill processes, not machines: nothing waits for the disk
+os.fsync = lambda _: None  # tests kill processes, not machines, so the disk need not be waited for
 
 NO_CLUSTER = "no test cluster here: "
 NO_TENSORFLOW = "no TensorFlow here: "
@@ -77,30 +77,30 @@ NO_TORCH = "no PyTorch here: "
 TORCH_PYTHON = Path(
     os.environ.get("LABTUI_TORCH_PYTHON") or Path(__file__).parents[1] / ".venv-torch" / "bin" / "python"
 )
-"""The interpreter that trains with PyTorch; it has an environment of its own."""
+"""The interpreter that trains with PyTorch, from an environment of its own."""
 
 
 LONGEST_FIRST = (
     *("cluster-commands", "foreign-sites", "cluster-session", "tensorflow", "two-nodes", "cluster-cluster"),
     *("torch", "campaign", "reliability", "cluster-doctor", "sbatch-dies", "cluster-contract", "cluster-e2e"),
 )
-"""Groups of more than about a minute. One that is missing here begins later, and costs time, nothing else."""
+"""Groups of more than about a minute. One that is missing here begins later, which only costs time."""
 AT_ONCE = 3
-"""Groups that begin first; the others are spread over the tests that compute."""
+"""The number of groups that begin first; the others are spread among the tests that compute."""
 QUICK = ("domain", "lab", "preflight", "results", "slurm", "training_logs")
-"""Folders of tests that take milliseconds: they come last, so that no worker begins something long at the end."""
+"""Folders of tests that take milliseconds: they run last, so that no worker begins something long at the end."""
 
 
 SECOND_TRY = ("cluster", "tensorflow", "torch", "terminal")
-"""In CI a failed test with one of these marks is tried once more; the last lines name it. Never a pure test."""
+"""In CI, a failed test with one of these marks is tried once more and named in the summary. Pure tests never are."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The cluster tests of one folder stay on one worker, which has a cluster of its own.
+    """Keep the cluster tests of one folder on one worker, which has a cluster of its own, and order all tests.
 
-    They wait for Slurm more than they compute, so groups run beside each other and beside the tests that compute:
-    all groups at once would leave the processor idle, and all other tests at once would crowd it.
+    Cluster tests mostly wait for Slurm, so groups run beside each other and beside the tests that compute: running
+    all groups at once would leave the processor idle, and all other tests at once would overload it.
     """
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("xdist_group"):
@@ -132,10 +132,10 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_collection_finish() -> None:
-    """Take the collected tests out of the garbage collector's sight and let it look less often.
+    """Exclude the collected tests from garbage collection, and let it run less often.
 
-    Screens make and drop objects by the hundred thousand: with the interpreter's own threshold the collector took a
-    third of the processor time of their tests.
+    Screens make and drop hundreds of thousands of objects: with the default threshold, the collector took a third of
+    the processor time of their tests.
     """
     gc.collect()
     gc.freeze()
@@ -143,7 +143,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a cluster, TensorFlow or PyTorch where there is none, saying what is missing."""
+    """Skip tests that need a cluster, TensorFlow or PyTorch if it is missing, and say what is missing."""
     cluster_mark = item.get_closest_marker("cluster")
     if cluster_mark and (reasons := missing_requirements(**cluster_mark.kwargs)):
         pytest.skip(NO_CLUSTER + "; ".join(reasons))
@@ -155,7 +155,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @cache
 def has_torch() -> bool:
-    """Whether PyTorch is installed beside this environment."""
+    """Whether `TORCH_PYTHON` has PyTorch."""
     code = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
     try:
         return subprocess.run([str(TORCH_PYTHON), "-c", code], check=False).returncode == 0
@@ -164,14 +164,14 @@ def has_torch() -> bool:
 
 
 class TextTerminal(io.StringIO):
-    """Stands for a terminal on standard input or output."""
+    """A stand-in for a terminal on standard input or output."""
 
     def isatty(self) -> bool:
         return True
 
 
 def new_seed() -> int:
-    """Another one in each run, which is printed; in CI always the same, as for the examples of hypothesis."""
+    """A new seed for each run, which is printed; in CI always the same, as for Hypothesis's examples."""
     seed = 0 if os.environ.get("CI") else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     return seed
@@ -179,7 +179,7 @@ def new_seed() -> int:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # after everything else that is printed
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Name the tests that were tried twice, and count the skipped ones by what is missing here."""
+    """Name the tests that were tried twice, and count the skipped ones by what is missing."""
     yield
     for name in dict.fromkeys(report.nodeid for report in terminalreporter.stats.get("rerun", [])):
         terminalreporter.write_line(f"flaky: {name}", yellow=True, bold=True)
@@ -196,20 +196,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 @pytest.fixture(autouse=True)
 def _no_job_is_certain_sooner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a real cluster nobody waits five minutes to be sure that a request died; tests/slurm has the real figure."""
+    """Shorten the five minutes after which a lost request has surely made no job; tests/slurm uses the real value."""
     if request.node.get_closest_marker("cluster") is not None:
         monkeypatch.setattr("labtui.slurm.submit.NO_JOB_S", 20.0)
 
 
 @pytest.fixture
 def painting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames are painted, for a test that is about what is painted."""
+    """Paint frames, for a test about what is painted."""
     monkeypatch.setattr(Compositor, "render_update", _paint)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A running OpenSSH and Slurm of this worker's own; jobs and files of earlier tests may be there."""
+    """This worker's own running OpenSSH and Slurm; jobs and files of earlier tests may still be there."""
     running = Cluster.start(settings=ClusterSettings())
     yield running
     running.down()
@@ -217,9 +217,9 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def pair() -> Iterator[Cluster]:
-    """Two nodes with two pretend GPUs each, which have host names and addresses of their own.
+    """A cluster of two nodes with two simulated GPUs each, and with their own host names and addresses.
 
-    Tests that take it are marked ``cluster(separate_nodes=True)`` and stay in the xdist group ``two-nodes``.
+    Tests that use it are marked ``cluster(separate_nodes=True)`` and are in the xdist group ``two-nodes``.
     """
     running = Cluster.start(settings=pair_settings(images_per_batch_file=32, noisy_login=False))
     yield running
@@ -228,7 +228,7 @@ def pair() -> Iterator[Cluster]:
 
 @pytest.fixture
 def student(cluster: Cluster) -> Student:
-    """The student of `cluster`, with an empty queue and all daemons up; the next test clears away what is left."""
+    """The student of `cluster`, with an empty queue and all daemons up. What a test leaves, the next one clears."""
     cluster.repair()
     cluster.cancel_all()
     return cluster.student

@@ -1,4 +1,4 @@
-"""OpenSSH's own programs, for tests that compare labtui with them; where there are none the test is skipped."""
+"""OpenSSH's own programs, for tests that compare labtui with them; without them the test is skipped."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 
 def openssh(name: str) -> str:
-    """Where ``ssh``, ``ssh-keygen``, ``ssh-agent`` or another of its programs is."""
+    """The path of ``ssh``, ``ssh-keygen``, ``ssh-agent`` or another of its programs."""
     found = shutil.which(name)
     if found is None:
         pytest.skip("needs the OpenSSH client")

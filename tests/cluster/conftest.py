@@ -1,4 +1,4 @@
-"""A connection to the real cluster, closed after the test."""
+"""Connections to the real cluster, closed after the test."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ Connect = Callable[..., Connection]
 
 @pytest.fixture
 def connect(student: Student, tmp_path: Path) -> Iterator[Connect]:
-    """Makes connections (not connected) to the student's login node; anything may be said otherwise."""
+    """A function that makes connections (not connected) to the student's login node; arguments override its values."""
     made: list[Connection] = []
 
     def make(**values: Any) -> Connection:
@@ -30,7 +30,7 @@ def connect(student: Student, tmp_path: Path) -> Iterator[Connect]:
 
 @pytest.fixture
 def line(connect: Connect) -> Connection:
-    """A connection that stands."""
+    """An open connection."""
     made = connect()
     made.connect()
     return made

@@ -1,4 +1,4 @@
-"""A person at the keyboard, as a list of answers, and the shortest way to a connection for tests."""
+"""A prompter with prepared answers, and a function that makes connections for tests."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from labtui.slurm.remote_command import CommandRecord
 
 
 class Person:
-    """Answers questions by kind; remembers what was asked. A kind that is not here is refused."""
+    """Answers questions by kind, and records them. Kinds without an answer are refused."""
 
     def __init__(self, **answers: str | list[str]) -> None:
         self.answers = {kind.replace("_", "-"): answer for kind, answer in answers.items()}
@@ -43,9 +43,9 @@ def connection(
     hosts: tuple[str, ...] = (),
     config: str = "",
 ) -> Connection:
-    """A connection (not connected) that reads no file of the person who runs the tests."""
+    """A connection (not connected) that reads no SSH files of the developer."""
     config_file = tmp_path / "ssh_config"
-    # A key that is asked for by nobody must not come from the home directory of whoever runs the tests.
+    # No key that a test does not name may come from the developer's home directory.
     config_file.write_text(config or "Host *\n  IdentityAgent none\n  IdentityFile none\n")
     overrides = Overrides(
         hosts=hosts or (host,),

@@ -1,4 +1,4 @@
-"""labtui as a student runs it: a process of its own, no terminal, a home that nobody else uses."""
+"""labtui as a student runs it: in a process of its own, without a terminal, with a home directory of its own."""
 
 import json
 import os
@@ -23,7 +23,7 @@ NOT_BEFORE = ("labtui.__main__", "labtui.export", "labtui.practice", "labtui.tui
 MODULES = [module.name for module in pkgutil.walk_packages(package.__path__, "labtui.", onerror=str)]
 BEFORE = ("paramiko", *(name for name in MODULES if not name.startswith(NOT_BEFORE)))
 LABTUI = Warm(sys.executable, *BEFORE, env=os.environ)
-"""Each command is a fork of a Python that has imported what every one of them needs."""
+"""Each command is a fork of a Python process that has imported what all commands need."""
 
 QUICK_TRAINING = '''\
 """Prints what a training prints, without one: for tests that are about everything else."""
@@ -50,7 +50,7 @@ for epoch in range(1, args.epochs + 1):
 
 @dataclass
 class Labtui:
-    """The command line, in one lab folder."""
+    """Runs the command line in one lab folder."""
 
     home: Path
     folder: Path
@@ -65,7 +65,7 @@ class Labtui:
         }
 
     def start(self, *arguments: str) -> Process | subprocess.Popen[bytes]:
-        """A labtui that runs beside the test; what it prints goes into the last of `printed`."""
+        """Start labtui in the background; its output goes to the files in the last entry of `printed`."""
         place = self.home.with_name(f"{self.home.name}-{len(self.printed)}")
         self.printed.append((place.with_suffix(".out"), place.with_suffix(".err")))
         cwd = self.folder if self.folder.is_dir() else self.home
@@ -96,7 +96,7 @@ class Labtui:
 
 
 def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
-    """The JSON a command prints, run in this process."""
+    """The JSON that a command prints when it is run in this process."""
     capsys.readouterr()
     assert main([*arguments, "--json"]) == code
     return json.loads(capsys.readouterr().out)
@@ -104,9 +104,9 @@ def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
-    """An empty lab folder that is the current directory; its cluster is a port where nobody listens.
+    """A new lab folder as the current directory; its cluster is a port on which nothing listens.
 
-    Its parameter says whether it is a folder for practice.
+    The fixture's parameter says whether it is a practice folder.
     """
     given = {"edition": "hpc4ai-ch10", "profile": "mn5", "host": "127.0.0.1", "port": 1, "user": "nct01000"}
     practice = getattr(request, "param", False)
@@ -117,14 +117,14 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def labtui(tmp_path: Path) -> Labtui:
-    """labtui without a lab folder yet; ``init`` it into ``labtui.folder``."""
+    """labtui without a lab folder yet; ``init`` makes one at ``labtui.folder``."""
     home = tmp_path / "home"
     home.mkdir()
     return Labtui(home, tmp_path / "lab")
 
 
 def init_arguments(labtui: Labtui, student: Student, **changes: str) -> list[str]:
-    """``labtui init`` for a cluster under test; `changes` go last, and count."""
+    """The arguments of ``labtui init`` for a test cluster; `changes` come last and take precedence."""
     root = f"{student.scratch}/{labtui.folder.parent.name}"
     lab = ["--lab=hpc4ai-ch10", "--cluster=mn5", f"--account={student.account}", f"--root={root}"]
     more = [f"--{name.replace('_', '-')}={value}" for name, value in changes.items()]
@@ -133,7 +133,7 @@ def init_arguments(labtui: Labtui, student: Student, **changes: str) -> list[str
 
 @pytest.fixture
 def lab(labtui: Labtui, student: Student) -> Labtui:
-    """A lab folder on the real cluster, with training scripts that take no time."""
+    """A lab folder on the real cluster, with training scripts that only print."""
     labtui(*init_arguments(labtui, student))
     for name in ("ResNet50.py", "ResNet50_seq.py"):
         (labtui.folder / "scripts" / name).write_text(f"# {name}\n{QUICK_TRAINING}")
@@ -141,5 +141,5 @@ def lab(labtui: Labtui, student: Student) -> Labtui:
 
 
 def remote_file(cluster: Cluster, path: str) -> bytes:
-    """A file on the cluster, as it is there."""
+    """The content of a file on the cluster."""
     return cluster.outside(path).read_bytes()

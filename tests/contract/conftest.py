@@ -1,4 +1,4 @@
-"""`slurm_site`: every contract test runs on each cluster there is."""
+"""`slurm_site`: each contract test runs on the real cluster and on the practice cluster."""
 
 import secrets
 from collections.abc import Iterator
@@ -38,10 +38,10 @@ def jobs(slurm_site: Site) -> Jobs:
 
 @pytest.fixture(scope="session")
 def limited_job(jobs: Jobs) -> str:
-    """A job that will run into its limit of one minute; submitted early, asked about late."""
+    """A job that will exceed its limit of one minute; submitted early and used late."""
     return jobs.submit(f"{jobs.cpu} -t 1 -J limited --comment=labtui:limited long.sh")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _early(limited_job: str) -> None:
-    """Lets the minute of `limited_job` pass while the other tests run."""
+    """Start `limited_job` early, so that its minute passes while other tests run."""

@@ -1,4 +1,4 @@
-"""The commands labtui sends, written out once more and by hand, and the scripts the contract submits."""
+"""The commands that labtui sends, written a second time by hand, and the scripts that the contract submits."""
 
 import shlex
 import time
@@ -85,7 +85,7 @@ OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMO
 
 @dataclass
 class Jobs:
-    """A directory on a site with the contract's scripts in it, and what is done there."""
+    """A directory on a site with the contract's scripts, and commands that run there."""
 
     site: Site
     directory: str
@@ -103,7 +103,7 @@ class Jobs:
 
     @property
     def words(self) -> dict[str, object]:
-        """What may stand in braces in `REFUSALS`: what the site names, and the options of a job on CPUs or GPUs."""
+        """The values for the braces in `REFUSALS`: the site's names, and the options of a job on CPUs or GPUs."""
         return {**vars(self.site), "cpu": self.cpu, "gpu": f"-A {self.site.account} -q {self.site.gpu_qos}"}
 
     def gpu(self, gpus: int = 1) -> str:
@@ -142,7 +142,7 @@ class Jobs:
         return rows
 
     def wait_for(self, job_id: str, *states: str, deadline_s: float = 480.0) -> dict[str, str]:
-        """Until squeue shows one of the states; the row then."""
+        """Wait until squeue shows one of the states, and return the row."""
         end = time.monotonic() + deadline_s
         while True:
             row = self.queue().get(job_id, {})
@@ -154,7 +154,7 @@ class Jobs:
             time.sleep(0.2)
 
     def wait_for_accounting(self, job_id: str, deadline_s: float = 240.0) -> dict[str, str]:
-        """Until accounting knows the job's end and its name; the row then."""
+        """Wait until accounting knows the job's end and name, and return the row."""
         end = time.monotonic() + deadline_s
         while True:
             row = self.accounting(f"--jobs={job_id}").get(job_id, {})

@@ -1,7 +1,7 @@
-"""Records what a real Slurm says, for tests that have none: ``python -m tests.contract.recorder [OUT.json]``.
+"""Records the answers of a real Slurm for tests without one: ``python -m tests.contract.recorder [OUT.json]``.
 
-One JSON file a release: by name, a command with its standard output, standard error (UTF-8) and exit status, exactly as
-they came. `load_all` reads them back.
+One JSON file for each release: by name, a command with its exact standard output, standard error (UTF-8) and exit
+status. `load_all` reads them back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Recorder(Jobs):
     recorded: dict[str, dict[str, object]] = field(default_factory=dict)
 
     def record(self, name: str, command: str) -> str:
-        """Run `command` in the directory and write the answer down; its standard output."""
+        """Run `command` in the directory, record the answer, and return its standard output."""
         answer = self.run(command)
         self.recorded[name] = {
             "command": command,
@@ -66,7 +66,7 @@ GPU = "-A {account} -q acc_training -c 20 --gres=gpu:1"
 
 
 def record_all(site: Site, target: Path) -> None:
-    """Every command labtui uses, in every state of a job that can be had within a few minutes."""
+    """Record every command that labtui uses, in all states of a job that can be reached within a few minutes."""
     recorder = Recorder(site, f"{site.scratch}/recordings")
     recorder.prepare()
     cpu, gpu = CPU.format(account=site.account), GPU.format(account=site.account)
@@ -114,7 +114,7 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
 
 
 def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
-    """What the commands say while a daemon is away; the cluster is left repaired."""
+    """Record the answers while a daemon is down; the cluster is repaired afterwards."""
     recorder = Recorder(site, f"{site.scratch}/recordings")
     recorder.recorded = json.loads(target.read_text(encoding="utf-8"))
     submit = f"sbatch --parsable {CPU.format(account=site.account)} ok.sh"

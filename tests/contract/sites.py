@@ -19,7 +19,7 @@ from tests.real_cluster import Cluster
 
 @dataclass(frozen=True)
 class Answer:
-    """What a remote command left. `status` is None when the server sent none."""
+    """The result of a remote command. `status` is None if the server sent none."""
 
     status: int | None
     stdout: bytes
@@ -55,7 +55,7 @@ class Site:
     gpus_per_node: int = 4
 
     def raw(self, command: str, *, stdin: bytes = b"", timeout_s: float = 240.0) -> Answer:
-        """The command as sshd runs it: by the student's shell, not a login shell."""
+        """Run a command as sshd does: in the student's shell, not a login shell."""
         given, out, err = self.client.exec_command(command, timeout=timeout_s)
         with ThreadPoolExecutor(1) as pool, given.channel as channel:
             errors = pool.submit(err.read)
@@ -66,7 +66,7 @@ class Site:
             return Answer(None if status == -1 else status, answer, errors.result())
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 240.0) -> Answer:
-        """The command in a login shell, what the shell printed before it taken off."""
+        """Run a command in a login shell, and drop what the shell printed before it."""
         mark = secrets.token_hex(8)
         script = f"printf '%s\\n' {mark}; printf '%s\\n' {mark} >&2; {command}"
         answer = self.raw(f"bash -lc {shlex.quote(script)}", stdin=stdin, timeout_s=timeout_s)
@@ -84,7 +84,7 @@ class Site:
 
 
 def connect(host: str, port: int, user: str, key: Path) -> paramiko.SSHClient:
-    """A paramiko client for a server on this machine whose host key nobody has written down."""
+    """A paramiko client for a server on this machine, whose host key is not checked."""
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(paramiko.WarningPolicy())
     only_this = {"key_filename": str(key), "look_for_keys": False, "allow_agent": False}

@@ -1,4 +1,4 @@
-"""Lab folders with all runs an edition plans, answers of every kind, and what a finished deck holds."""
+"""Lab folders with all runs an edition plans, answers of every kind, and readers for exported documents."""
 
 import itertools
 import re
@@ -60,9 +60,9 @@ class Lab(msgspec.Struct, frozen=True):
 
 
 def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> Lab:
-    """A lab folder of an edition: all its planned runs (or none), each question answered with the same text.
+    """Make a lab folder with all planned runs of an edition (or none) and each question answered with the same text.
 
-    Of `EACH_KIND` the texts of `ANSWERS` take turns.
+    With `EACH_KIND` as the answer, the texts of `ANSWERS` are used in turn.
     """
     edition = load_edition(name)
     folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 7", account="nct_345"))
@@ -86,7 +86,7 @@ def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> L
 
 
 def pdf_words(path: Path) -> list[tuple[float, float, list[tuple[float, float, float, float, str]]]]:
-    """Of each page: width, height, and the words with their boxes in points (poppler reads them)."""
+    """For each page: width, height, and the words with their boxes in points, read by poppler."""
     done = subprocess.run(["pdftotext", "-bbox", str(path), "-"], check=True, capture_output=True)
     pages = []
     for size, body in re.findall(r'<page width="([^>]*)">(.*?)</page>', done.stdout.decode(), re.DOTALL):
@@ -101,13 +101,13 @@ def has(program: str) -> bool:
 
 
 def practice_of(lab: Lab) -> Lab:
-    """The lab with every run rehearsed, its profile still that of a real cluster."""
+    """The same lab with every run as a practice run; its profile is still that of a real cluster."""
     sent = {token: replace(item, practice=True) for token, item in lab.state.submissions.items()}
     return small_of(replace(lab, state=replace(lab.state, submissions=sent)))
 
 
 def small_of(lab: Lab) -> Lab:
-    """The lab of a real cluster whose logs say that CPU devices stood in for GPUs."""
+    """The same lab with every run as a small run: its log says that CPU devices stood in for GPUs."""
     runs = {number: replace(run, practice=True) for number, run in lab.state.runs.items()}
     return replace(lab, state=replace(lab.state, runs=runs))
 
@@ -120,7 +120,7 @@ def page_text(page: Page) -> str:
 
 
 def block_text(block: Block) -> str:
-    """The words of a block, for searches."""
+    """The text of a block."""
     if isinstance(block, Paragraph):
         return f"{block.bullet} {''.join(run.text for run in block.runs)}".strip()
     if isinstance(block, Listing):

@@ -1,4 +1,4 @@
-"""Evidence for tests: the reference of an edition, with runs taken away, changed or made stale."""
+"""Evidence for tests: the reference evidence of an edition, with runs removed, changed or made stale."""
 
 from collections.abc import Callable
 from types import MappingProxyType
@@ -23,7 +23,7 @@ def full(edition: Edition = EDITION) -> Evidence:
 
 
 def with_runs(evidence: Evidence, change: Callable[[RunState], RunState | None]) -> Evidence:
-    """The evidence with each run changed (or taken away), and the numbers computed again."""
+    """The evidence with each run changed (None: removed), and the results computed again."""
     runs = {i: new for i, run in evidence.state.runs.items() if (new := change(run)) is not None}
     state = LabState(submissions=evidence.state.submissions, runs=MappingProxyType(runs))
     return replace(evidence, state=state, results=compute_results(measured_from_state(state)))
@@ -37,7 +37,7 @@ def with_submissions(evidence: Evidence, **changes: object) -> Evidence:
 
 
 def is_run(run: RunState, model: str, gpus: int, task: str = "") -> bool:
-    """Whether a run is of this model on so many GPUs (of this task)."""
+    """Whether a run is of this model on `gpus` GPUs (and of this task)."""
     return (run.spec.model, run.spec.n_gpus) == (model, gpus) and task in {"", run.task_id}
 
 

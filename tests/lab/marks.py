@@ -1,4 +1,4 @@
-"""Whether an exported file says that its numbers come from practice, in whatever way its format can say it."""
+"""Whether an exported file says that its numbers come from practice, as its format allows."""
 
 import csv
 import json
@@ -14,17 +14,17 @@ WORDS = drawing.MARK_LINES["practice"]
 
 
 def unmarked(files: Iterable[Path]) -> list[str]:
-    """The names of the files that bear no practice mark, or not everywhere they should."""
+    """The names of the files that lack the practice mark anywhere it should be."""
     return [path.name for path in files if not MARKED[path.suffix](path)]
 
 
 def marked(files: Iterable[Path]) -> list[str]:
-    """The names of the files that bear one anywhere."""
+    """The names of the files that have the practice mark."""
     return [path.name for path in files if MARKED[path.suffix](path)]
 
 
 def _rows(path: Path) -> bool:
-    """Every row of the CSV says so in its own column."""
+    """Every row of the CSV has the mark in its own column."""
     rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     return bool(rows) and all(row["practice"] == "True" for row in rows)
 
@@ -36,7 +36,7 @@ def _json(path: Path) -> bool:
 
 
 def _markdown(path: Path) -> bool:
-    """Every line of a network or a program says so."""
+    """Every line of a model or a program has the mark."""
     names = r"^\| (?:ResNet|ViT|vit|custom|llama|pi|jacobi).*$"
     lines = re.findall(names, path.read_text(encoding="utf-8"), re.MULTILINE)
     return bool(lines) and all("practice" in line for line in lines)
@@ -47,12 +47,12 @@ def _words(path: Path) -> bool:
 
 
 def _drawn(path: Path) -> bool:
-    """matplotlib draws letters as outlines and keeps each text beside them as a comment."""
+    """matplotlib draws letters as outlines, with each text in a comment beside them."""
     return f"<!-- {WORDS} -->" in path.read_text(encoding="utf-8")
 
 
 def _pixels(path: Path) -> bool:
-    """The mark stands in the lower right corner, in a colour that nothing else in a chart has."""
+    """The mark is in the lower right corner, in a colour that nothing else in a chart has."""
     from PIL import Image
 
     mark = tuple(bytes.fromhex(drawing.PRACTICE.lstrip("#")))
@@ -71,7 +71,7 @@ def _slides(path: Path) -> bool:
 
 
 def _pages(path: Path) -> bool:
-    """Every page, by poppler where it is installed."""
+    """Every page has the mark, as read by poppler if it is installed."""
     if not has("pdftotext"):
         return path.read_bytes().startswith(b"%PDF")
     completed = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()

@@ -1,4 +1,4 @@
-"""A good edition, and mistakes an author can make in it: what is written instead, on which line, what is said."""
+"""A good edition, and mistakes that an author can make in it: the changed text, its line, and the error message."""
 
 # ruff: noqa: E501 - one mistake to a line
 
@@ -10,7 +10,7 @@ term = "t"
 source = "s"
 about = "a"
 """
-"""What an edition says of itself."""
+"""The head of an edition: its id, title and so on."""
 GOOD = (
     HEAD
     + """

@@ -1,4 +1,4 @@
-"""A lab whose planned runs went as published, with submissions, times as printed and totals: for tests of numbers."""
+"""A lab whose planned runs went as published, with submissions, times as printed and totals, for tests of results."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -28,7 +28,7 @@ from labtui.training_logs.patterns import SOURCE
 
 
 def published_lab(edition: Edition) -> Evidence:
-    """The evidence of the edition's proof, with all that a real lab has beside it."""
+    """The evidence of the edition's proof, with everything else that a real lab has."""
     evidence = published_evidence(edition)
     plans = [(task, plan) for task in edition.tasks for plan in task.runs]
     runs, submissions = {}, {}
@@ -62,7 +62,7 @@ def _submission(plan: RunPlan, run: RunState, scripts: Mapping[str, FileFact]) -
 def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> RunState:
     row, spec = published_row(edition, task, plan) or PublishedRow(), run.spec
     images = plan.images or edition.images
-    if spec.launcher in PROCESS_PER_GPU:  # they share evenly and leave out a batch that is not whole
+    if spec.launcher in PROCESS_PER_GPU:  # the processes get equal shares and leave out an incomplete batch
         images = images // spec.n_gpus // spec.per_gpu_batch * spec.per_gpu_batch * spec.n_gpus
     if spec.program is not None:
         epochs: tuple[EpochSample, ...] = (_timing(row, run.run_id),)
@@ -86,7 +86,7 @@ def _timing(row: PublishedRow, run_id: int) -> EpochSample:
 
 
 def _totals(row: PublishedRow, spec: RunSpec) -> dict[str, Any]:
-    """The figures of a whole run, by the fields of `RunState`."""
+    """The totals of a run, as fields of `RunState`."""
     rate, memory = row.throughput, row.gpu_memory
     if rate is None and memory is None:
         return {}

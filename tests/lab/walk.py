@@ -1,4 +1,4 @@
-"""The lab by program: submit a task's plan, wait for it, write answers, export, look at the boxes."""
+"""Helpers that do a lab by program: submit a task's plan, wait for it, write answers, export, check the boxes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from tests.real_cluster import Student
 
 PATIENT_MINUTES = {"": 120, "acc_training": 1200}
-"""By QoS, the limit of a job that is to run to its end. A slow machine takes minutes of the cluster to start one."""
+"""By QoS, the time limit of jobs that are to finish; starting one can take minutes on a slow machine."""
 NETWORKS = {"ResNet101.py": "ResNet101V2", "ResNet152.py": "ResNet152V2", "ResNet152_seq.py": "ResNet152V2"}
 
 
 def boxes(session: Session) -> dict[str, TaskCheck]:
-    """All boxes of the session's folder."""
+    """The boxes of all tasks, by task id."""
     found = check_folder(session.folder, session.edition, session.state)
     return {box.task_id: box for box in found}
 
 
 def make_copies(session: Session, task: Task) -> None:
-    """Start the copies a task wants and make the student's change in them."""
+    """Make the copies that a task asks for, with the student's change in them."""
     for original, target in task.copies_to_start:
         path = start_copy(session.folder, original, target)
         text = path.read_text(encoding="utf-8")
@@ -46,14 +46,14 @@ def make_copies(session: Session, task: Task) -> None:
 
 
 def answer(session: Session, task: Task) -> None:
-    """Write something below every heading."""
+    """Answer every question of a task."""
     path = open_answers(session.folder, task)
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("<!-- your answer -->", "What we found."), encoding="utf-8")
 
 
 def submit(session: Session, task_id: str, overrides: PlanOverrides | None = None) -> list[str]:
-    """Submit a task's plan after preflight has nothing to stop it; the tokens are known once it is accepted."""
+    """Submit a task's plan, which must have no errors in preflight, and return the tokens of its submissions."""
     before = set(session.state.submissions)
     wanted = overrides or PlanOverrides()
     task = task_of(session.edition, task_id)
@@ -82,7 +82,7 @@ def finish(session: Session) -> None:
 
 
 def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> tuple[Path, ...]:
-    """What `labtui export` writes; unless `whole` only tables, the charts as SVG and slides that a task asks for."""
+    """Export and return the files; unless `whole`, only tables, charts as SVG, and slides if a task asks for them."""
     from labtui.export import DECKS, REPORTS, _plots, drawings, export_lab, write_files
     from labtui.export.contents import read_contents
 
@@ -108,14 +108,14 @@ def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> t
 
 
 def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
-    """A fresh lab folder without the scripts the student is to make."""
+    """A new lab folder without the scripts that the student is to make."""
     withheld = load_edition(edition).withheld_scripts
     return LabFolder.create(path, Settings(edition=edition, **settings), withheld=withheld)
 
 
 @contextmanager
 def practised(cluster: PracticeCluster, path: Path, edition: str) -> Iterator[Session]:
-    """A fresh lab folder, open on a practice cluster."""
+    """A session of a new lab folder on a practice cluster."""
     scripts = load_edition(edition).framework_scripts
     folder = folder_of(path, edition, **cluster.settings(scripts))
     with Session.open(folder.path) as session:
@@ -124,7 +124,7 @@ def practised(cluster: PracticeCluster, path: Path, edition: str) -> Iterator[Se
 
 @contextmanager
 def real(student: Student, path: Path, edition: str) -> Iterator[Session]:
-    """A fresh lab folder, open on a real cluster."""
+    """A session of a new lab folder on a real cluster."""
     at = {name: getattr(student, name) for name in ("host", "port", "user", "host_key", "account")}
     at |= {"identity": str(student.key), "root": f"{student.scratch}/{path.parent.name}", "profile": "mn5"}
     with Session.open(folder_of(path, edition, **at).path) as session:

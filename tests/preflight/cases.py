@@ -1,4 +1,4 @@
-"""Files that break a rule: one good job, changed in one place each (`near` has what must not break one)."""
+"""Files that break a rule: one good job, changed in one place each (`near` has changes that break none)."""
 
 # ruff: noqa: E501 - one case to a line
 
@@ -96,7 +96,7 @@ FILES = {"job.slurm": JOB, "ResNet50.py": SCRIPT, "cifar-utils/cifar.py": "def l
 def preflight(
     files: dict[str, bytes], planned: SubmissionDraft | None, profile: Profile, account: str = "", **more: Any
 ) -> tuple[Finding, ...]:
-    """What preflight finds in these files."""
+    """The findings of preflight in these files."""
     return labtui.preflight.preflight(ScriptContext(files, planned, profile, account, **more))
 
 
@@ -109,7 +109,7 @@ def draft() -> SubmissionDraft:
 
 @dataclass(frozen=True)
 class Case:
-    """Files that a rule must (or must not) speak about. `change` maps a file to (old, new) replacements."""
+    """Files in which a rule must (or must not) find something. `change` maps a file to (old, new) replacements."""
 
     rule: str
     name: str
@@ -124,7 +124,7 @@ class Case:
     images: dict[str, int] = field(default_factory=dict)
     brought: frozenset[str] = frozenset()
     refused: bool = False
-    """Real Slurm refuses it, too."""
+    """Whether real Slurm refuses it, too."""
 
     def files(self) -> dict[str, bytes]:
         """The good files with the changes made."""

@@ -1,4 +1,4 @@
-"""Near-misses: the good job changed in a place where a rule must not speak."""
+"""Near misses: the good job with a change in which no rule may find anything."""
 
 # ruff: noqa: E501 - one case to a line
 

@@ -1,10 +1,10 @@
-"""A real OpenSSH and a real Slurm on 127.0.0.1, for the tests and for a contributor's own hands.
+"""A real OpenSSH and a real Slurm on 127.0.0.1, for the tests and to try things by hand.
 
 ``python -m tests.real_cluster up DIR`` starts one, ``down DIR`` ends it; the pytest fixture ``cluster`` does the
 same. Everything lives in Linux namespaces of its own (processes, mounts, host name): the student's account,
 ``/gpfs`` and ``/etc/slurm`` exist only inside, and when the supervisor ends the kernel ends and unmounts all.
 
-What may not enter: anything of labtui. The cluster must be able to contradict it.
+Nothing here uses code of labtui, because the cluster must be able to contradict it.
 """
 
 from tests.real_cluster.cluster import Cluster, ClusterFailed, Student

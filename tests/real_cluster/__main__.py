@@ -22,7 +22,7 @@ def describe(cluster: Cluster) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Exit status: 0 done, 2 cannot."""
+    """Return the exit status: 0 done, 2 cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m tests.real_cluster", description=__doc__)
     parser.add_argument(
         "command", choices=("up", "down"), help="start a cluster and leave it running; end it"

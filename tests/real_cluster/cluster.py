@@ -1,4 +1,4 @@
-"""`Cluster`: start, stop, and everything a test wants to do to a cluster or see in it."""
+"""`Cluster`: start and stop a test cluster, inspect it, and cause trouble in it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class ClusterFailed(Exception):
 
 
 class Student(SimpleNamespace):
-    """What a student knows: where to log in, with what, and where things lie on the cluster.
+    """What a student knows: where to log in, with what, and the paths on the cluster. Made by `Cluster.student`.
 
     Paths named `..._key` are local; `home`, `scratch`, `projects`, `data_dir`, `container` are remote.
     `port` takes key, certificate or password; `code_port` takes the key and then asks for `code`; `pam_port` takes
-    what `port` takes and then asks PAM whether account and password are still good. The values: `Cluster.student`.
+    what `port` takes and then asks PAM whether account and password are still valid.
     """
 
     @property
     def options(self) -> list[str]:
-        """Where labtui's commands log in, and with what."""
+        """The options that tell labtui's commands where and how to log in."""
         values = {"host": self.host, "port": self.port, "user": self.user, "identity": self.key}
         return [f"--{name}={value}" for name, value in (values | {"host-key": self.host_key}).items()]
 
@@ -172,7 +172,7 @@ class Cluster:
         except (OSError, IndexError):
             return None
 
-    # ---------------------------------------------------------------- looking in
+    # ---------------------------------------------------------------- inspecting
 
     @property
     def student(self) -> Student:
@@ -221,7 +221,7 @@ class Cluster:
         return dict(line.split() for line in lines)
 
     def jobs_by_token(self) -> dict[str, list[str]]:
-        """Of labtui's submissions, by the comment in accounting, which nothing of labtui writes but sbatch."""
+        """The job ids of each of labtui's submissions, by the comment in accounting, which only sbatch writes."""
         jobs: dict[str, list[str]] = {}
         ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
         for line in self.as_root(*ask).out.splitlines():
@@ -236,23 +236,23 @@ class Cluster:
             lambda: not any(state in alive for state in self.jobs().values()), what="the queue to be empty"
         )
 
-    # ---------------------------------------------------------------- making trouble
+    # ---------------------------------------------------------------- causing trouble
 
     def daemon(self, name: str, action: str) -> None:
         """``start|stop|pause|resume`` munged, mariadb, slurmdbd, slurmctld, slurmd_1, ssh, ssh_code, ssh_pam."""
         ask(self.folder, "daemon", name=name, action=action)
 
     def lose_node(self, index: int) -> None:
-        """Kill every process of a node at once, as when its power fails; only where nodes are separate.
+        """Kill every process of a node at once, as in a power failure; only for clusters with separate nodes.
 
-        Slurm would take the node for lost after SlurmdTimeout; it is told at once.
+        Slurm would notice after SlurmdTimeout; here it is told at once.
         """
         ask(self.folder, "lose_node", index=index)
         name = self.settings.nodes[index - 1].name
         self.as_root("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
 
     def change_host_keys(self) -> None:
-        """Give the login node new host keys; running sessions live on, new connections see the new ones."""
+        """Give the login node new host keys; open connections are not affected."""
         keys.replace_host_keys(self.folder / "keys")
         for name in ("test_host_ed25519", "test_host_ecdsa"):
             self.outside(f"/etc/ssh/{name}").write_bytes((self.folder / "keys" / name).read_bytes())
@@ -261,9 +261,9 @@ class Cluster:
             self.daemon(name, "start")
 
     def repair(self) -> None:
-        """Undo every trouble: daemons up and thawed, disks back, the usual login noise, no ``~/.bashrc``.
+        """Undo all trouble: daemons up and running, disks restored, the usual login noise, no ``~/.bashrc``.
 
-        Returns when all nodes answer: a controller that was just started again refuses every job until then.
+        Returns when all nodes answer: until then, a restarted controller refuses every job.
         """
         ask(self.folder, "repair")
         for node in self.settings.nodes if self.settings.separate_nodes else ():
@@ -279,7 +279,7 @@ class Cluster:
         return bool(states) and not any(state.endswith("*") or state.startswith(gone) for state in states)
 
     def set_account(self, *, expired: bool = False, must_change_password: bool = False) -> None:
-        """The student's account as PAM sees it on `pam_port`: closed since 1970, or with a password to change."""
+        """Set what PAM says on `pam_port` about the student's account: expired since 1970, or a password to change."""
         path = self.outside("/etc/shadow")
         lines = path.read_text().splitlines()
         for number, line in enumerate(lines):
@@ -295,7 +295,7 @@ class Cluster:
         self._put("/etc/nologin", text)
 
     def _put(self, name: str, text: str | None) -> None:
-        """A file as the cluster sees it; None takes it away."""
+        """Write a file inside the cluster; None removes it."""
         path = self.outside(name)
         if text is None:
             path.unlink(missing_ok=True)
@@ -303,17 +303,17 @@ class Cluster:
             path.write_text(text)
 
     def limit_disk(self, path: str, size: str) -> None:
-        """Cover `path` by an empty disk of `size` (``256k``), the student's own, until `repair`."""
+        """Mount an empty disk of `size` (``256k``), owned by the student, over `path` until `repair`."""
         ask(self.folder, "limit", path=path, size=size)
 
     def set_login_noise(self, text: str | None) -> None:
-        """Shell lines run at every login (None: the usual noise is taken away)."""
+        """Set the shell lines that run at every login (None: no noise)."""
         self._put("/etc/profile.d/noise.sh", text)
 
     def wrap_program(self, name: str, body: str | None) -> None:
-        """Put a bash script before a program in the student's PATH, as a site's wrapper may be; None: take it away.
+        """Put a bash script before a program in the student's PATH, like a site's wrapper; None removes it.
 
-        The script finds the real one in /usr/bin. Each version replaces the one before it at once.
+        The script finds the real program in /usr/bin. A new version replaces the one before it atomically.
         """
         place = self.outside(f"{self.settings.home}/bin")
         place.mkdir(exist_ok=True)
@@ -330,9 +330,9 @@ class Cluster:
 
 
 def wait_until(condition: Callable[[], bool], *, what: str, deadline_s: float = 240.0) -> None:
-    """Ask again and again, ever more seldom, until it holds; `TimeoutError` names what was waited for.
+    """Wait until the condition holds. Raises TimeoutError with `what`.
 
-    Asking may start a program in the cluster: twenty a second would keep half a core busy.
+    The pauses grow, since a check may start a program in the cluster: twenty a second would keep half a core busy.
     """
     deadline, pause_s = time.monotonic() + deadline_s, 0.02
     while not condition():
@@ -343,7 +343,7 @@ def wait_until(condition: Callable[[], bool], *, what: str, deadline_s: float = 
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie is as good as gone, its parent has only not looked yet."""
+    """Whether a process runs; a zombie does not."""
     try:
         os.kill(pid, 0)
         return not sys.platform.startswith("linux") or _state(pid) != "Z"
@@ -356,7 +356,7 @@ def _state(pid: int) -> str:
 
 
 def mounted_below(folder: Path) -> bool:
-    """Whether this process sees a mount at or below `folder` (then nothing there may be removed)."""
+    """Whether this process sees a mount at or below `folder`; if so, nothing there may be removed."""
     prefix = str(folder.resolve())
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return any(point == prefix or point.startswith(prefix + "/") for point in points)

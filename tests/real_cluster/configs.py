@@ -5,7 +5,7 @@ from tests.real_cluster.sites import site_of
 
 
 def slurm_conf(settings: ClusterSettings) -> str:
-    """slurm.conf: no cgroups, pretend CPUs and GPUs, accounting with its limits enforced."""
+    """slurm.conf: no cgroups, simulated CPUs and GPUs, accounting with enforced limits."""
     ports, site = settings.ports, site_of(settings)
     lines = [
         f"ClusterName={site.cluster}",
@@ -65,7 +65,7 @@ def slurm_conf(settings: ClusterSettings) -> str:
 
 
 def gres_conf(settings: ClusterSettings) -> str:
-    """gres.conf: each GPU needs a device file, or the jobs are not told which GPUs are theirs."""
+    """gres.conf: without a device file for each GPU, jobs would not learn which GPUs are theirs."""
     return "".join(
         f"NodeName={node.name} Name=gpu Type=hopper File=/run/gpu/nvidia[0-{node.gpus - 1}]\n"
         for node in settings.nodes
@@ -108,7 +108,7 @@ LOGINS = {
     ),
     "pam": "UsePAM yes\nPasswordAuthentication yes\nKbdInteractiveAuthentication yes\n",
 }
-"""`code` asks for a key and then for a code; `pam` asks PAM whether account and password are still good."""
+"""`code` asks for a key and then for a code; `pam` asks PAM whether account and password are still valid."""
 PAM_ACCOUNT = (
     "auth required pam_unix.so\naccount required pam_nologin.so\naccount required pam_unix.so\n"
     "password required pam_unix.so\nsession required pam_permit.so\n"

@@ -1,4 +1,4 @@
-"""Asking a running cluster's supervisor to do something."""
+"""Requests to a running cluster's supervisor."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ class ControlFailed(Exception):
 
 @dataclass(frozen=True)
 class Done:
-    """What a program inside the cluster left: exit status and both streams."""
+    """The result of a program inside the cluster: exit status and both streams."""
 
     status: int
     stdout: bytes
@@ -31,8 +31,8 @@ class Done:
 
 
 def ask(folder: Path, op: str, *, deadline_s: float = 480.0, **request: Any) -> Any:
-    """One request to ``folder/control.sock``; the answer's value."""
-    # Socket names are limited to about 100 characters; /proc/self/fd/N is short wherever the folder lies.
+    """Send one request to ``folder/control.sock`` and return the answer's value."""
+    # Socket names are limited to about 100 characters; /proc/self/fd/N is short for any folder.
     descriptor = os.open(folder, os.O_PATH)
     try:
         with socket.socket(socket.AF_UNIX) as client:

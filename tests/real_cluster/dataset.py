@@ -10,7 +10,7 @@ LABELS = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse
 def write_cifar(folder: Path, *, per_file: int = 64, seed: int = 5) -> None:
     """Write ``data_batch_1..5``, ``test_batch`` and ``batches.meta`` with `per_file` images of 32x32x3 each.
 
-    Needs NumPy, as the real files hold arrays. The class shows in the brightness of the image's channels.
+    Needs NumPy, as the real files hold arrays. A class differs from others in the brightness of the channels.
     """
     import numpy
 
@@ -38,5 +38,5 @@ def write_cifar(folder: Path, *, per_file: int = 64, seed: int = 5) -> None:
 
 
 def _as_published(pickled: bytes) -> bytes:
-    """The names that the published files use: NumPy 2 writes its own, which NumPy 1 cannot read."""
+    """Replace NumPy 2's module names, which NumPy 1 cannot read, by those in the published files."""
     return pickled.replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")

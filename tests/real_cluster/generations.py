@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.real_cluster.cluster import PROJECT
 
 SUITES = {"24.11": "trixie", "26.05": "sid"}
-"""Slurm release to the Debian suite it was found in; a suite that has moved on is reported, not taken."""
+"""Slurm release to the Debian suite that had it; a suite with another release by now is an error."""
 PACKAGES = "slurm-wlm,slurmdbd,munge,mariadb-server,openssh-server,openssh-sftp-server,procps"
 BORROWED = {"26.05": ("24.11", Path("usr/lib/x86_64-linux-gnu/libmariadb.so.3"))}
 """Files taken from another release's tree. MariaDB's client library 11.8.9 in sid fails slurmdbd's first
@@ -37,7 +37,7 @@ def build_tree(release: str, trees: Path) -> Path:
     if shutil.which("debootstrap") is None:
         raise SystemExit("debootstrap is not installed (Debian package debootstrap)")
     partial = trees / f"{release}.partial"
-    shutil.rmtree(partial, ignore_errors=True)  # of one that was broken off
+    shutil.rmtree(partial, ignore_errors=True)  # left by an interrupted run
     trees.mkdir(parents=True, exist_ok=True)
     command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITES[release], str(partial)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Keys of one cluster: host keys, the student's keys (plain, encrypted, certified), a key nobody accepts."""
+"""Keys of one cluster: host keys, the student's keys (plain, encrypted, certified), a key that is not accepted."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def make_keys(folder: Path, settings: ClusterSettings) -> None:
 
 
 def replace_host_keys(folder: Path) -> None:
-    """New host keys in the place of the old ones, as after a reinstallation (or an attack)."""
+    """Replace the host keys, as after a reinstallation (or in an attack)."""
     for kind in ("ed25519", "ecdsa"):
         path = folder / f"test_host_{kind}"
         path.unlink()

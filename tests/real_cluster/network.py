@@ -19,7 +19,7 @@ PLACES = Path("/run/labtui-net")
 
 
 def free_subnet() -> str:
-    """The first three numbers of a network that this machine has no interface in: ``198.18.37``."""
+    """The first three numbers of a network in which this machine has no interface: ``198.18.37``."""
     taken = subprocess.run(["ip", "-4", "-o", "address"], capture_output=True, text=True, check=True).stdout
     numbers = [f"198.18.{number}" for number in range(1, 255)]
     return random.SystemRandom().choice([each for each in numbers if f" {each}." not in taken])
@@ -73,7 +73,7 @@ class Network:
         return ["nsenter", f"--net={PLACES / name}", "unshare", "--uts", "sh", "-c", named, name, *words]
 
     def pids(self, index: int, proc: Path) -> list[int]:
-        """The processes on a node, as `proc`, a mounted procfs, numbers them."""
+        """The ids of a node's processes, as in the mounted procfs `proc`."""
         node = (PLACES / self.settings.nodes[index - 1].name).stat()
         found = []
         for entry in proc.iterdir():

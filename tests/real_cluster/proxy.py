@@ -23,10 +23,10 @@ CHUNK = 16_384
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What happens to a connection when more than `at_byte` bytes want to pass in `direction`.
+    """What happens to a connection after `at_byte` bytes in `direction`.
 
     ``up`` is to the server, ``down`` to the client. ``cut`` closes both sides, ``reset`` does so with RST,
-    ``stall`` passes nothing any more in either direction but keeps both sides open, ``delay``
+    ``stall`` passes nothing more in either direction but keeps both sides open, ``delay``
     waits `seconds` before every further chunk.
     """
 
@@ -84,7 +84,7 @@ class _Link:
         except OSError:
             pass
         finally:
-            # A stalled link looks alive to both sides: whoever hangs up, the other is not told.
+            # A stalled link looks alive to both sides: if one side closes it, the other is not told.
             if not (self.open and self.proxy.stalled(self)):
                 self.close()
 
@@ -137,7 +137,7 @@ class FaultProxy:
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
-    # ---------------------------------------------------------------- what a test says
+    # ---------------------------------------------------------------- for tests
 
     def cut(self, *, reset: bool = False) -> None:
         """Break every open connection now."""
@@ -145,7 +145,7 @@ class FaultProxy:
             link.close(reset=reset)
 
     def freeze(self) -> None:
-        """From now on nothing passes on the open connections, and nobody is told; new ones pass."""
+        """Silently pass nothing more on the open connections; new ones work."""
         with self._gate:
             self._stalled.update(self._links)
 
@@ -161,7 +161,7 @@ class FaultProxy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---------------------------------------------------------------- what the links say
+    # ---------------------------------------------------------------- for links
 
     def hold(self, link: _Link) -> None:
         with self._gate:

@@ -20,7 +20,7 @@ SITE = Path(__file__).parent / "site"
 STUDENT_UID = 26_000
 GROUP_GID = 26_000
 OWN = ("var", "home", "gpfs", "tmp")
-"""Directories that lie in the cluster's folder, so that they survive for a look afterwards."""
+"""Directories in the cluster's folder, which can be inspected after the cluster has ended."""
 NOT_BOUND = {*OWN, "etc", "proc", "sys", "dev", "run", "root", "apps", "boot", "media", "mnt", "lost+found"}
 
 
@@ -198,7 +198,7 @@ def _install_programs(root: Path, settings: ClusterSettings) -> None:
 
 
 def _hide_programs(folder: Path, root: Path, settings: ClusterSettings) -> None:
-    """Programs that only root may run: the real ones, under a mode that refuses."""
+    """Take the student's permission to run some programs; root still may."""
     for name in site_of(settings).hidden:
         program = root / "usr/bin" / name
         own = folder / f"hidden-{name}"

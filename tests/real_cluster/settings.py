@@ -1,4 +1,4 @@
-"""What a test cluster is made of, as data: names, limits, ports. Written to ``DIR/settings.json``."""
+"""The settings of a test cluster: names, limits, ports. Written to ``DIR/settings.json``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PORT_NAMES = (*SSH_DAEMONS, "mariadb", "slurmdbd", "slurmctld", "slurmd_1", "slu
 
 @dataclass(frozen=True)
 class Node:
-    """A pretend node; `gpus` H100s and `cpus` CPUs that the machine need not have."""
+    """A simulated node with `gpus` H100s and `cpus` CPUs, which the machine need not have."""
 
     name: str
     partition: str
@@ -104,9 +104,9 @@ def pair_settings(**more: Any) -> ClusterSettings:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on 127.0.0.1 nobody listens on, below the range the kernel gives to outgoing connections.
+    """Unused ports on 127.0.0.1, below the range that the kernel gives to outgoing connections.
 
-    Each process looks in a place of its own, so that none takes what another has found and not yet opened.
+    Each process searches a range of its own, so that none takes what another has found but not yet opened.
     """
     ports: list[int] = []
     port = 21_000 + os.getpid() % 600 * 18  # jobs listen on the ports from 20001 on

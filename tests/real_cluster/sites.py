@@ -1,4 +1,4 @@
-"""How a site has set its Slurm up, as data: MareNostrum's way, and four that labtui has no profile for.
+"""Slurm set-ups of sites, as data: MareNostrum's, and four for which labtui has no profile.
 
 `partitions`: queues are partitions, there is no QoS to choose. `qos`: the GPU partition takes its own QoS alone, and
 one of them lets a user have one job. `several`: two accounts, one of which owns the GPUs, `sinfo` refused and the

@@ -65,7 +65,7 @@ class Supervisor:
                 request = json.loads(stream.readline())
                 operation = getattr(self, "do_" + request.pop("op"))
                 answer: dict[str, Any] = {"ok": True, "value": operation(**request)}
-            except Exception as problem:  # whatever it was, the test that asked shall read it
+            except Exception as problem:  # any error is passed to the test that made the request
                 answer = {"ok": False, "error": f"{problem}\n{traceback.format_exc()}"}
             try:
                 stream.write(json.dumps(answer).encode() + b"\n")
@@ -111,7 +111,7 @@ class Supervisor:
         self.daemons.stop(f"slurmd_{index}", how=signal.SIGKILL)
 
     def do_limit(self, path: str, size: str) -> None:
-        """Cover a directory by an empty tmpfs of `size` (``512k``): a disk that fills up."""
+        """Mount an empty tmpfs of `size` (``512k``) over a directory: a disk that fills up."""
         options = f"size={size},uid={STUDENT_UID},gid={GROUP_GID},mode=700"
         run("mount", "-t", "tmpfs", "-o", options, "small-disk", self.root / path.lstrip("/"))
         self.covered.append(path)

@@ -47,13 +47,13 @@ ROOT = Path(__file__).resolve().parents[2]
 LIVES = 20
 """Lives in one lab folder before it is settled."""
 SETTLE_S = 1800.0
-"""An sbatch that was killed on the login node is given up after 300 s of the cluster's clock; then, and after a frozen
-controller, Slurm has to say for as long as it was silent that there is no job."""
+"""How long a folder may take to settle. An sbatch that was killed on the login node is given up after 300 s of the
+cluster's clock; then, and after a frozen controller, Slurm has to report for some time that there is no job."""
 GUARD_S = 40.0
-"""The longest life: one that waits for a word that never comes."""
+"""The longest life: that of a process that waits for a word that never comes."""
 HARMLESS = ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGRTMIN", "SIGRTMAX")
 SIGNALS = tuple(one.name.removeprefix("SIG") for one in signal.Signals if one.name not in HARMLESS)
-"""What ends or stops a program; one that was stopped goes on a second later."""
+"""Signals that end or stop a program; a stopped one continues a second later."""
 SIGNALLED = """\
 for order in "$HOME"/faults/{name}.*; do
     mine="$HOME/faults/taken.$$"
@@ -65,9 +65,9 @@ for order in "$HOME"/faults/{name}.*; do
 done
 exec /usr/bin/{name} "$@"
 """
-"""A wrapper of a Slurm program that executes one order: a signal, so many seconds after the start."""
+"""A wrapper of a Slurm program that executes one order: a signal, some seconds after the start."""
 ONE_DAEMON = threading.Lock()
-"""What one lane thaws another must not believe frozen."""
+"""Held while a daemon is frozen, so that no lane continues a daemon that another one froze."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Plan:
 
     @classmethod
     def random(cls, chooser: random.Random) -> Plan:
-        """A third of the lives is killed while sbatch is on its way, a fifth has the line break just there."""
+        """A random plan: a third of the lives is killed during sbatch, and for a fifth the connection breaks then."""
         luck = chooser.random()
         if luck < 0.35:
             return cls(None, None, "sending", chooser.uniform(0, 0.12))
@@ -101,7 +101,7 @@ class Plan:
 
 
 class AimedProxy(FaultProxy):
-    """A proxy that can be told while connections are open."""
+    """A proxy whose faults can be set while connections are open."""
 
     def aim(self, fault: Fault) -> None:
         """Let `fault` strike the open connections, `at_byte` counted from now."""
@@ -128,7 +128,7 @@ class Zygote:
         return words
 
     def live(self, order: dict[str, object], plan: Plan, heard: Callable[[str], None]) -> list[list[str]]:
-        """One life as planned; `heard` is told each word."""
+        """Run one life by a plan; `heard` is called with each word it prints."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
@@ -168,7 +168,7 @@ def _kill(pid: int) -> None:
 
 
 class Lane:
-    """One lab folder after the other; several lanes share a cluster."""
+    """Works through one lab folder after another; several lanes share a cluster."""
 
     def __init__(self, cluster: Cluster, place: Path, seed: str, longest_freeze_s: float) -> None:
         self.cluster, self.place, self.seed = cluster, place, seed
@@ -256,7 +256,7 @@ class Lane:
             time.sleep(seconds)
             self.cluster.daemon("slurmctld", "resume")
 
-    # ------------------------------------------------------------------ what must hold
+    # ------------------------------------------------------------------ invariants
 
     def _check_after_a_life(self, folder: LabFolder, shown: dict[str, str]) -> None:
         state = stored_state(folder)
@@ -273,13 +273,13 @@ class Lane:
                 assert remote.startswith(local), f"a mirror of {submission.job_name} is no prefix"
 
     def _copies(self, folder: LabFolder, submission: SubmissionState) -> list[tuple[bytes, bytes]]:
-        """Mirror and remote log of each stream; empty when the job never made it, as when slurmd could not start."""
+        """Mirror and remote log of each stream; empty if the job never wrote it, as when slurmd could not start."""
         found = []
         for stream in ("out", "err"):
             mirror = folder.path / submission.mirror(stream)  # type: ignore[arg-type]
             remote = log_path(submission, stream)  # type: ignore[arg-type]
             if remote is not None:
-                local = mirror.read_bytes() if mirror.is_file() else b""  # first: the log may go on growing
+                local = mirror.read_bytes() if mirror.is_file() else b""  # first: the log may still grow
                 place = self.cluster.outside(remote)
                 found.append((local, place.read_bytes() if place.exists() else b""))
         return found
@@ -317,7 +317,7 @@ class Lane:
 
 
 def stored_state(folder: LabFolder) -> LabState:
-    """What the folder says, read without a lane; as the next process would open it, whenever the last was killed."""
+    """The folder's state, as the next process would read it after the last one was killed."""
     with contextlib.closing(Store(folder.database_path)) as store:
         return state_of(folder, store)
 
@@ -325,7 +325,7 @@ def stored_state(folder: LabFolder) -> LabState:
 def campaign(
     cluster: Cluster, place: Path, seed: int, rounds: int, lanes: int, longest_freeze_s: float = 200.0
 ) -> Counter[str]:
-    """So many lives in so many lanes; what was done and found. Raises AssertionError with the lane's seed."""
+    """Run lives in several lanes, and return the totals. Raises AssertionError with the lane's seed."""
     faults = cluster.outside(f"{cluster.settings.home}/faults")
     faults.mkdir(exist_ok=True)
     faults.chmod(0o777)

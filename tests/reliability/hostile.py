@@ -1,4 +1,4 @@
-"""Text as an enemy would write it, and how to see on a terminal's line that it did something."""
+"""Text as an attacker would write it, and a way to see whether it reached the terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVIL = (
 """OSC 52 (clipboard), titles, links, colours, clearing, moving, DCS, APC, reset, C1 forms, bidi, markup."""
 
 SHELL = "x'; touch /tmp/labtui-pwned; echo $(touch /tmp/labtui-pwned) `touch /tmp/labtui-pwned` \"| & ;\n<>\\"
-"""A word that a shell would obey."""
+"""A word with commands that a shell would run."""
 
 _ACTS = re.compile(
     rb"\x1b\](?!10;\?|11;\?|22;)[^\x07\x1b]{0,80}"  # any OSC but Textual's: what colours, which pointer
@@ -40,12 +40,12 @@ _ACTS = re.compile(
 
 
 def acts(output: bytes) -> list[bytes]:
-    """What of `EVIL` reached the terminal as it was: sequences no program of ours writes by itself."""
+    """The sequences of `EVIL` that reached the terminal unchanged; labtui itself writes none of them."""
     return _ACTS.findall(output)
 
 
 def explains(error: LabError, *words: str) -> None:
-    """A sentence and a hint, with these words in one of them."""
+    """Assert that an error has a sentence and a hint, with these words in one of them."""
     assert error.sentence.endswith((".", ")", "?")) or ":" in error.sentence, error.sentence
     assert error.hint
     for word in words:
@@ -54,7 +54,7 @@ def explains(error: LabError, *words: str) -> None:
 
 @dataclass
 class Terminal:
-    """A program under a pseudo-terminal; everything it writes is kept, raw."""
+    """A program under a pseudo-terminal; its raw output is kept."""
 
     command: Sequence[str | bytes]
     size: tuple[int, int] = (120, 40)
@@ -90,7 +90,7 @@ class Terminal:
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
 
     def read(self, seconds: float) -> bytes:
-        """What is written within so many seconds, or until the program ends."""
+        """What the program writes within `seconds`, or until it ends."""
         deadline, start = time.monotonic() + seconds, len(self.output)
         while (left := deadline - time.monotonic()) > 0:
             if not select.select([self.master], [], [], left)[0]:
@@ -116,7 +116,7 @@ class Terminal:
             self.read(0.1)
 
     def read_some(self) -> bytes:
-        """What comes first, and what follows closely."""
+        """What the program writes first, and what follows closely."""
         first = self.read(0.5)
         return first + self.read(0.08)
 

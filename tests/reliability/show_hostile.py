@@ -1,4 +1,4 @@
-"""``python -m tests.reliability.show_hostile FOLDER``: the real screens, here, over a folder full of malice.
+"""``python -m tests.reliability.show_hostile FOLDER``: the real screens on a folder full of hostile text.
 
 Every text that comes from outside (names, reasons, sentences of servers, log lines, metrics, the edition, the
 profile, file names, answers) carries `EVIL`. Used by `test_screens`, under a pseudo-terminal.
@@ -86,7 +86,7 @@ SENTENCES = {
 
 
 def evil_folder(path: Path) -> LabFolder:
-    """A lab folder in which everything that can be named is named with malice."""
+    """Make a lab folder in which every name contains `EVIL`."""
     path.mkdir(parents=True, exist_ok=True)
     profile = fed_session.PROFILE.replace(
         "A cluster for tests", "A cluster " + "".join(f"\\u{ord(c):04x}" for c in EVIL)

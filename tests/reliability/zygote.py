@@ -24,7 +24,7 @@ submit.NO_JOB_S = 20.0  # hundreds of lives, and five minutes for each would be 
 
 
 def say(*words: str) -> None:
-    """One line, in one write: lines of a killed process are whole or missing."""
+    """Print one line in one write, so that lines of a killed process are whole or missing."""
     os.write(1, (" ".join(words) + "\n").encode())
 
 
@@ -36,7 +36,7 @@ def tell_all(session: Session) -> None:
 
 
 def tell(told: LabState, state: LabState) -> None:
-    """What labtui shows is what is stored: each of these is a promise."""
+    """Print what labtui shows: each must be in the store after a kill."""
     for token, item in state.submissions.items():
         before = told.submissions.get(token)
         if before is None:

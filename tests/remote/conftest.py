@@ -1,4 +1,4 @@
-"""What the training tests share: a tiny data set and one finished run of each kind, each trained once."""
+"""What the training tests share: a tiny data set, and finished runs that are trained once."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripts with a small network, for ends that do not depend on the network."""
+    """The scripts with a small network, for tests that do not depend on the network."""
     scripts = tmp_path_factory.mktemp("small") / "remote"
     shutil.copytree(REMOTE, scripts)
     use_small_network(scripts)
@@ -52,7 +52,7 @@ def small_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without a job's variables, and with these."""
+    """This process's environment without a job's variables, plus `more`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "CIFAR10"))}
     return {**kept, **QUIET, **more}
 
@@ -67,7 +67,7 @@ def started(folder: Path, script: str, *words: str, **more: str) -> Process | su
 
 
 def ended(process: Process | subprocess.Popen[bytes], folder: Path) -> Trained:
-    """What a process wrote into this folder, once it has ended."""
+    """Wait for a process to end, and return what it wrote into this folder."""
     status = process.wait(900)
     file = folder / "job.out"
     return Trained(status, file.read_bytes(), (folder / "job.err").read_bytes(), file)
@@ -106,7 +106,7 @@ LOSSES = '    print("losses", *(loss.hex() for loss in model.history.history["lo
 
 
 def changed(scripts: Path, file: str, *swaps: tuple[str, str]) -> None:
-    """Change a script in some places, each of which it has once."""
+    """Replace some texts in a script, each of which occurs exactly once."""
     text = (scripts / file).read_text("utf-8")
     for old, new in swaps:
         assert text.count(old) == 1, old
@@ -116,7 +116,7 @@ def changed(scripts: Path, file: str, *swaps: tuple[str, str]) -> None:
 
 @pytest.fixture(scope="session")
 def watched_scripts(small_scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small scripts, which train the same each time, count the batches they read and print each loss exactly."""
+    """The small scripts, changed to be deterministic, to count the batches they read, and to print exact losses."""
     scripts = tmp_path_factory.mktemp("watched") / "remote"
     shutil.copytree(small_scripts, scripts)
     alone = (BATCHES, ".batch(batch_size).map(counted).with_options(ALONE)\n    test_ds")
@@ -130,7 +130,7 @@ def watched_scripts(small_scripts: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def two_words(data: Path) -> list[str]:
-    """40 images in batches of 16 on two CPU devices, so the third step is short."""
+    """The options for 40 images in batches of 16 on two CPU devices, so that the third step is short."""
     return ["--epochs", "2", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
 
 
@@ -138,7 +138,7 @@ def two_words(data: Path) -> list[str]:
 def two_replicas(
     two_words: list[str], watched_scripts: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Trained:
-    """ResNet50.py with the small network (driver.py builds the lab's own)."""
+    """ResNet50.py with the small network (driver.py builds the real one)."""
     return trained(tmp_path_factory.mktemp("two"), str(watched_scripts / "ResNet50.py"), *two_words)
 
 

@@ -1,4 +1,4 @@
-"""Runs inside a fresh interpreter with TensorFlow: many short checks of the training scripts, one import.
+"""Runs in a new interpreter with TensorFlow: many short checks of the training scripts after one import.
 
     python driver.py REMOTE DATA
 
@@ -19,7 +19,7 @@ REMOTE, DATA = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 
 
 def ending(script, *words, **environment):
-    """Exit code, last line of standard error and standard output of a script that does not come to train."""
+    """Exit code, last line of standard error, and standard output of a script that ends before training."""
     import os
 
     sys.argv = [str(REMOTE / script), *words]
@@ -103,7 +103,7 @@ def pipeline():
 
 
 def models():
-    """What each script builds, with the training itself left out; of the networks only the smallest is real."""
+    """The models that the scripts build, without training; only the smallest network is real."""
     import argparse
     import functools
     import importlib

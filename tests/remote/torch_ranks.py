@@ -1,4 +1,4 @@
-"""Starting the PyTorch scripts rank by rank, as `srun python` does."""
+"""Starts the PyTorch scripts rank by rank, as `srun python` does."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ class Ended:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without a job's and a launcher's variables, and with these."""
+    """This process's environment without variables of a job or a launcher, plus `more`."""
     gone = ("SLURM_", "CIFAR10", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
     path = f"{TORCH_PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
@@ -104,7 +104,7 @@ class Ranks:
             time.sleep(0.05)
 
     def ended(self) -> list[Ended]:
-        """Every rank's end, rank 0 first."""
+        """Wait for all ranks, and return their results, rank 0 first."""
         try:
             codes = [process.wait(600) for process in self.processes]
         finally:

@@ -25,11 +25,11 @@ from typing import Any, Mapping, NoReturn, Sequence  # noqa: UP035  (Python 3.8)
 
 IMPORT_LIMIT_S = 300
 FORKS = sys.platform.startswith("linux")
-"""Windows cannot fork, and macOS forbids much after a fork: there each program imports for itself."""
+"""Windows cannot fork, and macOS restricts forked processes: there each program does its own imports."""
 
 
 class Process:
-    """A running program; what it has in common with `subprocess.Popen` works as there."""
+    """A running program with a part of the interface of `subprocess.Popen`."""
 
     def __init__(self, connection: socket.socket, order: dict[str, Any]) -> None:
         self._connection = connection
@@ -65,7 +65,7 @@ class Process:
 
 
 class Warm:
-    """A Python with modules imported in the environment `env`; made at the first `start`, gone with this process."""
+    """A Python process with imported modules and the environment `env`; started on first use, ends with this one."""
 
     def __init__(self, python: str | Path, *modules: str, env: Mapping[str, str]) -> None:
         self._command = [str(python), __file__]
@@ -149,7 +149,7 @@ def serve(address: str) -> dict[str, Any]:
 
 
 def _keep(pid: int, stream: Any) -> NoReturn:
-    """Wait for the program and say its exit code as `subprocess` does."""
+    """Wait for the program and send its exit code in the form that `subprocess` uses."""
     _, status = os.waitpid(pid, 0)
     code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     try:
@@ -160,7 +160,7 @@ def _keep(pid: int, stream: Any) -> NoReturn:
 
 
 def become(order: dict[str, Any]) -> None:
-    """Make this process one that was started for the order."""
+    """Make this process look as if it had been started for the order."""
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])

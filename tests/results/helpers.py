@@ -1,4 +1,4 @@
-"""Runs, epochs and published logs for the tests of the numbers."""
+"""Runs, epochs and published logs for the tests of results."""
 
 import json
 import tomllib
@@ -15,7 +15,7 @@ from labtui.training_logs.runs import ParsedRun
 
 PUBLISHED = Path(__file__).parent.parent / "fixtures" / "published"
 DERIVATIONS = (Path(__file__).parents[2] / "docs" / "derivations.md").read_text(encoding="utf-8")
-"""The page that tells how each published number is derived."""
+"""The page that says how each published number is derived."""
 
 
 def published(name: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def results_of(*names: str, images: int = 50_000) -> Results:
 def course_log(
     command: str, model: str, batch: int, images: int, rate: float, told: tuple[int, float], *more: str
 ) -> bytes:
-    """Five epochs as the course's PyTorch script prints them: images a second, whole seconds and memory (`told`)."""
+    """A log of the course's PyTorch script with five epochs; `told` are the whole seconds and the memory in GB."""
     lines = [
         f"+ {command} --num_epochs 5 --batch_size {batch}",
         f"### model_name: {model}",
@@ -70,9 +70,9 @@ def run(
     half_width: float = 0.0,
     **more: Any,
 ) -> MeasuredRun:
-    """A run whose epochs took these seconds; 2,048 images per GPU per step unless told.
+    """A run whose epochs took these seconds, by default with a batch of 2,048 per GPU.
 
-    `more` are fields of `MeasuredRun`, or of the run as its log tells it.
+    `more` are fields of `MeasuredRun` or of `ParsedRun`.
     """
     known = n_gpus is not None
     told = {name: more.pop(name) for name in [*more] if name not in MeasuredRun.__struct_fields__}
@@ -92,7 +92,7 @@ def run(
 
 
 def spec(n_gpus: int, epochs: int = 3) -> RunSpec:
-    """What a run of ResNet50 on so many GPUs was asked for."""
+    """A planned run of ResNet50 on `n_gpus` GPUs."""
     values = {"model": "ResNet50", "device": "gpu", "script": "ResNet50.py"}
     return RunSpec(n_gpus=n_gpus, batch_size=2048 * n_gpus, epochs=epochs, **values)
 

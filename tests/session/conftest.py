@@ -1,4 +1,4 @@
-"""Lab folders with a scripted cluster behind them."""
+"""Lab folders whose session works with a scripted cluster."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def draft(n_gpus: int = 1, qos: str = "acc_training", epochs: int = 5, **more: o
 
 @dataclass
 class Bench:
-    """A session whose worker is turned by the test, step by step, on a clock of its own."""
+    """A session whose worker the test runs step by step, on a fake clock."""
 
     path: Path
     clock: FakeClock
@@ -77,7 +77,7 @@ class Bench:
             self.worker.turn()
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> None:
-        """Let the worker work for so many seconds of the pretend clock; with `until`, no longer than needed."""
+        """Let the worker work for `seconds` of the fake clock; with `until`, no longer than needed."""
         end = self.clock.now + seconds
         while self.clock.now < end:
             if until is not None and until():
@@ -89,7 +89,7 @@ class Bench:
             assert until(), "it did not come to pass"
 
     def mirror(self, token: str) -> bytes:
-        """The copy of a submission's standard output; empty where there is none yet."""
+        """The copy of a submission's standard output; empty if there is none yet."""
         path = self.session.log_path(token, "out")
         return path.read_bytes() if path else b""
 
@@ -107,7 +107,7 @@ def lab_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_bench(lab_path: Path) -> Iterator[Callable[..., Bench]]:
-    """Opens a bench; a second call stands for the next process, with the same or another cluster behind it."""
+    """A function that opens a bench; a second call acts as the next process, with the same or another cluster."""
     opened: list[Session] = []
 
     def make(cluster: ScriptedCluster | None = None, clock: FakeClock | None = None) -> Bench:
@@ -131,13 +131,13 @@ def bench(open_bench: Callable[..., Bench]) -> Bench:
 
 
 def only(bench: Bench):
-    """The one submission there is."""
+    """The only submission."""
     (submission,) = bench.session.state.submissions.values()
     return submission
 
 
 def submitted(bench: Bench, job: SubmissionDraft | None = None, **more: object) -> str:
-    """The token of a submission that Slurm took; `more` is for `draft`."""
+    """Submit a job until Slurm has accepted it, and return its token; `more` is for `draft`."""
     bench.online()
     future = bench.session.submit(job or draft(**more))  # type: ignore[arg-type]
     bench.run(20, future.done)
@@ -145,7 +145,7 @@ def submitted(bench: Bench, job: SubmissionDraft | None = None, **more: object) 
 
 
 def accepted(bench: Bench, job: SubmissionDraft | None = None, **more: object) -> str:
-    """The token of a submission whose job runs; `more` is for `draft`."""
+    """Submit a job until it runs, and return its token; `more` is for `draft`."""
     token = submitted(bench, job, **more)
     bench.cluster.start("100")
     bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
@@ -153,7 +153,7 @@ def accepted(bench: Bench, job: SubmissionDraft | None = None, **more: object) -
 
 
 def submit_two_runs(bench: Bench) -> None:
-    """One job with a run on one GPU and one on two, running."""
+    """Submit and start a job with a run on one GPU and a run on two."""
     one = draft(1).runs[0]
     submitted(bench, draft(2, runs=(one, replace(one, n_gpus=2, batch_size=512)), form="one-job"))
     bench.cluster.start("100")

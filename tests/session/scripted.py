@@ -1,4 +1,4 @@
-"""A cluster of the shape the worker knows, in memory, with faults to order; and a clock that tests turn by hand."""
+"""An in-memory cluster with the interface that the worker uses and with faults on demand, and a fake clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT = SubmitRefused("This QoS accepts no further job of yours.", "labtui waits
 
 
 class FakeClock:
-    """Stands still until a test moves it."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -39,7 +39,7 @@ class FakeClock:
 
 
 class ScriptedJob(msgspec.Struct):
-    """A job as the pretend Slurm keeps it."""
+    """A job of the fake Slurm."""
 
     job_id: str
     token: str
@@ -54,7 +54,7 @@ class ScriptedJob(msgspec.Struct):
 
 @dataclass
 class ScriptedCluster:
-    """Files, jobs and faults. `faults[verb]` are errors raised, in order, by the next calls of that verb."""
+    """Files, jobs and faults. The next calls of a verb raise the errors in `faults[verb]`, in order."""
 
     clock: FakeClock
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -73,12 +73,12 @@ class ScriptedCluster:
     submit_then_cut: int = 0
     submit_never_arrives: int = 0
     accepted_as: str | None = None
-    """What sbatch prints instead of the number of the job it made; nothing else tells of the job then."""
+    """What sbatch prints instead of the number of the job it made; then nothing else tells of the job."""
     queue_is_empty: bool = False
     has_sha256sum: bool = True
     missing: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
-    """By token: the job that began first, by its own word."""
+    """By token, the job that reported first that it began."""
 
     # ------------------------------------------------------------- the worker's side
 
@@ -109,7 +109,7 @@ class ScriptedCluster:
 
     @property
     def files(self) -> ScriptedCluster:
-        """The files of this cluster are read through itself."""
+        """The cluster itself, which also has the methods for files."""
         return self
 
     def stat(self, path: str) -> FileStat | None:
@@ -129,7 +129,7 @@ class ScriptedCluster:
     def read_into(
         self, path: str, offset: int, limit: int, take: Callable[[bytes], object], *, within_s: float
     ) -> None:
-        """In pieces of 3,000 bytes; a fault ordered for "piece" strikes between two."""
+        """Read in pieces of 3,000 bytes; a fault for the verb "piece" is raised between two."""
         data = self.read(path, offset, limit)
         for start in range(0, len(data), 3000):
             take(data[start : start + 3000])
@@ -137,7 +137,7 @@ class ScriptedCluster:
                 self._call("piece", start)
 
     def ask(self, call: Call[Any]) -> Any:
-        """The answer to a question, by its name and its positional arguments."""
+        """The answer to a call, by its name and positional arguments."""
         words = call.arguments
         answers: dict[str, Callable[[], object]] = {
             "tick": lambda: self.tick([text for text in words[3].split(",") if text]),
@@ -243,7 +243,7 @@ class ScriptedCluster:
     # ------------------------------------------------------------- the test's side
 
     def fail(self, verb: str, *errors: BaseException | None) -> None:
-        """The next calls of `verb` raise these (None: goes well)."""
+        """Let the next calls of `verb` raise these errors (None: succeed)."""
         self.faults.setdefault(verb, []).extend(errors)
 
     def start(self, job_id: str) -> None:
@@ -253,7 +253,7 @@ class ScriptedCluster:
         self.jobs[job_id] = replace(self.jobs[job_id], state=state, in_queue=in_queue)
 
     def twin(self, job_id: str, state: str = "PENDING") -> str:
-        """A second job of the same submission, as a late request makes one; its id."""
+        """Make a second job of the same submission, as a late request would, and return its id."""
         number = str(100 + len(self.jobs))
         self.jobs[number] = replace(self.jobs[job_id], job_id=number, state=state)
         return number
@@ -276,7 +276,7 @@ class ScriptedCluster:
 
 
 def keras_log(*epochs: int, head: bool = True, total: int = 5, batch: int = 256, n_gpus: int = 1) -> bytes:
-    """A log as Keras prints it, with `epochs` as the seconds of each epoch."""
+    """A log as Keras prints it; `epochs` are the seconds of each epoch."""
     text = ""
     if head:
         text += f"+ python -u ResNet50.py --epochs {total} --batch_size {batch} --n_gpus {n_gpus}\n"

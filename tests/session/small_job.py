@@ -18,7 +18,7 @@ HEAD = """#!/bin/bash
 #SBATCH --output=%x.%j.out
 #SBATCH --error=%x.%j.err
 """
-"""Of a job on one CPU, to be filled in with `str.format`."""
+"""The head of a job on one CPU, to be filled in with `str.format`."""
 SCRIPT = (
     HEAD
     + STARTED_GUARD
@@ -28,7 +28,7 @@ seq 1 {lines}
 printf 'no newline at the end'
 """
 )
-"""A small job, to be filled in with `str.format`; it goes on only as the first of its submission."""
+"""A small job, to be filled in with `str.format`; it continues only if it is the first of its submission."""
 
 
 def make_lab(path: Path, student: Student, port: int, **more: str) -> LabFolder:
@@ -64,7 +64,7 @@ def draft(account: str) -> SubmissionDraft:
 
 
 def complete(item: SubmissionState) -> bool:
-    """The job is over, and both of its logs were read to their ends."""
+    """Whether the job is over and both of its logs were read to the end."""
     if item.job is None or item.job.phase is not JobPhase.FINISHED:
         return False
     return all(stream in item.logs and item.logs[stream].complete for stream in item.remote_logs)

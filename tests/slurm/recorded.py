@@ -25,7 +25,7 @@ def answer(version: str, name: str) -> CommandResult:
 
 
 def read(call: Call[T], out: str, err: str = "", status: int | None = 0) -> T:
-    """What a question reads from these streams."""
+    """The result that a call reads from these streams."""
     return call.answer(CommandResult(out.encode(), err.encode(), status), NONCE)
 
 

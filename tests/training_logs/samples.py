@@ -25,7 +25,7 @@ def banner(model: str, gpus: int, batch: int) -> str:
 
 
 def devices(*numbers: int) -> str:
-    """What TensorFlow says of the GPUs that it uses."""
+    """What TensorFlow prints about the GPUs that it uses."""
     names = ", ".join(f"'/job:localhost/replica:0/task:0/device:GPU:{n}'" for n in numbers)
     return f"INFO:tensorflow:Using MirroredStrategy with devices ({names},)\n"
 

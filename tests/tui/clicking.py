@@ -1,4 +1,4 @@
-"""A mouse for the tests: it finds words on the screen and clicks on them, as a student does."""
+"""Mouse actions for tests: find words on the screen and click on them, as a student does."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.tui.waiting import text_of, until
 
 
 def place_of(app: Any, words: str) -> tuple[int, int] | None:
-    """Column and row of some words on the screen; of the last place where they stand."""
+    """Column and row of the last occurrence of some words on the screen; None if they are not there."""
     for row, line in reversed(list(enumerate(text_of(app).split("\n")))):
         if words in line:
             return line.index(words), row
@@ -17,7 +17,7 @@ def place_of(app: Any, words: str) -> tuple[int, int] | None:
 
 
 async def click_words(pilot: Pilot[Any], words: str) -> None:
-    """Wait for the words, then click into the middle of them."""
+    """Wait for the words, then click in the middle of them."""
     await until(pilot, lambda: place_of(pilot.app, words) is not None, words)
     place = place_of(pilot.app, words)
     assert place is not None
@@ -25,7 +25,7 @@ async def click_words(pilot: Pilot[Any], words: str) -> None:
 
 
 async def choose(pilot: Pilot[Any], words: str) -> None:
-    """Open the palette, turn the wheel to an action and click on it."""
+    """Open the palette, scroll to an action and click on it."""
     await pilot.press("ctrl+p")
     app = pilot.app
     await until(pilot, lambda: "Find an action or a task" in text_of(app) and app.screen.query(OptionList))

@@ -1,4 +1,4 @@
-"""A fed lab folder, ready to be shown."""
+"""Sessions of lab folders that are fed by the test, ready to be shown."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ SIZES = [(80, 24), (100, 30), (120, 40)]
 
 @pytest.fixture(autouse=True)
 def _plain_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The developer's own settings stay out."""
+    """Ignore the developer's own settings."""
     for name in ("NO_COLOR", "TEXTUAL", "VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_CONFIG_HOME", "APPDATA"):

@@ -1,4 +1,4 @@
-"""A lab folder without a cluster: the real session over a real store, fed with what a worker would have seen.
+"""A lab folder without a cluster: a real session and store, fed with what a worker would have seen.
 
 Used by the screen tests and by the script that makes the pictures in `docs/pictures`.
 """
@@ -52,7 +52,7 @@ max_minutes = 120
 
 
 class FrozenClock:
-    """Always the same moment; `steady` moves only by hand."""
+    """A clock that always shows the same time."""
 
     def wall(self) -> float:
         return NOW
@@ -62,20 +62,20 @@ class FrozenClock:
 
 
 class FedSession(Session):
-    """A session whose worker is the test: `feed` tells it news; the test answers the requests noted in `requests`."""
+    """A session with the test as its worker: `feed` makes changes, and the test answers the requests in `requests`."""
 
     requests: list[tuple[str, Any, Future[Any]]]
     overridden: tuple[tuple[AcceptedFinding, ...], ...] = ()
 
     def start(self) -> None:
-        """Nothing to connect to."""
+        """Do nothing, since there is no cluster."""
 
     def feed(self, *news: Change) -> None:
-        """As if the worker had seen this."""
+        """Make changes as if the worker had seen them."""
         self._journal.change(*news)
 
     def keep(self) -> None:
-        """As if what was fed of the runs had been read from the logs: another process finds it, too."""
+        """Store the runs as if they had been read from the logs, so that another process finds them, too."""
         items = [item for item in self.state.submissions.values() if item.job is not None]
         self._store.write_readings(self.state, {item.token: self.readings._source(item) for item in items})
 
@@ -121,11 +121,11 @@ def make_folder(path: Path, edition: str = "hpc4ai-ch10", *, practice: bool = Fa
 
 
 def open_session(path: Path, *, start: bool = True) -> FedSession:
-    """The fed session of a folder."""
+    """Open a folder as a `FedSession`."""
     return FedSession.open(path, start=start, clock=FrozenClock())  # type: ignore[return-value]
 
 
-# ------------------------------------------------------------------ news
+# ------------------------------------------------------------------ changes
 
 
 def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: int = 5) -> RunSpec:
@@ -146,7 +146,7 @@ def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: i
 
 
 def planned(token: str, task: str, run_id: int, what: RunSpec, at: float = NOW - 4000, **more: Any) -> Change:
-    """One run in a submission of its own; `more` are fields of the submission."""
+    """A submission with one run; `more` are fields of the submission."""
     name = f"{what.model}-{what.n_gpus}gpu-{token[-6:]}"
     values = {
         "task_id": task,
@@ -201,7 +201,7 @@ def finished_run(
     practice: bool = False,
     outcome: Outcome = "completed",
 ) -> list[Change]:
-    """A run from plan to end."""
+    """All changes of a run, from plan to end."""
     first, rest = TIMES[what.n_gpus]
     half = 0.0005 * STEPS[what.n_gpus] if what.n_gpus else 0.5
     factor = 2.4 if what.model == "ResNet152" else 1.0
@@ -225,7 +225,7 @@ def finished_run(
 
 
 def finished_runs(task: str, runs: Iterable[RunSpec]) -> list[Change]:
-    """Runs 1, 2, … of a task as jobs 31331, 31332, …, from plan to end."""
+    """All changes of runs 1, 2, … of a task, as jobs 31331, 31332, …"""
     numbered = enumerate(runs, 1)
     return [news for n, run in numbered for news in finished_run(f"lt{n}", task, n, run, str(31330 + n))]
 
@@ -233,7 +233,7 @@ def finished_runs(task: str, runs: Iterable[RunSpec]) -> list[Change]:
 def live_run(
     token: str, task: str, run_id: int, what: RunSpec, job_id: str, epochs: int, *, practice: bool = False
 ) -> list[Change]:
-    """A run that is in the middle of its epochs."""
+    """The changes of a run that has finished some of its epochs."""
     first, rest = TIMES[what.n_gpus]
     news: list[Change] = [
         planned(token, task, run_id, what, practice=practice),
@@ -257,7 +257,7 @@ def online(at: float = NOW - 2) -> list[Change]:
 
 
 def log_text(what: RunSpec, epochs: int) -> str:
-    """What such a job prints, in the lab's own form."""
+    """The log of such a run, as the lab's scripts print it."""
     first, rest = TIMES[what.n_gpus]
     steps = STEPS[what.n_gpus]
     lines = [
@@ -278,7 +278,7 @@ def log_text(what: RunSpec, epochs: int) -> str:
 
 
 def write_log(session: FedSession, token: str, text: str, stream: str = "out") -> Path:
-    """Put bytes into the mirror of a submission and say that it grew."""
+    """Append text to the mirror of a submission's log, and record that it grew."""
     submission = session.state.submissions[token]
     path = session.folder.path / submission.mirror(stream)  # type: ignore[arg-type]
     with path.open("ab") as file:
@@ -288,7 +288,7 @@ def write_log(session: FedSession, token: str, text: str, stream: str = "out") -
 
 
 def lab_session(session: FedSession, *, practice: bool = False) -> None:
-    """The middle of a lab session: CPU done, two of three sizes measured, the third running, a fourth run waiting."""
+    """Feed half a lab: the CPU run done, two of three sizes measured, the third running, and another run waiting."""
     session.feed(*finished_run("lt000000000000000aaa", "10.3", 1, spec(gpus=0), "31330", practice=practice))
     session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(gpus=1), "31335", practice=practice))
     session.feed(*finished_run("lt000000000000000ccc", "10.5", 3, spec(gpus=2), "31336", practice=practice))

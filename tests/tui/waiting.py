@@ -1,4 +1,4 @@
-"""Waiting for a condition, never for a time: each turn lets the app handle what it has."""
+"""Helpers that wait for a condition, never for a fixed time, while the app handles its messages."""
 
 import asyncio
 import time
@@ -21,13 +21,13 @@ CLUSTER_LIMIT_S = 600.0
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "") -> None:
-    """Let the app work until the condition holds; fails loudly when it never does."""
+    """Let the app work until the condition holds. Raises AssertionError if it never does."""
     begun = time.monotonic()
     while (waited := time.monotonic() - begun) < LIMIT_S:
         await pilot.pause()
         if condition():
             return
-        # A thread of the app may have to finish first; to look computes as much as the app itself.
+        # A thread of the app may have to finish first, and checking the condition competes with it for the processor.
         await asyncio.sleep(min(0.005 + waited / 8, 0.2))
     raise AssertionError(f"it never came to: {what or condition}\n{text_of(pilot.app)}")
 
@@ -36,7 +36,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "")
 async def screens(
     session: FedSession, pane: str = "", *, size: tuple[int, int] = (120, 40), **how: Any
 ) -> AsyncIterator[tuple[Any, Pilot[Any]]]:
-    """The screens over a session at a fixed moment, once what is stored is on them."""
+    """An app for a session at a fixed time, once it shows everything that is stored, and its pilot."""
     app = LabApp(session, clock=lambda: NOW, pane=pane, **how)
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
@@ -44,7 +44,7 @@ async def screens(
 
 
 async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:
-    """Wait for something a cluster does, without drawing all the while."""
+    """Wait for something that a cluster does, with long pauses between the checks."""
     end = time.monotonic() + CLUSTER_LIMIT_S
     while time.monotonic() < end:
         await pilot.pause(0.2)
@@ -54,10 +54,10 @@ async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) ->
 
 
 def text_of(app: Any) -> str:
-    """Everything on the screen as lines of text, and each message once more in one line, as toasts are narrow."""
+    """The screen as lines of text, then each notification on one line, since toasts wrap it."""
     lines = []
     height = app.size.height
-    visible_screen_stack.set(app._background_screens)  # what shows through a question
+    visible_screen_stack.set(app._background_screens)  # the screens visible behind a modal
     for row in app.screen._compositor.render_strips():
         lines.append(row.text.rstrip())
     said = [" ".join(f"{each.title} {each.message}".split()) for each in app._notifications]
@@ -65,7 +65,7 @@ def text_of(app: Any) -> str:
 
 
 async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5", *, again: bool = False) -> Any:
-    """The plan of a task, checked; `again`: of its runs that are done, too."""
+    """Open the plan of a task and wait until it is checked; with `again`, the runs that are done are included."""
     await until(pilot, lambda: app.view_model.loaded)
     app.go_to_task(task)
     if again:
@@ -77,27 +77,27 @@ async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5", *, again: b
 
 
 def focus_at(screen: Any, row: int, column: str) -> None:
-    """Put the cursor of a plan on a cell."""
+    """Move the cursor of a plan's table to a cell."""
     screen.query_one(PlanTable).cursor_coordinate = Coordinate(row, screen.columns.index(column))
 
 
 def ready(screen: Any) -> bool:
-    """Whether a plan is on the screen whose previews are there."""
+    """Whether the screen is a plan with all its previews."""
     return isinstance(screen, PlanScreen) and bool(screen.columns) and screen.plan.checked
 
 
 def types(app: Any) -> bool:
-    """Whether a question waits for something to be typed."""
+    """Whether the screen is a dialog with an input."""
     return isinstance(app.screen, Ask) and bool(app.screen.query(Input))
 
 
 def chooses(app: Any) -> bool:
-    """Whether a question with choices is on the screen."""
+    """Whether the screen is a dialog with choices only."""
     return isinstance(app.screen, Ask) and not app.screen.query(Input)
 
 
 async def submit(pilot: Pilot[Any]) -> None:
-    """Submit the plan on the screen, whatever it asks first."""
+    """Submit the plan on the screen, and confirm if it asks."""
     app = pilot.app
     await until(pilot, lambda: ready(app.screen), "a plan that is checked")
     await pilot.press("s")
