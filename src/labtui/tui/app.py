@@ -47,7 +47,7 @@ COLLECT_AFTER = 20_000
 
 
 class LabApp(SanitizedApp[int]):
-    """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
+    """The app for one open lab folder. The caller owns the session and closes it afterwards."""
 
     TITLE = "labtui"
     CSS_PATH = [STYLES / "base.tcss", STYLES / "main.tcss"]  # noqa: RUF012 - as Textual declares it

@@ -86,7 +86,7 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
 
 
 def remedy(view: View, line: RunLine) -> NextStep:
-    """After a run that ended badly: the label for running it again ("" if there is no need to), and one advice."""
+    """After a run that ended badly: the label for running it again ("" if there is no need to), and advice."""
     run, aim = line.run, ended_as_asked(view, line)
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim or (run.task_id == view.task_id and view.count("runs").full):

@@ -45,7 +45,7 @@ def yes_or_no(yes: str, no: str) -> tuple[Choice, ...]:
     return ("y", yes, "yes"), ("n", no, None)
 
 
-def typed(does: str) -> tuple[Choice, ...]:
+def entry_choices(does: str) -> tuple[Choice, ...]:
     """The choices of a dialog with an input: enter `does` it, escape goes back."""
     return ("enter", does, ""), ("escape", "Back", None)
 
@@ -146,7 +146,7 @@ def prompt_screen(question: Any) -> Ask:
             question.text,
             title=f"Unknown host: {question.host}",
             details=Text().append(question.fingerprint, "bold").append(f"\n\n{compare}"),
-            choices=typed("Connect"),  # no single key: one typed for the screen below must not answer
+            choices=entry_choices("Connect"),  # no single key: one typed for the screen below must not answer
             entry="",
             check=lambda text: (
                 "" if text == "yes" else "Type yes where it is the same; esc does not connect."
@@ -155,7 +155,7 @@ def prompt_screen(question: Any) -> Ask:
     return Ask(
         f"{question.text}\nIt is not stored anywhere.",
         title=f"{question.kind.capitalize()}: {question.host}",
-        choices=typed("Answer"),
+        choices=entry_choices("Answer"),
         entry="",
         secret=not question.echo,
     )
@@ -190,7 +190,7 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
         if answer == "keep":
             place = Ask(
                 "The folder for its answers, logs and charts; the cluster ends with this session.",
-                choices=typed("Keep it and leave"),
+                choices=entry_choices("Keep it and leave"),
                 entry=str(Path.cwd() / "practice"),
                 check=lambda text: "" if text and not Path(text).expanduser().exists() else NEW_FOLDER,
             )

@@ -26,7 +26,7 @@ from labtui.session.preview import Preview
 from labtui.tui import STYLES, plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
-from labtui.tui.screens.modals import Ask, Choice, typed, yes_or_no
+from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
@@ -283,7 +283,7 @@ class PlanScreen(FramedScreen):
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
         label = chosen.spec.called(self.plan.edition.names).label
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
-        ask = Ask(text, choices=typed("Set it"), entry=entry, check=check)
+        ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
         ask.add_class("-below")  # so that the row stays visible
         self.app.push_screen(ask, answered)
 
@@ -344,7 +344,7 @@ class PlanScreen(FramedScreen):
 
         these = "this finding" if len(errors) == 1 else f"{len(errors)} findings"
         text = f"Why submit it in spite of {these}? Your reason is printed on the last page of the hand-in."
-        ask = Ask(text, choices=typed("Override"), entry="", check=lambda text: "" if text else NO_REASON)
+        ask = Ask(text, choices=entry_choices("Override"), entry="", check=lambda t: "" if t else NO_REASON)
         self.app.push_screen(ask, answered)
 
     def action_edit(self) -> None:

@@ -21,7 +21,7 @@ from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
-from labtui.tui.widgets.frame import Pane, PlainText, does, ends, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
 from labtui.tui.widgets.tail_view import STAMP, LogText
 
@@ -297,8 +297,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             ground = f" on {tint}" if chosen else ""
             plain_style = f"bold{ground}" if chosen else styles.soft if name in there else styles.quiet
             action = f"view('{name}')"
-            left.append(f" {at} ", does(action, f"bold {styles.busy}{ground}"))
-            left.append(f"{title} ", does(action, plain_style)).append(" ")
+            left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}"))
+            left.append(f"{title} ", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
         if lines and self.view.results is not None:
             sets = {(row.model, row.configuration.data_set) for row in self.view.results.rows}

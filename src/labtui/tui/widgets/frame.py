@@ -41,7 +41,7 @@ def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
     return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
 
 
-def look(cell: object) -> object:
+def appearance(cell: object) -> object:
     """A key that is equal for texts that look alike. Rich's own comparison ignores a text's base style."""
     return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else cell
 
@@ -53,17 +53,17 @@ class PlainText(Static):
         super().__init__(text, id=id, classes=classes, markup=False)
 
     def say(self, text: Text) -> None:
-        if look(text) != look(self.content):
+        if appearance(text) != appearance(self.content):
             self.update(text)
 
     async def on_click(self, event: Click) -> None:
-        """Run the action of the words under the mouse, if they have one (see `does`)."""
+        """Run the action of the words under the mouse, if they have one (see `clickable`)."""
         if action := event.style.meta.get("does"):
             event.stop()
             await self.app.run_action(action, self.parent)
 
 
-def does(action: str, style: str) -> Style:
+def clickable(action: str, style: str) -> Style:
     """A style for words that run an action when they are clicked."""
     return Style.parse(style) + Style(meta={"does": action})
 
@@ -116,7 +116,7 @@ class ViewPart(Widget):
 
     def show(self, view: View) -> None:
         self.view = view
-        if (drawn := look(self.render())) != self._drawn:
+        if (drawn := appearance(self.render())) != self._drawn:
             self._drawn = drawn
             self.refresh(layout=self.styles.auto_dimensions)
 
@@ -398,9 +398,9 @@ CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})
 def key(
     keys: str, action: str, label: str, help: str, *, show: bool = False, urgent: bool = False
 ) -> Binding:
-    """A Textual binding: `show` puts it into the footer, `urgent` gives it priority over the focused widget.
+    """A Textual binding. `show` puts it into the footer; the help page and the palette list those with a tooltip.
 
-    The help page and the palette list the bindings that have a tooltip.
+    `urgent` makes it a priority binding, whose action is finished before the next key is handled.
     """
     shown = "enter" if keys.startswith("enter") else None  # not every font has Textual's glyph for it
     return Binding(keys, action, label, show, shown, priority=urgent, tooltip=help)

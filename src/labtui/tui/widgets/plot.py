@@ -285,7 +285,7 @@ class _Drawing:
                 self.grid.put(column, self.rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))], style)
 
     def _draw_line(self, at: int) -> None:
-        """Draw a line in braille by plotext: the chosen one two dots thick, one to a running run dotted.
+        """Draw a line in braille by plotext: the chosen one two dots thick, the part to a running run dotted.
 
         A line with marks goes through the middle of the marks' cells.
         """

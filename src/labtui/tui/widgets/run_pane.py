@@ -17,7 +17,7 @@ from textual.widgets import DataTable
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.view import RunLine
-from labtui.tui.widgets.frame import Pane, key, look
+from labtui.tui.widgets.frame import Pane, appearance, key
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class KeyedTable(DataTable[Text]):
     def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
         """Show these columns and rows; return whether anything changed. If only cells did, only they are updated."""
         before, columns = self._shown, tuple(columns)
-        self._shown = shown = {row.key: [look(cell) for cell in row.cells] for row in rows}
+        self._shown = shown = {row.key: [appearance(cell) for cell in row.cells] for row in rows}
         if columns != self._shown_columns or list(shown) != list(before):
             self._fill(columns, rows, list(before))
             return True
@@ -182,7 +182,7 @@ class RunPane(Pane, Vertical):
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""
         line = self._line
-        from labtui.tui.screens.modals import Ask, typed
+        from labtui.tui.screens.modals import Ask, entry_choices
 
         run_id, submission, others = line.run_id, line.submission, self._others(line)
         text = f"Run {run_id}: minutes from the job's start to its end."
@@ -199,7 +199,7 @@ class RunPane(Pane, Vertical):
                 self.app.follow(end, done)
 
         text += " Slurm ends it then, even when labtui is closed."
-        choices, problem = typed("Set the limit"), partial(minutes_problem, line)
+        choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
         self.app.push_screen(Ask(text, choices=choices, entry="", check=problem), answered)
 
 

@@ -1,6 +1,6 @@
 """The runs pane: the result as a number and a sentence, a table of runs, a chart, and what the selected run does.
 
-If the selected run failed, a card at the top has the log's own error line, one sentence, one advice and the keys.
+If the selected run failed, a card at the top has the log's own error line, one sentence, advice and the keys.
 """
 
 import math
@@ -19,7 +19,7 @@ from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, res
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
-from labtui.tui.widgets.frame import PlainText, does, say
+from labtui.tui.widgets.frame import PlainText, clickable, say
 from labtui.tui.widgets.plot import MIN_HEIGHT
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
@@ -292,7 +292,7 @@ def failed_line(view: View) -> RunLine | None:
 
 
 def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
-    """The card of a failed run: the log's own error line with its place, one sentence, one advice, the keys."""
+    """The card of a failed run: the log's own error line with its place, one sentence, advice, the keys."""
     ground = f" on {styles.bad_ground}"
     text = Text()
     found = line.run.diagnosis[0] if line.run.diagnosis else None
@@ -311,7 +311,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     text.append("\n")
     for at, (name, label, action) in enumerate(keys):
         style = styles.chip if at == 0 else f"bold {styles.busy}"
-        text.append(f" {name}  {label} ", does(action, style)).append("  ")
+        text.append(f" {name}  {label} ", clickable(action, style)).append("  ")
     return text
 
 

@@ -17,7 +17,7 @@ from labtui.lab.evidence import one_line
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.frame import Pane, PlainText, does, ends, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> T
     )
     left.append("" if is_open else section.sentence, styles.soft)
     name = section.key
-    chip = Text().append(f"{name} " if name else "", does(section.action, f"bold {styles.busy}"))
+    chip = Text().append(f"{name} " if name else "", clickable(section.action, f"bold {styles.busy}"))
     return ends(left, chip.append(LABELS.get(name, ""), styles.soft), width)
 
 
