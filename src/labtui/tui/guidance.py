@@ -143,7 +143,7 @@ def failed_runs(view: View) -> tuple[RunLine, ...]:
 
 
 def runs_again(view: View) -> tuple[RunLine, ...]:
-    """The runs that `retry_run` plans: all that the task still needs, or the selected one if it ended badly besides."""
+    """The runs that `retry_run` plans: a selected one that ended badly but is not needed, else all that are needed."""
     missing, line = failed_runs(view), view.line
     alone = line is not None and line.phase in ENDED_BADLY and line not in missing
     return (line,) if alone and line is not None else missing

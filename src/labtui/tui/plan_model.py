@@ -219,7 +219,7 @@ class Plan:
         """The rows with control runs added, or with all control runs removed if there are any.
 
         Raises:
-            UsageError: no row has a control run.
+            UsageError: the rows can have no control runs.
         """
         if self.job_file is not None:
             self.cell_name(0, "in")

@@ -202,7 +202,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def charted(self) -> tuple[ResultRow, ...]:
-        """The rows for charts and sentences: only practice rows in a practice lab, and none of them elsewhere."""
+        """The rows for charts and sentences: in a practice lab those with a mark, elsewhere those without."""
         every = (*self.results.rows, *self.results.programs) if self.results is not None else ()
         return tuple(row for row in every if bool(row.mark) is self.practice)
 
