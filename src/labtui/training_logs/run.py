@@ -19,8 +19,8 @@ from labtui.training_logs.spans import ImagenetLines
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
-APART = 0.10
-"""Two printed numbers for one quantity that differ by more than this share contradict each other."""
+SAME_RATE, APART = 0.05, 0.10
+"""Rates of two ranks are of one training below the first share; two numbers for one quantity contradict above the other."""
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
@@ -216,7 +216,7 @@ class OpenRun(msgspec.Struct, dict=True):
         if not said.total:
             return not said.first
         total, rate = self.rates[-1].rate, said.rate
-        if rate is None or total is None or abs(total.value - rate.value) >= APART / 2 * total.value:
+        if rate is None or total is None or abs(total.value - rate.value) >= SAME_RATE * total.value:
             return False
         self.rates[-1] = replace(self.rates[-1], rate=_union(total, rate))
         self.interleaved = True
