@@ -20,7 +20,7 @@ _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
 SAME_RATE, APART = 0.05, 0.10
-"""Rates of two ranks are of one training below the first share; two numbers for one quantity contradict above the other."""
+"""Two ranks of one training differ by less than the first share; above the other, two numbers contradict each other."""
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
