@@ -239,6 +239,8 @@ def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):
     pages = tuple(Page(title="Sources", blocks=(each,)) for each in tables)
     slides = list(presentation_of(pptx(replace(document, pages=pages))).slides)[1:]
     assert len(slides) > len(tables)
+    wide = replace(table, headings=("epoch time",) * 40, rows=(("1",) * 40,), numeric=(True,) * 40)
+    assert pptx(replace(document, pages=(Page(title="Wide", blocks=(wide,)),))), "it comes to an end"
     assert all(any(shape.has_table for shape in slide.shapes) for slide in slides), "no note alone"
     page = Page(
         title="Parts",

@@ -218,6 +218,16 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     assert not check("10.5", both).mark
 
 
+def test_a_run_that_trained_on_the_cpu_is_none_of_a_gpus():
+    evidence = full()
+    runs = {
+        n: replace(run, device="cpu") if run.spec.n_gpus == 4 else run
+        for n, run in evidence.state.runs.items()
+    }
+    on_cpu = replace(evidence, state=replace(evidence.state, runs=runs))
+    assert "trained on the CPU, and a GPU is planned" in check("10.5", on_cpu).missing
+
+
 def test_every_chart_is_asked_for_by_name():
     evidence = full()
     kept = tuple(e for e in evidence.exports if e.chart != "efficiency")

@@ -28,10 +28,10 @@ PROFILE = Profile(
         Queue(
             name="acc_debug",
             devices="gpu",
+            partition="acc",
             max_minutes=120,
             max_nodes=8,
             max_submit_per_user=1,
-            partition="acc",
         ),
         Queue(name="acc_interactive", devices="gpu", max_minutes=120, max_cpus=40, partition="acc"),
         Queue(name="gp_debug", devices="cpu", max_minutes=120, partition="gpp"),

@@ -135,7 +135,7 @@ def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():
 def test_gpus_that_were_not_found_are_not_gpu_runs():
     results = compute_results([run(1, [220, 215], no_gpu=True)])
     assert not results.rows
-    assert "no GPU" in results.left_out[0].reason
+    assert "ran on the CPU" in results.left_out[0].reason
     assert "no epoch" in compute_results([run(1, [], no_gpu=True)]).left_out[0].reason, "it trained nothing"
 
 

@@ -87,14 +87,8 @@ def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
     code, out, _ = call(capsys, R50, R152, "--sources")
     assert code == 0
     for text in (
-        "All epochs but the first",
-        "2.53",
-        "As printed",
-        "2.80",
-        "91.5 %",
-        "Amdahl, ResNet50",
-        "On 8 GPUs",
-        "line 27",
+        *("All epochs but the first", "2.53", "As printed", "2.80", "91.5 %"),
+        *("Amdahl, ResNet50", "On 8 GPUs", "line 27"),
     ):
         assert text in out
 

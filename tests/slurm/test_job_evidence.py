@@ -13,12 +13,8 @@ from tests.domain.test_submission_queue import planned, status
 
 
 @given(
-    st.integers(0, 9),
-    st.integers(0, 9),
-    st.integers(0, 9),
-    st.floats(0, 1e5),
-    st.integers(0, 20),
-    st.floats(0, 60),
+    *(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)),
+    *(st.floats(0, 1e5), st.integers(0, 20), st.floats(0, 60)),
 )
 def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, failures, took):
     phases = [JobPhase.QUEUED] * q + [JobPhase.RUNNING] * r + [JobPhase.SETTLING] * s
@@ -33,6 +29,15 @@ def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, 
     assert later is not None
     assert worse is not None
     assert worse >= 10
+
+
+def test_a_job_of_another_submission_with_our_jobs_id_is_not_ours():
+    state = after(planned(1, "many"), status(1, SubmissionStatus.ACCEPTED, "7"))
+    row = JobView(job_id="7", phase=JobPhase.FINISHED, slurm_state="COMPLETED", comment="labtui:t2")
+    (view,) = observe(state, Tick(jobs=(row,), accounting=(row,)), 5.0).values()
+    assert view.phase is JobPhase.SETTLING
+    (view,) = observe(state, Tick(jobs=(replace(row, comment="labtui:t1"),), accounting=()), 5.0).values()
+    assert view.phase is JobPhase.FINISHED
 
 
 @given(st.lists(st.floats(0, 30), max_size=60), st.booleans())

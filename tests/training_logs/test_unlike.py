@@ -89,3 +89,8 @@ def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
     (epoch,) = run.epochs
     assert epoch.seconds.contains(502.5) and epoch.seconds.half_width > 1
     assert epoch.metrics["val_acc1"] == 10.13
+
+
+def test_a_number_beyond_all_bounds_is_no_number():
+    (run,) = runs_of(f"Training throughput: 1e999 tok/s\niter 0: loss 8, time 1e999ms, mfu 3\n{KERAS}")
+    assert (len(run.epochs), run.throughput) == (2, None)

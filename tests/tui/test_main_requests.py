@@ -215,13 +215,13 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
     session.feed(changes.ended(1, "oom", (found,)))
     async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "line 3 of standard error" in text_of(app))
+        write_log(session, "lt1", "".join(f"text {number}\n" for number in range(1, 99)), "err")
         await pilot.press("l")
+        await until(pilot, lambda: "The error is in" not in text_of(app) and "  text 3\n" in text_of(app))
+        await pilot.press("o")
         await until(pilot, lambda: "The error is in standard error: press o." in text_of(app))
         session.feed(changes.ended(1, "cancelled", (found,)))  # nobody asks why
         await until(pilot, lambda: "The error is in" not in text_of(app))
-        write_log(session, "lt1", "".join(f"text {number}\n" for number in range(1, 99)), "err")
-        await pilot.press("o")
-        await until(pilot, lambda: "The error is in" not in text_of(app) and "  text 3\n" in text_of(app))
 
 
 async def test_a_failed_run_says_what_to_do(session):

@@ -69,7 +69,9 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     if hours is not None and draft.gpus:
         most = gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes)
-        cost = f", {hours_text(hours.value)} GPU-hours expected, {hours_text(most)} at most"
+        cost = f", {hours_text(hours.value)} GPU-hours expected" + f", {hours_text(most)} at most" * bool(
+            most
+        )
     return (
         f"{draft.job_name}: {runs_in_words(draft, names)}; {limit}{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"

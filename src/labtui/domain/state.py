@@ -125,6 +125,12 @@ class RunState(RunRecord, frozen=True, kw_only=True):
         return DEEDS[self.end]
 
     @property
+    def ran_on_cpu(self) -> bool:
+        """Whether a run planned for GPUs trained on the CPU, by its log; False where stand-ins for GPUs are meant."""
+        on_cpu = self.device == "cpu" or any(found.kind == "no-gpu" for found in self.diagnosis)
+        return self.spec.device == "gpu" and on_cpu and not self.mark
+
+    @property
     def gpu_memory_ran_out(self) -> bool:
         """Whether a smaller batch helps: memory ran out, and the log does not say that it was the node's."""
         kinds = {found.kind for found in self.diagnosis}
@@ -242,7 +248,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_runs(self, runs: Iterable[RunState]) -> LabState:
         """Replace these runs as read from their logs; unknown ones are ignored."""
-        news = {run.run_id: run for run in runs if run.run_id in self.runs}
+        news = {run.run_id: run for run in runs if run.run_id in self.runs and run.token in self.submissions}
         news = {number: run for number, run in news.items() if run != self.runs[number]}
         state = replace(self, runs=MappingProxyType({**self.runs, **news})) if news else self
         for token in dict.fromkeys(run.token for run in news.values()):

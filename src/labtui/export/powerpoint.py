@@ -428,7 +428,7 @@ def _column_widths(block: Table, size: float) -> list[float]:
     wanted = [
         max(_inches(text, size) for text in column) * 1.04 + 0.25 for column in zip(*lines, strict=True)
     ]
-    while sum(wanted) > WIDTH + 0.01:
+    while sum(wanted) > WIDTH + 0.01 and max(wanted) > 0.5:
         widest = wanted.index(max(wanted))
         wanted[widest] = max(0.5, wanted[widest] - max(0.05, (sum(wanted) - WIDTH) / 4))
     if not any(block.numeric[-1:]):  # ends with words: leave room for wider fonts

@@ -248,7 +248,8 @@ def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
 
 def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     of = f" of {' and '.join(ctx.edition.names.get(m, m) for m in check.models)}" if check.models else ""
-    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence)
+    compared = () if ctx.task.runs else tuple(name for each in ctx.task.checks for name in each.tasks)
+    matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
     state = ctx.evidence.state
     ran = (each.run for each in matches if each.met or (each.run and _is_measured(each.run)))
     measured = {state.mark_of(run) for run in state.runs.values() if _is_measured(run)}

@@ -84,7 +84,7 @@ def _base_data(data: Mapping[str, Any], base: str | None) -> Mapping[str, Any]:
 @lru_cache(maxsize=4)
 def _loads(text: str) -> Mapping[str, Any]:
     """Cached, because one edition is parsed several times: for its base, its data, and the lines of mistakes."""
-    return tomllib.loads(text)
+    return decode.from_toml(text)
 
 
 def _read_toml(text: str, path: str) -> Mapping[str, Any]:
@@ -100,7 +100,9 @@ def _read_toml(text: str, path: str) -> Mapping[str, Any]:
         what = f"This is not valid TOML: {message[:1].lower()}{message[1:]}."
         raise _error(path, line, what) from None
     except (ValueError, RecursionError):
-        what = "The file has a number with too many digits, or is nested too deeply."
+        what = (
+            "The file has a number with too many digits, a key with too many parts, or is nested too deeply."
+        )
         raise _error(path, None, what) from None
 
 

@@ -205,7 +205,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         for path in script_and_imports(run.spec.script, self.scripts):
             sent = submission.script_hashes.get(path)
             now = self.scripts.get(path)
-            if sent is not None and (now is None or not now.matches(sent)):
+            beside = now is None and submission.form == "own"  # it lies beside the job file, not in scripts/
+            if sent is not None and not beside and (now is None or not now.matches(sent)):
                 changed.append(path)
         return tuple(changed)
 

@@ -215,8 +215,8 @@ def _why_not(
         again = check.outcomes == ("completed",)
         then = ". Run it again (R, or `labtui retry`)." if again else f"; this task wants one that {wanted}."
         return f"{run.deed}{then}"
-    if read >= check.min_epochs:
-        return ""
+    if run.ran_on_cpu or read >= check.min_epochs:
+        return "trained on the CPU, and a GPU is planned." if run.ran_on_cpu else ""
     if run.spec.program is not None:
         return "has no line with its time in its log."
     few = f"has {plural(read, 'epoch')} in its log"

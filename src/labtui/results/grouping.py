@@ -280,7 +280,7 @@ def _why_unusable(run: MeasuredRun) -> str:
     if not run.run.epochs and run.run.throughput is None:
         missing = "no epoch was finished" if run.run.program is None else "its log has no time"
         return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
-    said = "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
+    said = "the training ran on the CPU, so it is not counted as a GPU run"
     return said if run.no_gpu else ""
 
 

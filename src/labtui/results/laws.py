@@ -96,13 +96,17 @@ MIN_SIZES = 3
 
 
 def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
-    """Both laws for every line that was measured on `MIN_SIZES` sizes or more."""
-    return tuple(
+    """Both laws for every line that was measured on `MIN_SIZES` sizes or more.
+
+    No law describes a line that is slower on more GPUs: a fraction above 1 is left out.
+    """
+    fits = (
         _fit_line(law, base, line.beyond)
         for line in scaling_lines(rows)
         if (base := line.baseline) is not None and len(line.beyond) + 1 >= MIN_SIZES
         for law in ("amdahl", "gustafson")
     )
+    return tuple(each for each in fits if each.serial_fraction.value <= 1)
 
 
 def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:

@@ -139,7 +139,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mar
         source=submission.mirror("out") if submission else "",
         mark=mark,
         live=run.outcome is None and run.phase in _LIVE_PHASES and not left_queue,
-        no_gpu=run.spec.device == "gpu" and not mark and any(each.kind == "no-gpu" for each in run.diagnosis),
+        no_gpu=run.ran_on_cpu and not mark,
         task_id=run.task_id,
         data_set=run.spec.data_set,
         takes_images=submission is not None and submission.form != "own" and not run.spec.variant,

@@ -250,6 +250,10 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = "The same settings again: only more CPUs bring more of the node's memory."
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
+    elif submission.job_file and submission.job is not None:
+        reason = (
+            f"Its files as they were sent; `labtui submit {submission.job_file}` sends them as they are now."
+        )
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 

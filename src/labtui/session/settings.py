@@ -107,11 +107,11 @@ def read_text(path: Path, name: str) -> str:
 def _toml(text: str, name: str) -> dict[str, Any]:
     """Parse TOML; errors call the file `name`. Raises DataError."""
     try:
-        return tomllib.loads(text)
+        return decode.from_toml(text)
     except tomllib.TOMLDecodeError as error:
         why = str(error)
     except (RecursionError, ValueError):
-        why = "it is nested too deeply, or a number has too many digits"
+        why = "it is nested too deeply, a key has too many parts, or a number too many digits"
     raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.")
 
 

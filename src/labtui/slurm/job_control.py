@@ -212,9 +212,14 @@ def _read_done(failed: str, over: bool, result: CommandResult) -> None:
 
 
 def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:
-    """Hold a waiting job, or release a held one."""
+    """Hold a waiting job, or release a held one. Slurm "holds" a running job, too, to no effect: that is a refusal."""
     done = {"hold": "held", "release": "released"}[what]
-    return _command(what, f'scontrol {what} "$1"', (job_id,), f"Job {job_id} was not {done}")
+    script = f'scontrol {what} "$1"'
+    if what == "hold":
+        script += """ && if [ "$(squeue --noheader --jobs="$1" --format=%T)" = RUNNING ]; then
+            scontrol release "$1" 2>/dev/null; echo "it is already running" >&2; exit 1
+        fi"""
+    return _command(what, script, (job_id,), f"Job {job_id} was not {done}")
 
 
 def cancel(job_id: str) -> Call[None]:

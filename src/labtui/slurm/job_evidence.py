@@ -13,7 +13,7 @@ from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, SubmissionState
 from labtui.slurm.queue import Tick
-from labtui.slurm.submit import COMMENT_PREFIX, DUPLICATE_STATUS
+from labtui.slurm.submit import COMMENT_PREFIX, DUPLICATE_STATUS, is_of_another
 
 UNKNOWN_AFTER_S = 20.0
 """How long polls may fail before a job's phase is "unknown"; `unknown_since` is set from the first failure on."""
@@ -46,20 +46,30 @@ def vanished(state: LabState) -> tuple[str, ...]:
 
 
 def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
-    """The live jobs that a poll changed, by token. `at` is UNIX seconds by this computer's clock."""
+    """The live jobs that a poll changed, by token. `at` is UNIX seconds by this computer's clock.
+
+    A row with the ID of our job and another submission's token is not our job: a cluster that loses its state counts
+    its IDs from the start again.
+    """
     views = {}
-    rows = {row.job_id: row for row in tick.jobs or ()}
-    accounts = {row.job_id: row for row in tick.accounting or ()}
     for submission, old in live(state):
+        row, account = (_row_of(rows, submission) for rows in (tick.jobs, tick.accounting))
         if tick.jobs is None:
             view = view_if_unanswered(old, at)
-        elif old.job_id in rows:
-            view = _with_local_estimate(_merge(old, replace(rows[old.job_id], seen_at=at)), tick, at)
+        elif row is not None:
+            view = _with_local_estimate(_merge(old, replace(row, seen_at=at)), tick, at)
         else:
-            view = _view_if_missing(old, accounts.get(old.job_id), tick, at)
+            view = _view_if_missing(old, account, tick, at)
         if differs(old, view):
             views[submission.token] = view
     return views
+
+
+def _row_of(rows: Iterable[JobView] | None, submission: SubmissionState) -> JobView | None:
+    """The last row of a submission's job."""
+    job_id = submission.job.job_id if submission.job is not None else ""
+    mine = [row for row in rows or () if row.job_id == job_id and not is_of_another(row, submission.token)]
+    return mine[-1] if mine else None
 
 
 def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:

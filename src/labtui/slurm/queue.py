@@ -104,6 +104,7 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any)
     """
     state, start = plain_state(fields["state"]), epoch_seconds(fields.get("start", ""))
     phase, reason = phase_of(state), fields.get("reason", "").strip()
+    held_in_vain = reason.startswith("JobHeld") and phase is not JobPhase.QUEUED  # held after its start
     estimated = evidence == "squeue" and phase is JobPhase.QUEUED
     given = {name: fields.get(name, "") for name in _TEXTS}
     texts: dict[str, Any] = {name: "" if text.strip() in _EMPTY else text for name, text in given.items()}
@@ -111,7 +112,7 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any)
         job_id=fields["job_id"].strip(),
         phase=phase,
         slurm_state=state,
-        reason="" if reason in _EMPTY | {"None"} else reason,
+        reason="" if reason in _EMPTY | {"None"} or held_in_vain else reason,
         submit_time=epoch_seconds(fields.get("submit", "")),
         start_estimate=start if estimated and not reason.startswith("JobHeld") else None,
         start_time=None if estimated else start,

@@ -243,7 +243,7 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
         queue_problem = queue_problem or "Slurm's row of this job cannot be read."
     rows = (*queued.rows, *accounting.rows)
     # Accounting may learn a job's comment only at its end, so the queue's row of the same job decides for both.
-    others = {row.job_id for row in rows if _is_of_another(row, token)}
+    others = {row.job_id for row in rows if is_of_another(row, token)}
     found = [
         int(row.job_id)
         for row in rows
@@ -284,7 +284,7 @@ def _no_job_at(out: dict[str, str], unclear: list[Attempt]) -> float | None:
     return float(asked_at)
 
 
-def _is_of_another(row: JobView, token: str) -> bool:
+def is_of_another(row: JobView, token: str) -> bool:
     """Whether a job's comment or directory has another submission's token; a name has only the end of a token.
 
     On sites that drop or replace comments, only the directory and the name can tell.

@@ -95,7 +95,8 @@ class LogReport(msgspec.Struct, frozen=True):
     binary: bool = False
 
 
-NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
+NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,2}(?!\d))?"
+"""A printed number; its exponent has two digits at most, so that what is computed from several stays finite."""
 
 
 def rounded(text: str) -> Interval:

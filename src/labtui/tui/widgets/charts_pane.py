@@ -185,13 +185,17 @@ class ChartsPane(Pane, Container, can_focus=True):
         if self._large and self.view_name != "training" and action in {"enlarge", "four"}:
             return "" if (action == "four") == self._alone else None
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
+        with_law = self._law and self.view_name == "speedup"
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (False, "Only a larger window shows four charts."),
             "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
-            "law": (self._law or not law, law),
-            "bars": (spec is not None and spec.switchable, "This chart is drawn in one way only."),
+            "law": (with_law or not law, law),
+            "bars": (
+                spec is not None and spec.switchable and not with_law,
+                "This chart is drawn in one way only.",
+            ),
             "log_line": (self._line_of(self._row()) is not None, "No run of this lab has this point."),
         }.get(action, (action != "four", None))
         return "" if acts else reason

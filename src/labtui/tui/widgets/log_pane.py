@@ -40,7 +40,8 @@ class LogPane(RunPane):
         line = view.line
         chosen = line is not None and line.run_id != self._run_id
         self._run_id = line.run_id if line is not None else None
-        self._stream = "out" if chosen else self._stream
+        if chosen:
+            self._stream = "err" if self._error_line is not None else "out"
         tail = self.tail
         tail.numbered = self.size.width >= 72
         tail.show_file(self.app.view_model.log_path(self._stream), self.app.session.folder.path)
@@ -48,7 +49,7 @@ class LogPane(RunPane):
         if self.size.width >= 84 and (file := tail.file) is not None:
             tail.read_as = {file.shown_before(at): text for at, text in read_as(view, self._stream).items()}
         if chosen:
-            tail.show_end_of(last_line(view, line))
+            tail.show_end_of(last_line(view, line) if self._stream == "out" else self._error_line)
         self._show_title()
         self.refresh_bindings()
 
@@ -56,13 +57,19 @@ class LogPane(RunPane):
     def tail(self) -> TailView:
         return self.query_one(TailView)
 
+    @property
+    def _error_line(self) -> int | None:
+        """Where to stop in standard error to see the error of the selected run; None if it is not there."""
+        line = self.view.line
+        found = line.run.diagnosis[:1] if line is not None and line.phase is RunPhase.FAILED else ()
+        return found[0].line + 2 if found and found[0].stream == "err" else None
+
     def action_streams(self) -> None:
         """Switch between standard output and standard error."""
         self._stream = "err" if self._stream == "out" else "out"
         self.show(self.view)
-        found = self.view.line.run.diagnosis[:1] if self.view.line is not None else ()
-        if self._stream == "err" and found and found[0].stream == "err":
-            self.tail.show_end_of(found[0].line + 2)
+        if self._stream == "err" and self._error_line is not None:
+            self.tail.show_end_of(self._error_line)
 
     @on(TailView.Moved)
     def _moved(self, event: TailView.Moved) -> None:
@@ -76,8 +83,7 @@ class LogPane(RunPane):
             say(self, "#log-title", ink(headline(self.view), styles.quiet))
             return
         text = ink(f"Run {line.run_id}, {line.run.spec.devices}".removesuffix(", "), "bold")
-        found = line.run.diagnosis[:1] if line.phase is RunPhase.FAILED else ()
-        if self._stream == "out" and found and found[0].stream == "err":
+        if self._stream == "out" and self._error_line is not None:
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
         if line.phase in ENDED_BADLY:

@@ -225,7 +225,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
         "sign": ink(line.sign, role),
         "run": number or ink(str(line.run_id), styles.quiet),
         "gpus": NOTHING if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
-        "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
+        "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" and spec.batch_size else NOTHING,
         "size": spec.size,
         "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
