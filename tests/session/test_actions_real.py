@@ -8,6 +8,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.session.session import Session
+from labtui.slurm.job_control import control
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import HEAD, draft, make_lab
@@ -59,6 +60,8 @@ def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, stud
     assert main(["queue", "--all", *folder]) == 0
     line = next(line for line in capsys.readouterr().out.split("\n") if job_id in line)
     assert "by-hand" in line and "not labtui's" in line
+    held = cluster.as_student(f"set -- {job_id}\n{control('hold', job_id).script}")
+    assert held.status == 1 and "already running" in held.err
     assert main(["cancel", "--job", job_id, *folder]) == 0
     wait_until(
         lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480
