@@ -129,14 +129,9 @@ def test_a_relative_data_folder_starts_at_home(path):
 @pytest.mark.parametrize(
     ("form", "option", "given"),
     [
-        ("torchrun", "global", 1024),
-        ("torchrun", "per-node", 512),
-        ("torchrun", "per-task", 128),
-        ("task-per-gpu", "per-gpu", 128),
-        ("task-per-gpu", "per-node", 512),
-        ("srun-python", "per-task", 512),
-        ("srun-python", "per-gpu", 128),
-        ("srun-python", "global", 1024),
+        *(("torchrun", "global", 1024), ("torchrun", "per-node", 512), ("torchrun", "per-task", 128)),
+        *(("task-per-gpu", "per-gpu", 128), ("task-per-gpu", "per-node", 512)),
+        *(("srun-python", "per-task", 512), ("srun-python", "per-gpu", 128), ("srun-python", "global", 1024)),
     ],
 )
 def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_batch(form, option, given):

@@ -94,3 +94,10 @@ def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
 def test_a_number_beyond_all_bounds_is_no_number():
     (run,) = runs_of(f"Training throughput: 1e999 tok/s\niter 0: loss 8, time 1e999ms, mfu 3\n{KERAS}")
     assert (len(run.epochs), run.throughput) == (2, None)
+
+
+def test_iterations_that_begin_again_are_another_trainings():
+    text = "".join(f"iter {n}: loss 8.0, time {{ms}}.00ms, mfu 3.00%\n" for n in (0, 10, 20))
+    text = "tokens per iteration will be: 491,520\n" + text
+    slow, fast = (run.throughput.value for run in runs_of(text.format(ms=500) + text.format(ms=250)))
+    assert fast == pytest.approx(2 * slow)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from labtui.commands import options
-from labtui.commands.terminal import print_json, say_error, window_width
+from labtui.commands.terminal import plain, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
 from labtui.domain.run import MARKS
@@ -187,7 +187,7 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
     lines += _diagnosis_lines(one, report)
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
-        lines += ["", f"  run {number}: {run_title(run)}"]
+        lines += ["", f"  run {number}: {plain(run_title(run))}"]
         texts = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
         lines += fitted_lines(texts, width)
         lines += _epoch_table(run, width)
@@ -287,7 +287,7 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     names = list(
         dict.fromkeys(name for sample in run.epochs for name in sample.metrics if not is_step_time(name))
     )[:6]
-    head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *names]
+    head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *map(plain, names)]
     rows = [_epoch_row(sample, names) for sample in run.epochs]
     grid = [head, *rows]
     room = None if width is None else width - len(_INDENT)

@@ -42,6 +42,7 @@ class OpenRun(msgspec.Struct, dict=True):
     clock: tuple[int, float | None, int] | None = None  # the open epoch: number, start, epochs of its block
     clock_reach: int = 0  # the last epoch that the clock timed, of a block the last one
     zero_based: bool = False
+    iteration: int = 0  # of the last rate
     fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
     claimed: tuple[float, int] | None = None  # a rate in MLPerf's tracked_stats, and its line
     images_line: int = 0
@@ -222,8 +223,13 @@ class OpenRun(msgspec.Struct, dict=True):
         self.interleaved = True
         return True
 
+    def goes_back(self, said: Rate) -> bool:
+        """Whether a rate's iteration is below the last one: another training has begun."""
+        return said.form == self.form and said.iteration is not None and said.iteration < self.iteration
+
     def take_rate(self, said: Rate, line: int) -> None:
         """Take a rate, or the time of a step."""
+        self.iteration = self.iteration if said.iteration is None else said.iteration
         self.form, self.last_line = said.form, line
         self.update_facts(said.facts)
         self.totals_line = line if said.per_gpu else self.totals_line

@@ -101,6 +101,7 @@ class Rate(msgspec.Struct):
     per_gpu: bool = False
     facts: RunFacts = NO_FACTS
     steps_rate: Interval | None = None
+    iteration: int | None = None
     note: str = ""
 
 
