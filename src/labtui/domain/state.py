@@ -376,7 +376,7 @@ def waiting_reason(profile: Profile | None, submission: SubmissionState, *, onli
         said = f"{submission.sentence} {submission.hint}".strip()
         return said or plain.get(submission.status, "")
     if submission.held:
-        return "Held: sent once released."
+        return "Held until you release it."
     if not online:
         return "Sent when the cluster can be reached."
     if submission.sentence:

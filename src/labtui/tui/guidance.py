@@ -90,7 +90,9 @@ def remedy(view: View, line: RunLine) -> NextStep:
     run, aim = line.run, ended_as_asked(view, line)
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim or (run.task_id == view.task_id and view.count("runs").full):
-        return NextStep("", "This is what the task asks for." if aim else "The task has its runs.")
+        return NextStep(
+            "", "This is what the task asks for." if aim else "Nothing to do: this size was run again."
+        )
     if run.outcome == "time-limit":
         advice = "Press R to run it again, with more time where the queue allows."
     elif run.outcome is None and line.submission is not None:

@@ -133,6 +133,8 @@ class PlanScreen(FramedScreen):
             found = self.found if self.is_mounted else None
             has = found is not None and (found.copy if action == "start_copy" else found.finding.fix)
             return "" if has else None
+        if action == "controls" and self.app.session.practice:
+            return None
         return None if action == "next_form" and self.plan.next_form is None else ""
 
     def recompute(self) -> None:
