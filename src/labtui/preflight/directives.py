@@ -205,21 +205,21 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 @rule("log-name", "warning")
-def log_name(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def log_name(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A log that the next job overwrites, or that goes nowhere.
 
     A name without the job's id, ``/dev/null``, or a ``%`` code that Slurm does not know.
     """
     for option, ending in (("output", "out"), ("error", "err")):
         given = job.last(option)
-        effect = _log_problem(given.value) if given and option not in job.given else ""
+        effect = _log_problem(given.value, context) if given and option not in job.given else ""
         if given is not None and effect:
             folder = given.value.rpartition("/")[0] if given.value != "/dev/null" else ""
             wanted = f"{folder}/%x.%j.{ending}" if folder else f"%x.%j.{ending}"
             yield value_hit(job, option, effect, wanted)
 
 
-def _log_problem(pattern: str) -> str:
+def _log_problem(pattern: str, context: ScriptContext) -> str:
     if pattern == "/dev/null":
         return "What the job prints is thrown away: nothing can be followed and no number read."
     if "\\" in pattern or not pattern:
@@ -227,7 +227,10 @@ def _log_problem(pattern: str) -> str:
     codes = re.findall(r"%\d*(.)", pattern.replace("%%", ""))
     if wrong := [code for code in codes if code not in "AajJNnstuxb"]:
         return f"Slurm does not know %{wrong[0]} in a log name."
-    if not set(codes) & set("jJA"):
+    alone = context.draft is not None and not pattern.startswith(
+        ("/", "~")
+    )  # labtui gives each job a directory
+    if not alone and not set(codes) & set("jJA"):
         return f"{pattern} has no %j: the next job overwrites this one's log."
     if re.search(r"%x[oe]_", pattern):
         return "A letter follows %x: the log's name is the job's name with that letter added."

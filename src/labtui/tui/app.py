@@ -54,7 +54,7 @@ class LabApp(SanitizedApp[int]):
     COMMAND_PALETTE_BINDING = "f24"  # the palette's own binding is below, with two keys
     BINDINGS: ClassVar[list[BindingType]] = [
         key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
-        key("colon,ctrl+p", "command_palette", "Palette", "find an action or a task by its name", show=True),
+        key("ctrl+p,colon", "command_palette", "Palette", "find an action or a task by its name", show=True),
         key("question_mark,f1", "page('help')", "Help", "the keys that act here", show=True),
         key("D", "doctor", "Doctor", "check connection, account, queues and paths on the cluster"),
         key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, those of other programs too"),

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import OptionList, TextArea
@@ -67,7 +67,7 @@ class AnswersPane(Pane, Container):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "leave_text", "Back", "leave an answer's text; it is stored", show=True),
-        Binding("tab,shift+tab", "other_side", "facts and numbers, or back", show=False),
+        key("tab,shift+tab", "other_side", "Beside", "go to the facts and numbers, or back"),
     ]
 
     question = 0
