@@ -227,10 +227,9 @@ def _log_problem(pattern: str, context: ScriptContext) -> str:
     codes = re.findall(r"%\d*(.)", pattern.replace("%%", ""))
     if wrong := [code for code in codes if code not in "AajJNnstuxb"]:
         return f"Slurm does not know %{wrong[0]} in a log name."
-    alone = context.draft is not None and not pattern.startswith(
-        ("/", "~")
-    )  # labtui gives each job a directory
-    if not alone and not set(codes) & set("jJA"):
+    # labtui gives each job file of the student's a directory of its own
+    own = context.draft is not None and context.draft.form == "own" and not pattern.startswith(("/", "~"))
+    if not own and not set(codes) & set("jJA"):
         return f"{pattern} has no %j: the next job overwrites this one's log."
     if re.search(r"%x[oe]_", pattern):
         return "A letter follows %x: the log's name is the job's name with that letter added."
