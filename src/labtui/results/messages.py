@@ -255,8 +255,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
         wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
         mine = (fit for fit in results.fits if fit.baseline == fits[0].baseline)
         shares = (f"{percent_text(fit.serial_fraction)} ({wholes[fit.law]})" for fit in mine)
-        few = "; 3 sizes sum up, they predict nothing" if len(fits[0].n_gpus) == 3 else ""
-        return f"Serial: {', '.join(shares)}{few}"
+        return f"Serial: {', '.join(shares)}, from {len(fits[0].n_gpus)} sizes"
     values = " and ".join(
         f"{percent_text(fit.serial_fraction)} of {clean(fit.baseline.network)}" for fit in fits
     )

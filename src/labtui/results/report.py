@@ -168,7 +168,8 @@ def cost_lines(cost: LabCost) -> list[str]:
     total = cost.total
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {total.jobs} jobs"]
     for task, each in cost.tasks.items():
-        lines.append(f"task {clean(task)}: {each.allocated:.2f} allocated, {each.used:.2f} used")
+        name = f"task {clean(task)}" if task else "own jobs"
+        lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")
     return lines if cost.jobs else []
 
 

@@ -208,7 +208,8 @@ def instead_of_runs(view: View) -> str:
         return "These jobs belong to no task. `labtui submit FILE` sends another."
     if task is None:
         return "This lab's edition could not be read. Runs, logs and charts still work."
-    if compared := dict.fromkeys(line.run.task_id for line in view.lines):
+    asked = [item.task_id for item in view.check.items if item.run] if view.check is not None else []
+    if compared := dict.fromkeys([*filter(None, asked), *(line.run.task_id for line in view.lines)]):
         return f"This task compares the runs of {' and '.join(compared)}."
     later = (each.id for each in tasks[tasks.index(task) + 1 :] if each.runs)
     after = next((name for name in later if not view.count("runs", name).full), "")
