@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labtui.training_logs.lines import LineCutter
@@ -44,6 +44,7 @@ WORDS = [
 PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
 
 
+@example(b"25/2\x1b5 4s 4s/step\n", [*range(20)])
 @given(logs() | PARTS | st.binary(max_size=400), st.lists(st.integers(0, 1 << 20), max_size=40))
 def test_any_chunking_gives_the_same_read(data, places):
     assert read(cut(data, places)) == read([data])

@@ -22,7 +22,7 @@ _PRINTED = bytes((*range(32, 127), 9, 10))
 # An unfinished bar: perhaps a rank, "k/N" with k != N, then only bytes that bars consist of (no capital letters but
 # those of "ETA", so an error printed into a bar is seen). The bar of step 1 is kept: it shows how long that step took.
 _RANK = rb"(?:\[?(?:default|rank)?\d{1,5}\]:? ?|\d{1,5}: )?"
-_BAR = _RANK + rb"(?:\x1b\[1m)? *(?!1/)(?P<done>\d+)/(?!(?P=done)[\x1b ])\d"
+_BAR = _RANK + rb"(?:\x1b\[1m)? *(?!1/)(?P<done>\d+)/(?!(?P=done)[\x1b ])\d++(?=[ \n]|\x1b\[)"
 _BAR_BYTES = b"\x1b[]=>.0123456789abcdefghijklmnopqrstuvwxyz_:+-;()/ \tETA\xe2\x94\x81"
 # Progress lines of PyTorch's ImageNet example, one per batch: only the first and the last of an epoch matter.
 _HEAD_OF_BATCH = rb"(?P<head>" + _RANK + rb"(?:Epoch: \[\d{1,9}\]|Test: ))\[ *\d{1,9}/(?P<total>\d{1,9})"
