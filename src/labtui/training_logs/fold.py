@@ -231,7 +231,7 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     if run is None:
         return
     run.last_line = line
-    if said.form == CLOCK and "throughput" in said.metrics:
+    if said.form == CLOCK and said.metrics.get("throughput", 0.0) > 0:
         run.claimed = (said.metrics["throughput"], line)
     if said.form == IMAGENET:
         run.imagenet.metrics.update(said.metrics)
