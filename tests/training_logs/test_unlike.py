@@ -38,6 +38,8 @@ def test_steps_that_are_called_samples_are_no_rate():
     (run,) = runs_of(f"{head}{{'train_runtime': 100.0, {rates}, 'epoch': 3.0}}\n")
     assert run.throughput is not None and run.throughput.contains(300.0)
     assert (run.batch_per_gpu, run.batch_size) == (32, None) and any("300.0" in note for note in run.notes)
+    died, fit = runs_of(head + KERAS)
+    assert (len(died.epochs), len(fit.epochs), fit.batch_per_gpu, fit.images) == (0, 2, None, None)
 
 
 def test_a_metrics_unit_comes_from_its_line():
@@ -65,9 +67,7 @@ ARGUMENTS = "Namespace(batch_size=256, epochs=1)\n"
 @pytest.mark.parametrize(
     "epoch",
     [
-        FIT,
-        "Epoch 1/1 | loss: 2.0 | time: 47.04 s\n",
-        "Epoch 1 | loss: 2.0 | time: 47.04 s\n",
+        *(FIT, "Epoch 1/1 | loss: 2.0 | time: 47.04 s\n", "Epoch 1 | loss: 2.0 | time: 47.04 s\n"),
         "Epoch 1/1: 100%|####| 196/196 [00:24<00:00, 8.06it/s]\n",
     ],
 )
