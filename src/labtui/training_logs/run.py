@@ -303,7 +303,8 @@ class OpenRun(msgspec.Struct, dict=True):
 
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
-        over = self.clock is not None and self.last >= self.clock[0] + max(1, self.clock[2])
+        clock = self.clock
+        over = clock is not None and (self.rates or self.last >= clock[0] + max(1, clock[2]))
         if over and self.form and not (self.clocked or self.ended):
             return self._without_records().view()
         numbers = () if self.refused else sorted(self.epochs.keys() | self.clocked.keys())
