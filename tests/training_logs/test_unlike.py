@@ -94,6 +94,10 @@ def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
 def test_a_number_beyond_all_bounds_is_no_number():
     (run,) = runs_of(f"Training throughput: 1e999 tok/s\niter 0: loss 8, time 1e999ms, mfu 3\n{KERAS}")
     assert (len(run.epochs), run.throughput) == (2, None)
+    (run,) = runs_of(
+        mllog("global_batch_size", 1e12) + mllog("run_start", n_gpus=1e6) + mllog("num_replicas", 1e6)
+    )
+    assert (run.batch_size, run.n_gpus, run.gpu_lines) == (None, None, ())
 
 
 def test_iterations_that_begin_again_are_another_trainings():
@@ -101,3 +105,26 @@ def test_iterations_that_begin_again_are_another_trainings():
     text = "tokens per iteration will be: 491,520\n" + text
     slow, fast = (run.throughput.value for run in runs_of(text.format(ms=500) + text.format(ms=250)))
     assert fast == pytest.approx(2 * slow)
+
+
+DIED = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nKeyError: 'x'\n"
+BY_HAND = "Epoch 3 | Time: 10.20s\nEpoch 4 | Time: 10.30s\n"
+CONFIG = "### model: resnet50\n### batch_size: 128\n### epochs: 3\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "planned", "model"),
+    [
+        *((KERAS + BY_HAND, [5, None], None), (f"{KERAS}Epoch 3/5\n{DIED}{BY_HAND}", [5, None], None)),
+        *((CONFIG + BY_HAND, [3, None], "ResNet50"), (CONFIG + DIED + KERAS, [3, 5], "ResNet50")),
+        ("### batch_size: 32\n" + DIED + samples.PYTORCH_OLD, [None, None], None),
+        ("iter 0: loss 8.0, time 245.00ms, mfu 3.00%\n" + BY_HAND, [None, None], None),
+        (BY_HAND + "`Trainer.fit` stopped: `max_epochs=10` reached.\n", [None], None),
+    ],
+)
+def test_epochs_belong_to_a_training_that_printed_such_lines_and_got_as_far(log, planned, model):
+    runs = runs_of(log)
+    assert [run.epochs_planned for run in runs] == planned
+    assert (runs[0].model, {run.model for run in runs[1:]} - {None}) == (model, set())
+    (run,) = runs_of(BY_HAND + "`Trainer.fit` stopped: `max_epochs=4` reached.\n")
+    assert (run.epochs_planned, run.outcome) == (4, "completed")

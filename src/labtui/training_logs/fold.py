@@ -89,7 +89,7 @@ class Fold:
     def run_for(self, line: int, form: str) -> OpenRun:
         """The open run if it has this form and has not ended; else it is closed and a new one is opened."""
         run = self.open
-        if run is None or run.ended or run.form not in ("", form):
+        if run is None or run.over or run.form not in ("", form):
             run = self.begin(line)
         run.form, run.last_line = form, line
         return run
@@ -256,7 +256,7 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
             run.last_line = line
             fold.keep_printed(run, said, run.keras.open or 0, seconds, line)
         return
-    if run is None or run.ended or not run.includes(said, fold.coming.facts):
+    if run is None or run.over or not run.includes(said, fold.coming.facts):
         run = fold.begin(line)
     run.form, run.last_line = said.form, line
     if run.facts.epochs_planned is None and said.planned is not None:
@@ -286,7 +286,7 @@ def _take_rate(fold: Fold, line: int, said: Rate) -> None:
 def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
     """The run that a rate belongs to; None where it is about a training that has lines of its own."""
     run = fold.open
-    if run is None or run.ended or (said.first and run.success) or run.goes_back(said):
+    if run is None or run.over or (said.first and run.success) or run.goes_back(said):
         return fold.begin(line)
     if not run.trained or run.form in ("", said.form):
         return fold.begin(line) if run.clocked and run.form != said.form else run
@@ -301,6 +301,8 @@ def _take_end(fold: Fold, line: int, said: Ends) -> None:
     if said.final and run.ended:
         run.interleaved = True  # another rank's
         return
+    if run.form and run.begun < (said.facts.epochs_planned or 0):
+        return  # another training's, which printed no epochs
     run.last_line = line
     run.update_facts(said.facts)
     run.end(said, line)

@@ -187,7 +187,7 @@ def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | 
 def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     """Whether the header is this run's: it has no other form, the same planned epochs, and a number that continues."""
     keras = run.keras
-    if run.ended or run.form not in ("", KERAS) or run.rates or "trainer" in run.announced:
+    if run.over or run.form not in ("", KERAS) or run.rates or "trainer" in run.announced:
         return False  # Hugging Face's Trainer prints no header of Keras's
     if run.form == "":
         return number == run.clock[0] if run.clock is not None else not run.clocked

@@ -14,7 +14,7 @@ from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import KerasLines
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
-from labtui.training_logs.spans import ImagenetLines
+from labtui.training_logs.spans import COURSE, ImagenetLines
 
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
@@ -73,6 +73,13 @@ class OpenRun(msgspec.Struct, dict=True):
         return next(reversed(self.epochs), 0)
 
     @property
+    def begun(self) -> int:
+        """The last epoch that was printed or that a line began; 0 without one."""
+        batch, began, clock = self.imagenet.last, self.began, self.clock
+        opened = (batch.epoch if batch else 0, began[0] if began else 0, clock[0] if clock else 0)
+        return max(self.last, self.clock_reach, self.keras.last or 0, *opened)
+
+    @property
     def broken(self) -> bool:
         """Whether something went wrong since the last epoch."""
         return self.failure is not None
@@ -81,6 +88,11 @@ class OpenRun(msgspec.Struct, dict=True):
     def trained(self) -> bool:
         """Whether lines of the training itself have come."""
         return bool(self.form or self.clock or self.clocked)
+
+    @property
+    def over(self) -> bool:
+        """Whether no more epochs are this run's: it said its end, or failed before it trained."""
+        return self.ended or (self.broken and not self.trained)
 
     @property
     def done(self) -> bool:
@@ -118,7 +130,7 @@ class OpenRun(msgspec.Struct, dict=True):
         last = max(self.last, next(reversed(self.clocked), 0))
         number = last if said.number is None else int(said.number)
         if self.form != said.form:
-            return bool(self.form or self.clocked) and number >= last - 1  # from 0 or from 1
+            return 0 < self.begun >= number >= last - 1  # from 0 or from 1
         before = self.epochs.get(self.last)
         steps = {said.steps, before.steps if before else None} - {None}
         return number + self.shift >= last and len(steps) > 1
@@ -131,7 +143,7 @@ class OpenRun(msgspec.Struct, dict=True):
         """
         planned = {said.planned, self.facts.epochs_planned} - {None}
         if not self.trained:
-            return True
+            return "config" not in self.announced or said.form == COURSE
         if self.form != said.form or self.success or len(planned) > 1:
             return False
         if said.number is None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CLOCK, COURSE, IMAGENET = "mllog", "train.py", "pytorch"
 MAX_BLOCK = 10_000
+MAX_GPUS = 99_999
 
 # --------------------------------------------------------------------------- MLPerf's records
 
@@ -47,10 +48,10 @@ class Record(msgspec.Struct, frozen=True):
         """The first of these values that is a finite number."""
         return next((number for name in names if (number := finite(self.values.get(name))) is not None), None)
 
-    def count(self, *names: str) -> int | None:
-        """The first of these values that is a number, as a count: whole, not negative, at most 10^12."""
+    def count(self, *names: str, most: int = 10**9) -> int | None:
+        """The first of these values that is a number, as a count: whole, not negative, not more than is plausible."""
         number = self.number(*names)
-        return int(number) if number is not None and 0 <= number <= 1e12 else None
+        return int(number) if number is not None and 0 <= number <= most else None
 
     def word(self, *names: str) -> str:
         """The first of these values that is a string."""
@@ -91,7 +92,7 @@ def said_of(line: int, record: Record) -> list[Said]:
     said: list[Said] = [Begins("record", text=key)] if key in _OPENING else []
     if (facts := _facts(record)) != NO_FACTS:
         said.append(Says(facts, late=True))
-    if key == "num_replicas" and (count := record.count(key)):
+    if key == "num_replicas" and (count := record.count(key, most=MAX_GPUS)):
         said.append(Says(gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
     elif key == "run_stop":
         status = record.word("status").lower()
@@ -126,7 +127,7 @@ def _facts(record: Record) -> RunFacts:
     """The facts of a record about its run: MLPerf's keys, and what the metadata may add."""
     named = record.word("submission_benchmark", "model_name", "model")
     device = device_of(record.word("device"))
-    gpus = record.count("n_gpus", "num_gpus", "number_of_accelerators")
+    gpus = record.count("n_gpus", "num_gpus", "number_of_accelerators", most=MAX_GPUS)
     small = record.values.get("practice")
     if device == "cpu":
         # CPU devices that stand in for GPUs keep the number and the name of what they stand for.
@@ -174,7 +175,7 @@ def _epoch_number(run: OpenRun, given: float | None) -> int:
 
 def start_clock(fold: Fold, line: int, said: Opens) -> None:
     run = fold.open
-    if run is None or run.ended or not _may_start(run, said.number):
+    if run is None or run.over or not _may_start(run, said.number):
         run = fold.begin(line)
     run.last_line = line
     number = _epoch_number(run, said.number)
@@ -300,7 +301,7 @@ class ImagenetLines(msgspec.Struct):
 def take_batch(fold: Fold, line: int, said: Batch) -> None:
     """Take a batch: of the open epoch, the first of another, or one that another rank repeats."""
     run = fold.open
-    if run is None or run.ended or run.form not in ("", IMAGENET) or run.clocked:
+    if run is None or run.over or run.form not in ("", IMAGENET) or run.clocked:
         run = fold.begin(line)
     last = run.imagenet.last
     if last is not None:
