@@ -155,7 +155,8 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
 def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> Said | None:
     """The epoch, or the rate, that these groups give; None without a usable number."""
     number, planned, steps = (whole_number(groups.get(name)) for name in ("epoch", "epochs", "steps"))
-    seconds, rate = seconds_of(groups, cut=cut), seconds_of({"seconds": groups.get("rate", "")}, cut=False)
+    seconds = seconds_of(groups, cut=cut)
+    rate = seconds_of({"seconds": groups["rate"]}, cut=False) if "rate" in groups else None
     if seconds is not None:
         metrics = _metrics(groups) | ({} if rate is None else {RATE: float(groups["rate"])})
         return Epoch(form, number, seconds, planned or None, steps, metrics)
