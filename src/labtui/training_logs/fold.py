@@ -153,31 +153,35 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         fold.hints = fold.hints.with_others(said.facts)
         return
     run = fold.open
-    if run is not None and (said.starts or said.shortage is not None):
+    if run is not None:
         run.fresh = run.fresh or said.starts
         run.out_of_data = run.out_of_data if said.shortage is None else said.shortage
-    waits = run is not None and not run.trained and not run.ended
     if said.option is not None:
         about = run if run is not None and not run.ended and not run.epochs else fold.coming
         about.options[said.option[0]] = said.option[1]
-    again = run is not None and run.batch_line and (run.broken or not waits)
-    if said.batch_line and (run is None or run.ended or again):
-        run, waits = fold.begin(line), True
-    if said.totals:
-        run = run or fold.begin(line)
-        run.totals_line = run.last_line = line
-    if run is None or not (waits or said.late or said.totals):
-        run = fold.coming
-        run.update_facts(said.facts)
-        run.images_line = line if said.facts.images else run.images_line
-        return
+    run = _run_of_fact(fold, line, said)
+    waits = not run.trained and not run.ended
     if said.workers and waits and run.batch_line and not run.facts.batch_per_gpu:
         batch = run.facts.batch_size or 0
         run.update_facts(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
-    run.last_line = max(run.last_line, line)
-    run.batch_line = run.batch_line or said.batch_line
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
     run.images_line = line if said.facts.images else run.images_line
+    if run is fold.open:
+        run.last_line = max(run.last_line, line)
+        run.batch_line = run.batch_line or said.batch_line
+        run.totals_line = line if said.totals else run.totals_line
+
+
+def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
+    """The run that a fact is about: the open one, one that it begins, or the next."""
+    run = fold.open
+    waits = run is not None and not run.trained and not run.ended
+    again = run is not None and run.batch_line and (run.broken or not waits)
+    if said.batch_line and (run is None or run.ended or again):
+        return fold.begin(line)
+    if run is None and said.totals:
+        return fold.begin(line)
+    return run if run is not None and (waits or said.late or said.totals) else fold.coming
 
 
 def _take_gpus(fold: Fold, found: GpuCount) -> None:
@@ -273,7 +277,7 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
 
 def _take_rate(fold: Fold, line: int, said: Rate) -> None:
     run = fold.open
-    if run is not None and run.is_from_other_rank(said):
+    if run is not None and run.merge_other_rank(said):
         return
     run = _run_of_rate(fold, line, said)
     if run is None:

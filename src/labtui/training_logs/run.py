@@ -222,8 +222,8 @@ class OpenRun(msgspec.Struct, dict=True):
 
     # ------------------------------------------------------------------ rates and ends
 
-    def is_from_other_rank(self, said: Rate) -> bool:
-        """Whether a rate is another rank's of this run, which already has a total; its bounds then include it."""
+    def merge_other_rank(self, said: Rate) -> bool:
+        """Whether a rate was another rank's of this run, which already has a total; its bounds then include it."""
         if not self.ended or self.form != said.form or not self.rates:
             return False
         if not said.total:
