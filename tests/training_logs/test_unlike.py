@@ -108,6 +108,7 @@ def test_iterations_that_begin_again_are_another_trainings():
 
 
 DIED = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nKeyError: 'x'\n"
+BAR = "Epoch {0}: 100%|####| {1}/{1} [00:24<00:00, 8.06it/s]\n"
 BY_HAND = "Epoch 3 | Time: 10.20s\nEpoch 4 | Time: 10.30s\n"
 CONFIG = "### model: resnet50\n### batch_size: 128\n### epochs: 3\n"
 
@@ -119,6 +120,11 @@ CONFIG = "### model: resnet50\n### batch_size: 128\n### epochs: 3\n"
         *((CONFIG + BY_HAND, [3, None], "ResNet50"), (CONFIG + DIED + KERAS, [3, 5], "ResNet50")),
         ("### batch_size: 32\n" + DIED + samples.PYTORCH_OLD, [None, None], None),
         ("iter 0: loss 8.0, time 245.00ms, mfu 3.00%\n" + BY_HAND, [None, None], None),
+        (f"{BAR.format(1, 196)}{DIED}{BAR.format(2, 98)}", [None, None], None),
+        *(
+            ("Epoch 2/2 | Time: 9.00s\n" + BY_HAND, [2, None], None),
+            ("### model: r50\nKilled\n" + KERAS, [5], None),
+        ),
         (BY_HAND + "`Trainer.fit` stopped: `max_epochs=10` reached.\n", [None], None),
     ],
 )

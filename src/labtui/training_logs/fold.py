@@ -89,7 +89,7 @@ class Fold:
     def run_for(self, line: int, form: str) -> OpenRun:
         """The open run if it has this form and has not ended; else it is closed and a new one is opened."""
         run = self.open
-        if run is None or run.over or run.form not in ("", form):
+        if run is None or not run.accepts(form):
             run = self.begin(line)
         run.form, run.last_line = form, line
         return run
@@ -128,6 +128,8 @@ class Fold:
         """A process failed. The gravest failure of a run is kept: a time limit rather than a traceback."""
         if self.open is not None:
             self.open.fail(failure)
+        if self.open is None or self.open.over:
+            self.coming = OpenRun()  # what that process said of itself
 
     def refuse(self, line: int, text: str, reason: str) -> None:
         """Discard the epochs of the open run: unmarked lines of two trainings are mixed in it."""
@@ -256,11 +258,12 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
     if said.number is None and said.form == "tqdm" and not (run and run.keras.awaits(run, None)):
         return  # a bar without a number, and no header opened an epoch; or a validation's bar
     if run is not None and run.is_in_other_form(said):
+        run.beside.add(said.form)
         if run.keras.awaits(run, said.number):  # until Keras's own line gives a better time
             run.last_line = line
             fold.keep_printed(run, said, run.keras.open or 0, seconds, line)
         return
-    if run is None or run.over or not run.includes(said, fold.coming.facts):
+    if run is None or not run.includes(said, fold.coming.facts):
         run = fold.begin(line)
     run.form, run.last_line = said.form, line
     if run.facts.epochs_planned is None and said.planned is not None:

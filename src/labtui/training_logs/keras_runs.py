@@ -187,8 +187,8 @@ def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | 
 def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
     """Whether the header is this run's: it has no other form, the same planned epochs, and a number that continues."""
     keras = run.keras
-    if run.over or run.form not in ("", KERAS) or run.rates or "trainer" in run.announced:
-        return False  # Hugging Face's Trainer prints no header of Keras's
+    if not run.accepts(KERAS) or run.rates:
+        return False
     if run.form == "":
         return number == run.clock[0] if run.clock is not None else not run.clocked
     if keras.last is None:

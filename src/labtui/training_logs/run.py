@@ -32,6 +32,7 @@ class OpenRun(msgspec.Struct, dict=True):
     form: str = ""
     facts: RunFacts = RunFacts()
     announced: set[str] = set()
+    beside: set[str] = set()  # other forms whose lines are about the same epochs
     masked: bool = False  # it asked for GPUs and has none: a CPU run, whatever its banner says
     batch_line: bool = False
     options: dict[str, str] = {}
@@ -111,6 +112,16 @@ class OpenRun(msgspec.Struct, dict=True):
             return self.failure.outcome
         return "failed" if self.ended else "unfinished"
 
+    def accepts(self, form: str) -> bool:
+        """Whether lines of a form may be this run's: it is not over, and its lines and head have no other form."""
+        if self.over or self.form not in ("", form):
+            return False
+        others = {"config"} if form != COURSE else set()
+        others |= (
+            {"trainer"} if form == "keras" else set()
+        )  # Hugging Face's Trainer prints no line of Keras's
+        return self.trained or not others & self.announced
+
     def may_be_announced_by(self, said: Begins) -> bool:
         """Whether the line may announce this run: it has not trained, and has no other such announcement."""
         if said.by == "record":
@@ -124,34 +135,42 @@ class OpenRun(msgspec.Struct, dict=True):
         return said.by not in self.announced or said.facts.given().items() <= self.facts.given().items()
 
     def is_in_other_form(self, said: Epoch) -> bool:
-        """Whether the line is about an epoch of this training in another form, or its validation (in other steps)."""
+        """Whether the line is about an epoch of this training in another form, or its validation (in other steps).
+
+        Such lines come from the first epoch on; a form that is new later is another training's.
+        """
         if self.ended or self.fresh or self.success:
             return False
         last = max(self.last, next(reversed(self.clocked), 0))
         number = last if said.number is None else int(said.number)
         if self.form != said.form:
-            return 0 < self.begun >= number >= last - 1  # from 0 or from 1
+            planned = {said.planned, self.facts.epochs_planned} - {None}
+            beside = said.form in self.beside or len(self.epochs) + len(self.clocked) <= 1
+            return beside and len(planned) < 2 and 0 < self.begun >= number >= last - 1  # from 0 or from 1
+        return number + self.shift >= last and self._has_other_steps(said)
+
+    def _has_other_steps(self, said: Epoch) -> bool:
         before = self.epochs.get(self.last)
-        steps = {said.steps, before.steps if before else None} - {None}
-        return number + self.shift >= last and len(steps) > 1
+        return len({said.steps, before.steps if before else None} - {None}) > 1
 
     def includes(self, said: Epoch, coming: RunFacts) -> bool:
-        """Whether a printed epoch is this run's: same form, same planned epochs, and a number that continues.
+        """Whether a printed epoch is this run's: same form, planned epochs and steps, and a number that continues.
 
         `coming` are the facts read since the run began to train: after any, an epoch of the same number is another
         training's.
         """
-        planned = {said.planned, self.facts.epochs_planned} - {None}
         if not self.trained:
-            return "config" not in self.announced or said.form == COURSE
-        if self.form != said.form or self.success or len(planned) > 1:
+            return self.accepts(said.form)
+        planned = self.facts.epochs_planned
+        alike = said.form == self.form and said.planned in (None, planned) and not self._has_other_steps(said)
+        if self.ended or self.success or not alike:
             return False
         if said.number is None:
             return True
         number = int(said.number) + self.shift
         if number == self.last:  # repeated by another process; or the only epoch of another training
             return not (self.fresh or coming.given())
-        return number > self.last
+        return self.last < number <= (planned or number)
 
     # ------------------------------------------------------------------ epochs
 

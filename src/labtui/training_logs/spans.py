@@ -301,7 +301,7 @@ class ImagenetLines(msgspec.Struct):
 def take_batch(fold: Fold, line: int, said: Batch) -> None:
     """Take a batch: of the open epoch, the first of another, or one that another rank repeats."""
     run = fold.open
-    if run is None or run.over or run.form not in ("", IMAGENET) or run.clocked:
+    if run is None or not run.accepts(IMAGENET) or run.clocked:
         run = fold.begin(line)
     last = run.imagenet.last
     if last is not None:
