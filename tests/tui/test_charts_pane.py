@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
+from labtui.results.charts import Look
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, shorten
 from tests import changes
@@ -169,7 +170,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         await pilot.press("m", "m")
         await until(pilot, lambda: text(app, "views").endswith("m tiny-224"))
         assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs") and len(pane_of(app).spec.measured) == 1
-        assert pane_of(app).spec.measured[0].hue == 1
+        assert pane_of(app).spec.measured[0].look == Look(0, 1, 1)
         await pilot.press("left", "left")
         await until(pilot, lambda: "tiny-224, 1 GPU " in text(app, "strip"))
         assert "run 4, job 31334" in text(app, "strip"), "each line has its own run on one GPU"

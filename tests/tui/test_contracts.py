@@ -41,9 +41,9 @@ class Contract:
 
 CONTRACTS = [
     Contract("runs-80", (80, 24), ("r",), "0:11 left"),
-    Contract("runs-120", (120, 40), ("r",), "2.53× so far"),
+    Contract("runs-120", (120, 40), ("r",), "(2.53×) so far"),
     Contract("tasks-80", (80, 24), ("g",), "10.6 A larger model"),
-    Contract("charts-80-light", (80, 24), ("c",), "2.53× so far", "labtui-light"),
+    Contract("charts-80-light", (80, 24), ("c",), "(2.53×) so far", "labtui-light"),
 ]
 
 

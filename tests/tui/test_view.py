@@ -530,9 +530,7 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "This is what the task asks for." in card and "R  Run again" not in card
     row = state_text(view, view.every[1], ROLES, 60).plain
-    assert row == "failed: out of memory, as the task asks" and unit_of(view) == "tokens", (
-        "before a log tells"
-    )
+    assert row == "failed: out of memory, as the task asks" and unit_of(view) == "tokens", "before a log"
     assert "epoch" not in [column.title for column in table_of(view, ROLES, 110)[0]]
     assert glance_chart(view).heading == "Tokens per second"  # type: ignore[union-attr]
     assert not next_step(view).action.startswith("retry_run")

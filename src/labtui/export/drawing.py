@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from labtui.domain.run import Mark
-from labtui.results.charts import ChartSpec, Point, Series, distinct, value_text
+from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, value_text
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
 SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8")
-"""By the slots of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
+"""By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
+TONES = (0.0, 0.4, 0.6, 0.7)
+"""How far each tone of a colour is from it to white; names beside lines have the full colour."""
 MARKS = ("o", "D", "^", "s")
 TEXT_SIZE = 15
 """The text size of a chart in points."""
@@ -32,6 +34,13 @@ MAX_LINES = 4
 MAX_MARKED = 14
 """Lines with more points than this are drawn without marks."""
 _MAX_TICKS = 12
+
+
+def shade(look: Look) -> tuple[float, ...]:
+    """The colour of a line or bar as red, green and blue from 0 to 1."""
+    colour, tone = SERIES[look.hue], TONES[look.tone]
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return tuple(part + (1 - part) * tone for part in parts)
 
 
 def font_folder() -> Path:

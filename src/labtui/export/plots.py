@@ -16,7 +16,17 @@ from msgspec.structs import replace
 
 from labtui.export import drawing
 from labtui.export.drawing import bounds, panels
-from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, slots, spread, value_text
+from labtui.results.charts import (
+    ChartSpec,
+    Look,
+    Point,
+    Series,
+    is_tall,
+    line_pieces,
+    looks,
+    spread,
+    value_text,
+)
 from labtui.results.numbers import clean, in_digits_of, tick_text
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -150,10 +160,8 @@ _LAWS = {"Amdahl": ":", "Gustafson": "-."}
 
 
 def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
-    """Draw `lines` in colour, the other measured lines in grey; a panel's lines use the colours from the first on."""
-    places = (
-        {series.name: at % len(drawing.SERIES) for at, series in enumerate(lines)} if panel else slots(spec)
-    )
+    """Draw `lines` in colour, the other measured lines in grey."""
+    seen = looks(lines)
     labelled, grey = drawing.has_numbers(spec) and not panel, {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
     for series in spec.series:
         if series.role != "measured" and series.points:
@@ -167,16 +175,16 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
-        place = places[series.name]
+        look = seen[series.name]
         shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
-        _draw_line(axes, spec, series, place, shift)
+        _draw_line(axes, spec, series, look, shift)
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
-        name_line(axes, series, text, drawing.SERIES[place], bold=named)
+        name_line(axes, series, text, drawing.SERIES[look.hue], bold=named)
         for point, number, x, y in drawing.mark_numbers(spec, series) if labelled else ():
             axes.annotate(
                 number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
-                color=drawing.SERIES[place], path_effects=_halo(),
+                color=drawing.SERIES[look.hue], path_effects=_halo(),
                 ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
 
@@ -195,12 +203,13 @@ def _path(*pieces: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [x for x, _ in places], [y for _, y in places]
 
 
-def _draw_line(axes: Axes, spec: ChartSpec, series: Series, place: int, shift: float) -> None:
-    colour, marked = drawing.SERIES[place], len(series.points) <= drawing.MAX_MARKED
-    mark: Any = {"marker": drawing.MARKS[place], "mec": "white", "mew": 1.2} if marked else {}
+def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: float) -> None:
+    colour, marked = drawing.shade(look), len(series.points) <= drawing.MAX_MARKED
+    sign = drawing.MARKS[look.mark % len(drawing.MARKS)]
+    mark: Any = {"marker": sign, "mec": "white", "mew": 1.2} if marked else {}
     axes.plot(*_path(*line_pieces(spec, series)), color=colour, zorder=4, **mark)
     hollow = [p for p in series.points if marked and (p.hollow or (p.live and not spec.over_time))]
-    axes.plot(*_path(hollow), drawing.MARKS[place], mfc="white", mec=colour, mew=2, zorder=5)
+    axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, zorder=5)
     for point in series.points:
         if is_tall(spec, point) and not spec.over_time:
             low, high = bounds(point)
@@ -293,12 +302,12 @@ _MAX_COUNTED = 25
 
 def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     """Draw bars side by side with their values on top, and the ideal as a dashed step over each group."""
-    places, lines = slots(spec), spec.measured
+    lines, seen = spec.measured, looks(spec.measured)
     counts = {x: at for at, (x, _) in enumerate(spec.x_ticks)}
     ideal = [each for each in spec.series if each.role == "ideal" and each.points]
     width, crowded = 0.8 / max(1, len(lines)), len(counts) * len(lines) > 9
     for at, series in enumerate(lines):
-        points, colour = series.points, drawing.SERIES[places[series.name]]
+        points, colour = series.points, drawing.shade(seen[series.name])
         xs = [counts[p.x] + (at - (len(lines) - 1) / 2) * width for p in points]
         shown: Any = {"color": colour, "label": clean(series.short or series.name)}
         bars = axes.bar(xs, [p.y for p in points], width * 0.94, **shown)

@@ -18,7 +18,7 @@ from pptx.util import Inches, Pt
 
 from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers
-from labtui.results.charts import ChartSpec, Series, is_tall, skipped_sizes, slots, spread, value_text
+from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, skipped_sizes, spread, value_text
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -157,9 +157,10 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
 
 def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series], *, named: bool) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
-    places, drawn, height = slots(spec), _drawn_series(spec), box[3] * 72
+    drawn, height = _drawn_series(spec), box[3] * 72
     labelled = has_numbers(spec) and not chosen
     shown = chosen or spec.measured
+    seen = looks(shown)
     named = named and len(shown) > 1
     names = dict(zip((each.name for each in shown if named), drawing.names_of(shown), strict=False))
     ends: list[tuple[Any, Series, str, Any]] = []
@@ -176,10 +177,10 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
             line.color.theme_color, line.color.brightness, line.width = GRID, -0.1, Pt(1)
             continue
         else:
-            place = chosen.index(series) % len(ACCENTS) if chosen else places[series.name]
-            colour = ACCENTS[place]
-            line.color.theme_color, line.width = colour, Pt(2.5)
-            _mark_points(native, spec, series, place)
+            look = seen[series.name]
+            colour, line.width = ACCENTS[look.hue], Pt(2.5)
+            _set_shade(line.color, look)
+            _mark_points(native, spec, series, look)
             for point, text, x, y in drawing.mark_numbers(spec, series) if labelled else ():
                 side = (xl.XL_LABEL_POSITION.RIGHT, xl.XL_LABEL_POSITION.LEFT)[x < 0]
                 label = _add_label(native, _x_values(spec, series).index(point.x), text, colour, side)
@@ -202,11 +203,16 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
             _move(label, "c:idx", 0, (at - moved) / height)
 
 
-def _mark_points(native: Any, spec: ChartSpec, series: Series, place: int) -> None:
+def _set_shade(colour: Any, look: Look) -> None:
+    colour.theme_color = ACCENTS[look.hue]
+    colour.brightness = drawing.TONES[look.tone]
+
+
+def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> None:
     if len(series.points) <= MAX_MARKED:
-        native.marker.style, native.marker.size = _MARKS[place], 8
+        native.marker.style, native.marker.size = _MARKS[look.mark % len(_MARKS)], 8
         native.marker.format.fill.solid()
-        native.marker.format.fill.fore_color.theme_color = ACCENTS[place]
+        _set_shade(native.marker.format.fill.fore_color, look)
         native.marker.format.line.color.theme_color = THEME.BACKGROUND_1
     if not spec.over_time:
         _add_error_bars(native, spec, series)
@@ -296,7 +302,7 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
 
 
 def _style_bars(chart: Any, spec: ChartSpec) -> None:
-    places, lost, flat = slots(spec), _is_lost(spec), spec.x_axis == "names"
+    seen, lost, flat = looks(spec.measured), _is_lost(spec), spec.x_axis == "names"
     plot, shown = chart.plots[0], _bar_series(spec)
     inside = any(series.role == "ideal" for series in shown)  # an outline around one bar or beside several
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
@@ -313,8 +319,10 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
             _add_error_bars(native, spec, series)
         fill = native.format.fill
         fill.solid()
-        part = parts[COLOUR_OF_PART.get(series.short, -1)]
-        fill.fore_color.theme_color = part if lost else ACCENTS[places[series.name]]
+        if lost:
+            fill.fore_color.theme_color = parts[COLOUR_OF_PART.get(series.short, -1)]
+        else:
+            _set_shade(fill.fore_color, seen[series.name])
         outlined = all(point.hollow for point in series.points)
         if outlined:
             fill.fore_color.brightness = 0.6

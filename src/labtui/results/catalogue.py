@@ -17,7 +17,7 @@ from labtui.domain.run import joint_mark
 from labtui.domain.tuning import tuning_words
 from labtui.results import charts as specs
 from labtui.results import measured, messages
-from labtui.results.charts import ChartSpec, Point, Series, distinct, interval_point, make_chart, slug
+from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve, MeasuredRun, accuracy_curves, best_curve, warmup_epochs
 from labtui.results.numbers import percent_text
@@ -44,30 +44,31 @@ Charts = tuple[ChartSpec, ...]
 def by_line(results: Results, *, marked: bool) -> dict[str, Callable[[], Charts]]:
     """Functions that make the charts of each line of the scaling charts, by its short name; {} for a single line.
 
-    Lines keep their colours. A network with one line gets the charts of all its rows.
+    Lines keep their looks. A network with one line gets the charts of all its rows.
     """
     rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
-    several = Counter(line.model for line in lines)
+    several, hues = Counter(line.model for line in lines), specs.hues_of(line.model for line in lines)
+    seen = specs.looks([Series(name=line.name, points=(), hue=hues[line.model]) for line in lines])
     found: dict[str, Callable[[], Charts]] = {}
-    for at, (line, short) in enumerate(zip(lines, distinct([line.name for line in lines]), strict=True)):
+    for line, short in zip(lines, distinct([line.name for line in lines]), strict=True):
         alone = several[line.model] == 1
         mine = [row for row in rows if row.model == line.model and (alone or row in line.rows)]
         programs = line.rows if line.last.program is not None else ()
-        hue = specs.MODEL_HUES.get(line.model, at % specs.HUES) if alone else at % specs.HUES
         part = replace(of_rows(results, mine), programs=programs)
-        found[short] = cache(partial(_charts_of_line, part, marked, {"hue": hue, "short": short}))
+        found[short] = cache(partial(_charts_of_line, part, marked, seen[line.name], short))
     return found if len(found) > 1 else {}
 
 
-def _charts_of_line(results: Results, marked: bool, look: dict[str, Any]) -> Charts:
-    return tuple(
-        replace(chart, series=tuple(replace(s, **look) if s.role == "measured" else s for s in chart.series))
-        if len(chart.measured) == 1
-        else chart
-        for chart in catalogue(results)
-        if bool(chart.mark) is marked
-    )
+def _charts_of_line(results: Results, marked: bool, look: Look, short: str) -> Charts:
+    def looking(chart: ChartSpec) -> Iterator[Series]:
+        alone = len(chart.measured) == 1
+        for each in chart.series:
+            kept: dict[str, Any] = {"look": look, "short": short} if alone else {"hue": look.hue}
+            yield replace(each, **kept) if each.role == "measured" else each
+
+    charts = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
+    return tuple(replace(chart, series=tuple(looking(chart))) for chart in charts)
 
 
 def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:
@@ -156,30 +157,25 @@ MAX_POINTS = 240
 """Longer series are averaged down to at most this many marks."""
 
 
-Named = Sequence[tuple[str, str, MeasuredRun]]
+Named = Sequence[tuple[str, str, int, MeasuredRun]]
 
 
 def _named_runs(results: Results) -> Named:
-    """The runs that have epochs, each after its configuration's name and an ending that tells repeats apart."""
+    """The runs that have epochs: configuration, an ending that tells repeats apart, the network's colour, the run."""
+    hues = specs.hues_of(row.model for row in results.rows)
     runs = [
-        (_name(run, " · ", row.model, row.configuration.data_set), run)
+        (_name(run, " · ", row.model, row.configuration.data_set), hues[row.model], run)
         for row in results.rows
         for run in row.members
         if run.run.epochs
     ]
-    repeats = Counter(name for name, _ in runs)
-    return [(name, f", {run.who}" * (repeats[name] > 1), run) for name, run in runs]
+    repeats = Counter(name for name, *_ in runs)
+    return [(name, f", {run.who}" * (repeats[name] > 1), hue, run) for name, hue, run in runs]
 
 
 def _name(run: MeasuredRun, between: str, *of: str, end: str = "") -> str:
     gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
     return between.join(filter(None, (*of, gpus, end)))
-
-
-def _hue_of(run: MeasuredRun, runs: Named) -> int | None:
-    """The colour of the run's network where there are several networks, else None."""
-    several = len({each.run.model for *_, each in runs}) > 1
-    return specs.MODEL_HUES.get(run.run.model or "") if several else None
 
 
 def epoch_chart(results: Results) -> ChartSpec:
@@ -189,13 +185,13 @@ def epoch_chart(results: Results) -> ChartSpec:
     left_out = bool(fast) and len(fast) < len(runs) and _longest(runs) >= _TOO_SLOW * _longest(fast)
     runs = fast if left_out else runs
     series = []
-    for name, end, run in runs:
+    for name, end, hue, run in runs:
         warmup = warmup_epochs(run)
         marks = (
             interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup)
             for s in run.run.epochs
         )
-        series.append(Series(name=name + end, points=tuple(marks), hue=_hue_of(run, runs), group=name))
+        series.append(Series(name=name + end, points=tuple(marks), hue=hue, group=name))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
     return _over_epochs("epochs", series, notes=("Hollow: warm-up, not counted.", *slow))
 
@@ -209,7 +205,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     runs = _named_runs(results)
     best = best_curve(results)
     series = []
-    for name, which, run in runs:
+    for name, which, hue, run in runs:
         # A log may print one accuracy twice, as a fraction and in percent: the first of each set is drawn.
         curves: dict[bool, AccuracyCurve] = {}
         for curve in accuracy_curves(run) if target is None else [best] if best and best.run is run else []:
@@ -220,9 +216,9 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
                 for each in curve.points
             )
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            found = Series(name=f"{name}{which}{end}", points=points, hue=_hue_of(run, runs), group=name)
+            found = Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name)
             series.append(found)
-    of_best = next((name for name, _, run in runs if best is not None and best.run is run), "")
+    of_best = next((name for name, *_, run in runs if best is not None and best.run is run), "")
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
     alike = len(trained) == len({each.points[-1].x for each in series}) == 1  # otherwise no run is best
     compared = best if target is not None or alike else None

@@ -25,9 +25,9 @@ XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
 Role = Literal["measured", "ideal", "fit", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
-"""The networks of the lab have the same colour in every chart; other lines take the first free one."""
+"""A colour is a network in every chart, and no other thing; other networks take the first free colours."""
 HUES = 4
-"""The number of colours of a drawer."""
+"""The number of colours of a drawer, and of the tones of each."""
 WIDE = 8
 """Axes are logarithmic where the largest count is at least this many times the smallest."""
 
@@ -53,17 +53,27 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError("a chart holds finite numbers only")
 
 
+class Look(msgspec.Struct, frozen=True):
+    """How a series looks: the indexes of its colour, of that colour's tone, and of its mark."""
+
+    hue: int
+    tone: int
+    mark: int
+
+
 class Series(msgspec.Struct, frozen=True, kw_only=True):
     """A line or a set of bars: marks sorted by x. `short` is its name without what the other names share.
 
-    `hue` is the index of its colour, None for any; `part` says which share of a whole the bars of a stacked chart
-    are. Series of one `group` share a panel where a chart has too many lines.
+    `hue` is the index of its network's colour; `look` is the whole look of a line that is shown alone; `part` says
+    which share of a whole the bars of a stacked chart are.
+    Series of one `group` share a panel where a chart has too many lines.
     """
 
     name: str
     points: tuple[Point, ...]
     role: Role = "measured"
-    hue: int | None = None
+    hue: int = 0
+    look: Look | None = None
     short: str = ""
     group: str = ""
     part: Literal["", "kept", "lost"] = ""
@@ -219,15 +229,22 @@ def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:
     return doubling_axes(replace(spec, x_ticks=tuple((x, f"{x:g}") for x in places)))
 
 
-def slots(spec: ChartSpec) -> dict[str, int]:
-    """The index of each measured series' colour, by name: a network's own, else the next free one."""
-    own: dict[int, str] = {}
-    for series in spec.measured:
-        if series.hue is not None:
-            own.setdefault(series.hue, series.name)
-    fixed = {name: slot for slot, name in own.items()}
-    free = iter([slot for slot in range(HUES) if slot not in own])
-    return {s.name: fixed[s.name] if s.name in fixed else next(free, 0) for s in spec.measured}
+def hues_of(models: Iterable[str]) -> dict[str, int]:
+    """The index of each network's colour: its own, else the next free one."""
+    names = dict.fromkeys(models)
+    own = {name: MODEL_HUES[name] for name in names if name in MODEL_HUES}
+    free = itertools.cycle([hue for hue in range(HUES) if hue not in own.values()])
+    return {name: own[name] if name in own else next(free) for name in names}
+
+
+def looks(lines: Sequence[Series]) -> dict[str, Look]:
+    """The look of each of the lines, by name: the lines of one network differ by tone and mark."""
+    found: dict[str, Look] = {}
+    shared = len({each.hue for each in lines}) < len(lines)
+    for at, line in enumerate(lines):
+        tone = min(HUES - 1, sum(look.hue == line.hue for look in found.values()))
+        found[line.name] = line.look or Look(line.hue, tone, at if shared else line.hue)
+    return found
 
 
 def skipped_sizes(spec: ChartSpec, series: Series) -> list[float]:
@@ -276,6 +293,41 @@ def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> l
         for place, at in enumerate(group):
             placed[at] = start + size * place
     return placed
+
+
+class RowScale(msgspec.Struct, frozen=True):
+    """The values of a chart's rows: `low` and `high` are the lower edge of the lowest and upper edge of the highest."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def height(self, value: float, rows: int) -> float:
+        """The height of a value above the lower edge, in rows: 0 <= height < `rows`."""
+        return min(rows - 1e-9, max(0.0, (value - self.low) / ((self.high - self.low) or 1.0) * rows))
+
+
+def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
+    """A scale with round ticks in the middle of rows, a whole number of rows apart; `above` rows stay free on top."""
+    span = high - low
+    if not span > abs(high) * 1e-9:
+        span = abs(high) * 0.1 or 1.0
+        high = low + span
+    best: tuple[float, RowScale] | None = None
+    power = math.floor(math.log10(span / rows))
+    for step in (float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)):
+        first = math.floor(low / step + 1e-9) * step
+        apart = min(math.floor(step * max(0.5, rows - 0.5 - above) / (high - first) + 1e-9), rows - 1)
+        if apart < 1:
+            continue
+        each, count = step / apart, (rows - 1) // apart + 1
+        cost = each * rows / span + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + 0.2 * (apart == 1)
+        if best is None or cost < best[0]:
+            ticks = tuple(round(first / step + place) * step for place in range(count))
+            best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
+    if best is None:  # no round ticks fit
+        return RowScale(low - span / rows, high + span / rows, (low, high))
+    return best[1]
 
 
 # --------------------------------------------------------------------------- making charts

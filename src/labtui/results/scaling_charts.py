@@ -35,8 +35,9 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     Sizes that were tried but have no mark are on the axis as well: no line is drawn across them.
     """
     shorts = specs.distinct([line.name for line in lines])
+    hues = specs.hues_of(line.model for line in lines)
     series = [
-        Series(name=line.name, short=short, points=points, hue=specs.MODEL_HUES.get(line.model))
+        Series(name=line.name, short=short, points=points, hue=hues[line.model])
         for line, short in zip(lines, shorts, strict=True)
         if (points := tuple(points_of(family, line.rows)))
     ]
@@ -141,7 +142,7 @@ def cpu_gpu_chart(rows: Sequence[ResultRow]) -> ChartSpec:
     factor = gpu and gpu.acceleration
     return make_chart(
         "cpu-gpu",
-        [Series(name=rows[0].model, points=tuple(points), hue=specs.MODEL_HUES.get(rows[0].model))],
+        [Series(name=rows[0].model, points=tuple(points), hue=specs.MODEL_HUES.get(rows[0].model, 0))],
         message=messages.acceleration_message(gpu),
         x_ticks=((0.0, "CPU"), (1.0, "1 GPU")),
         notes=(f"Acceleration {ratio_text(factor)} times; it says nothing about scaling.",) if factor else (),
@@ -190,7 +191,7 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     data = f" ({first.data_set})" if first.data_set else ""
     return make_chart(
         "tuning",
-        [Series(name=first.model, points=tuple(points), hue=specs.MODEL_HUES.get(first.model))],
+        [Series(name=first.model, points=tuple(points), hue=specs.MODEL_HUES.get(first.model, 0))],
         key=key,
         of=f"{first.model}{data} on {devices(first.n_gpus)}",
         counted=first.unit,
@@ -278,7 +279,7 @@ def law_chart(results: Results) -> ChartSpec:
             continue
         rows = (base, *line.beyond)
         points = tuple(points_of("speedup", rows))
-        series.append(Series(name=line.name, points=points, hue=specs.MODEL_HUES.get(line.model)))
+        series.append(Series(name=line.name, points=points, hue=specs.MODEL_HUES.get(line.model, 0)))
         series += map(_curve, fits)
         series += [each for outlook in outlooks(rows) for each in _outlook_series(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})

@@ -9,7 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -263,13 +263,20 @@ class Roles(msgspec.Struct, frozen=True):
     line: str
     chip: str
     bad_ground: str
-    series: tuple[str, ...] = ()
-    """The colours of lines and bars: distinct for colour-blind readers, too, and none is that of a state."""
+    series: tuple[tuple[str, ...], ...] = ()
+    """The colours of lines and bars, each with its tones; distinct for colour-blind readers, none that of a state."""
+    text: str = ""
 
 
 def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:
     """A text with a style that does not extend to what is appended later."""
     return Text(no_wrap=no_wrap, overflow="ellipsis" if no_wrap else None).append(text, style)
+
+
+@lru_cache
+def _tones(colour: str, text: str) -> tuple[str, ...]:
+    """Tones of a colour that stay as legible as text: from it towards the colour of text."""
+    return tuple(Color.parse(colour).blend(Color.parse(text), share).hex for share in (0, 0.3, 0.5, 0.65))
 
 
 def roles(app: App[Any]) -> Roles:
@@ -278,6 +285,7 @@ def roles(app: App[Any]) -> Roles:
     variables = theme.variables
     tones = (variables[name] for name in ("quiet", "soft", "axis", "line"))
     chip, ground = f"bold {variables['on-accent']} on {theme.accent}", variables["error-ground"]
-    series = (str(theme.accent), *(variables[f"series-{place}"] for place in (2, 3, 4)))
+    colours = (str(theme.accent), *(variables[f"series-{place}"] for place in (2, 3, 4)))
+    series = tuple(_tones(colour, str(theme.foreground)) for colour in colours)
     styles: list[Any] = [theme.success, theme.warning, theme.error, theme.accent, *tones]
-    return Roles(*styles, *[chip, ground, series])
+    return Roles(*styles, *[chip, ground, series, str(theme.foreground)])

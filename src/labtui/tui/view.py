@@ -115,9 +115,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     status: str
     live: RunPhase | None = None
-    said: str = (
-        ""  # the words of the runs in that phase, if all have the same: ``waiting (held)``, ``cancelling``
-    )
+    said: str = ""  # the words of its runs in that phase, if alike: ``waiting (held)``, ``cancelling``
 
     @property
     def sign(self) -> str:

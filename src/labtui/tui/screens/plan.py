@@ -351,9 +351,8 @@ class PlanScreen(FramedScreen):
 
     def action_edit(self) -> None:
         """Open a script with an error, else the job script at the cursor, in the editor; what is saved is submitted."""
-        path = (
-            self.app.session.folder.scripts / self.plan.errors[0].finding.file if self.plan.errors else None
-        )
+        scripts = self.app.session.folder.scripts
+        path = scripts / self.plan.errors[0].finding.file if self.plan.errors else None
         if self.plan.job_file is not None:
             self.app.open_editor(self.plan.job_file)
         elif path is not None and path.is_file():

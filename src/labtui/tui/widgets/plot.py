@@ -14,7 +14,17 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import HUES, ChartSpec, Series, distinct, line_pieces, slots
+from labtui.results.charts import (
+    HUES,
+    ChartSpec,
+    Point,
+    RowScale,
+    Series,
+    distinct,
+    line_pieces,
+    looks,
+    row_scale,
+)
 from labtui.results.numbers import tick_text
 from labtui.tui.format import place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -25,8 +35,12 @@ MIN_COLUMNS = 24
 LARGEST = 1e12
 MARKS = "●◆▲■▼✚"
 HOLLOW = "○◇△□▽✛"
-DOTS = "⡀⠄⠂⠁"
-"""A dot at each height within a cell, from the bottom."""
+DASHES = "⣀⠤⠒⠉"
+"""A dash at each height within a cell, from the bottom."""
+DASHED = {"ideal": ("## ", "soft"), "Amdahl": ("# ", "text"), "Gustafson": ("### ", "quiet")}
+"""Of each line that was not measured: which columns have a dash, and its tone of grey; a colour is a network."""
+JOINT = "▌"
+"""Two marks in one cell, each with its colour in a half."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 _SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
@@ -71,41 +85,6 @@ class Grid:
         return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
 
 
-class RowScale(msgspec.Struct, frozen=True):
-    """The values of a chart's rows: `low` and `high` are the lower edge of the lowest and upper edge of the highest."""
-
-    low: float
-    high: float
-    ticks: tuple[float, ...]
-
-    def height(self, value: float, rows: int) -> float:
-        """The height of a value above the lower edge, in rows: 0 <= height < `rows`."""
-        return min(rows - 1e-9, max(0.0, (value - self.low) / ((self.high - self.low) or 1.0) * rows))
-
-
-def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
-    """A scale with round ticks in the middle of rows, a whole number of rows apart; `above` rows stay free on top."""
-    span = high - low
-    if not span > abs(high) * 1e-9:
-        span = abs(high) * 0.1 or 1.0
-        high = low + span
-    best: tuple[float, RowScale] | None = None
-    power = math.floor(math.log10(span / rows))
-    for step in (float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)):
-        first = math.floor(low / step + 1e-9) * step
-        apart = min(math.floor(step * max(0.5, rows - 0.5 - above) / (high - first) + 1e-9), rows - 1)
-        if apart < 1:
-            continue
-        each, count = step / apart, (rows - 1) // apart + 1
-        cost = each * rows / span + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + 0.2 * (apart == 1)
-        if best is None or cost < best[0]:
-            ticks = tuple(round(first / step + place) * step for place in range(count))
-            best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
-    if best is None:  # no round ticks fit
-        return RowScale(low - span / rows, high + span / rows, (low, high))
-    return best[1]
-
-
 def drawable(spec: ChartSpec) -> bool:
     """Whether every number is small enough to be drawn; a `ChartSpec` has finite ones only."""
     points = (point for series in spec.series for point in series.points)
@@ -114,10 +93,12 @@ def drawable(spec: ChartSpec) -> bool:
 
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
     """The mark and colour of a measured series; with more series than colours, only the chosen one is coloured."""
-    few = len(spec.measured) <= HUES
-    place = slots(spec)[spec.measured[at].name] if few else at
-    colour = look.series[place] if few and look.series else look.busy if chosen else look.quiet
-    return (HOLLOW if hollow else MARKS)[place % len(MARKS)], colour
+    seen = looks(spec.measured)[spec.measured[at].name] if len(spec.measured) <= HUES else None
+    mark = seen.mark if seen is not None else at
+    colour = look.busy if chosen else look.quiet
+    if seen is not None and look.series:
+        colour = look.series[seen.hue][seen.tone]
+    return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], colour
 
 
 def names_of(spec: ChartSpec) -> list[str]:
@@ -139,14 +120,15 @@ class _Drawing:
         self.bars = spec.kind != "lines"
         self.measured, self.names = spec.measured, names_of(spec)
         self.few = len(self.measured) <= FEW
-        laws, hues = [each for each in spec.series if each.role == "fit"], look.series or (look.busy,)
-        self.laws = {law.name: hues[at % len(hues)] for at, law in enumerate(laws, len(self.measured))}
+        self.laws = [each for each in spec.series if each.role == "fit"]
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.short for each in laws] + [self._end_texts(at)[0] for at in range(len(self.measured))]
+        ends = [each.short for each in self.laws] + [
+            self._end_texts(at)[0] for at in range(len(self.measured))
+        ]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
@@ -220,7 +202,7 @@ class _Drawing:
             return self.grid.lines()
         for series in self.spec.series:
             if series.role != "measured":
-                self._draw_dots(series)
+                self._draw_dashes(series)
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
         for at in () if self.laws else order:
             self._draw_line(at)
@@ -273,16 +255,16 @@ class _Drawing:
                 self.grid.put(start, self.rows + 1, text, style)
                 free = start + len(text)
 
-    def _draw_dots(self, series: Series) -> None:
-        """Draw an ideal or a law as single dots."""
-        at = [*self.laws].index(series.name) if series.name in self.laws else 2
-        step, style = at % 3 + 1, self.laws.get(series.name, self.look.quiet)  # columns from dot to dot
+    def _draw_dashes(self, series: Series) -> None:
+        """Draw an ideal or a law, each with dashes and a tone of its own."""
+        gaps, tone = DASHED.get(series.short, DASHED["ideal"])
         for before, after in pairwise(series.points):
             first, last = self._column(before.x), self._column(after.x)
             low, high = self._height(before.y), self._height(after.y)
-            for column in (each for each in range(first, last + 1) if (each - self.left) % step == 0):
+            for column in (each for each in range(first, last + 1) if gaps[each % len(gaps)] == "#"):
                 height = low + (column - first) / max(1, last - first) * (high - low)
-                self.grid.put(column, self.rows - 1 - int(height), DOTS[int(height % 1 * len(DOTS))], style)
+                sign = DASHES[int(height % 1 * len(DASHES))]
+                self.grid.put(column, self.rows - 1 - int(height), sign, getattr(self.look, tone))
 
     def _draw_line(self, at: int) -> None:
         """Draw a line in braille by plotext: the chosen one two dots thick, the part to a running run dotted.
@@ -301,7 +283,7 @@ class _Drawing:
                     self.grid.put(first + column, row, sign, style)
 
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; with few series, beside a mark of another one in the same cell."""
+        """Draw the marks of a series; with few series, one in a cell of another mark shares that cell."""
         style, series = self._style(at), self.measured[at]
         for point in series.points if len(series.points) <= self.most else ():
             column, row = self._column(point.x), self._row(point.y)
@@ -309,7 +291,11 @@ class _Drawing:
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(column, each, "│", style)
-            while len(self.measured) <= HUES and self.grid.cells.get((column, row), ("", ""))[0] in _SIGNS:
+            there, colour = self.grid.cells.get((column, row), ("", ""))
+            if len(self.measured) <= HUES and there in _SIGNS:
+                self.grid.put(column, row, JOINT, f"{colour} on {style}")
+                continue
+            while self.grid.cells.get((column, row), ("", ""))[0] == JOINT:  # a third one
                 column -= 1
             chosen, hollow = at == self.cursor.series, point.live or point.hollow
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
@@ -323,10 +309,15 @@ class _Drawing:
             for row in range(self._row(point.y) + 1, self.rows):
                 self.grid.put(self._column(point.x), row, "┊", self._style(at))
 
+    def _value(self, point: Point) -> str:
+        """A point's value, in brackets if it does not count yet."""
+        text = value_text(self.spec, point)
+        return f"({text})" if point.live or point.hollow else text
+
     def _end_texts(self, at: int) -> list[str]:
         """The texts for the end of a line, the longest first: its name, which may be cut, and its last value."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        value = value_text(self.spec, last)
+        value = self._value(last)
         texts = [f"{name}  {value}".strip(), f"{name[:6]}… {value}"] if name else [value]
         far = " warm-up" if last.hollow else " so far" if last.live else ""
         told = self.few or at == self.cursor.series or not name
@@ -344,7 +335,8 @@ class _Drawing:
         for at in order:
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=last.live)
-            style = "bold " * chosen + "reverse " * (chosen and last.x == self.cursor.x) + style
+            counts = chosen and not (last.live or last.hollow)
+            style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
             column, row, texts = self._column(last.x) + 2, self._row(last.y), self._end_texts(at)
             mark = f" {mark}" * (len(self.measured) > 1)
             tries = [([(column, row)], f" {text} ") for text in texts]
@@ -354,9 +346,9 @@ class _Drawing:
             tries += [(away(row, above=last.y > highest), f"{mark} {text} ") for text in texts]
             any(self._write(spots, text, style) for spots, text in tries)
         for series in (each for each in self.spec.series if each.role in ("ideal", "fit") and each.points):
-            row, style = self._row(series.points[-1].y), self.laws.get(series.name, self.look.quiet)
-            spots = [(margin, row)] if series.role == "ideal" else away(row)
-            self._write(spots, f" {series.short or series.name}", style)
+            name, spots = series.short or series.name, away(self._row(series.points[-1].y), above=True)
+            tone = DASHED.get(name, DASHED["ideal"])[1]
+            self._write(spots[: 3 if series.role == "ideal" else None], f" {name}", getattr(self.look, tone))
 
     def _write_values(self) -> None:
         """Write the values of all points but the last beside their marks, if there are free cells."""
@@ -364,7 +356,7 @@ class _Drawing:
             points, style = series.points, self._style(at)
             others = [p for each in self.measured if each is not series for p in each.points]
             for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
-                text, column, row = value_text(self.spec, point), self._column(point.x), self._row(point.y)
+                text, column, row = self._value(point), self._column(point.x), self._row(point.y)
                 below = not others or any(p.x == point.x and p.y > point.y for p in others)
                 near = 1 if below else -1
                 starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
@@ -381,7 +373,7 @@ class _Drawing:
         rows = [(f"  on {place_text(self.spec, x)}", "", self.look.quiet)]
         for at, series in enumerate(self.measured):
             point = next((each for each in series.points if each.x == x), None)
-            value = value_text(self.spec, point) if point is not None else "·"
+            value = self._value(point) if point is not None else "·"
             chosen = at == self.cursor.series
             mark, style = look_of(self.spec, at, self.look, chosen=chosen)
             rows.append((f"{mark} {self.names[at]}", value, "bold " * chosen + style))
@@ -413,9 +405,9 @@ class _Drawing:
                 self._draw_bar(left, wide, low, high, fill, live=point.live)
                 below[point.x] = high if stack else 0.0
                 if not stack:
-                    texts.append((left, self._row(point.y), value_text(self.spec, point), style))
+                    texts.append((left, self._row(point.y), self._value(point), style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
-            text = whole if cell_len(whole) <= wide + 2 else whole.rstrip(" s%×")
+            text = whole if cell_len(whole) <= wide + 2 else whole.strip("()").rstrip(" s%×")
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
             self._write([(start, row - up) for up in (1, 2) for start in starts], text, style, around=0)
 
