@@ -122,8 +122,14 @@ def test_from_nothing_to_a_chart(site, tmp_path):
 def test_the_job_file_of_cte_power_as_printed(site, tmp_path):
     """A word processor set its dashes and quotes, and its first line is lost; `lint --fix` mends that and no more."""
     lab, cluster = new_labtui(tmp_path), site[1]
-    places = ["--python", PYTHON, "--data-dir", cluster.student.data_dir]
-    lab("init", str(lab.folder), "--lab", "hpc4ai-ch10", *cluster.student.options, *places)
+    init = ["init", str(lab.folder), "--lab", "hpc4ai-ch10", *cluster.student.options]
+    refused = lab(*init, "--account", "nct_999", code=2).stderr
+    assert "The account nct_999 is not yours; yours: teaching." in refused and not lab.folder.exists()
+    absent = lab(
+        "init", f"{lab.folder}-2", *init[2:], "--python", "/no/python", "--account", "teaching"
+    ).stderr
+    assert "/no/python is not on the login node" in absent
+    assert " is not on " not in lab(*init, "--python", PYTHON, "--data-dir", cluster.student.data_dir).stderr
     printed = (PRINTED / "power-ResNet50_seq.sh").read_text()
     for module in re.findall(r"(\w+)/[\d.]+\w*", printed.split("module load", 1)[1]):
         cluster.outside(f"/apps/modules/{module}/bin").mkdir(parents=True, exist_ok=True)

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
 from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, resolve_hosts
-from labtui.doctor.findings import Requirements, trial_options
+from labtui.doctor.findings import Requirements, check_account, trial_options
 from labtui.domain import decode
-from labtui.domain.errors import LoginRefused
+from labtui.domain.errors import LoginRefused, UsageError
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import SbatchAnswer, check_options
-from labtui.slurm.probe import SlurmProbe, slurm_probe
+from labtui.slurm.probe import SlurmProbe, paths_exist, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.site_probe import SiteProbe, site_probe
 from labtui.slurm.site_profile import Choices, SiteQuestion, qos_question, questions, site_profile
@@ -164,7 +164,8 @@ class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster's profile, and its text as TOML with the source of each value.
 
     `unknown` says what the site did not tell. `trial` is Slurm's answer to the smallest GPU job with this profile and
-    `qos`, which jobs name in addition to their partition.
+    `qos`, which jobs name in addition to their partition. `absent` are paths that the student named and that are not
+    on the login node.
     """
 
     profile: Profile
@@ -172,25 +173,37 @@ class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
     trial: SbatchAnswer
     qos: str = ""
+    absent: tuple[str, ...] = ()
 
 
 def set_up_site(connection: Connection, host: str, choices: Choices, answer: Answer) -> SiteSetup:
     """Make the profile of the connected cluster; `host` is its name as the student wrote it.
 
     Raises:
+        UsageError: Slurm's accounting says that the chosen account is not the student's.
         LabError: the connection is gone, or the login shell does not start.
     """
     slurm, site = connection.ask(slurm_probe()), connection.ask(site_probe())
+    _refuse_account(slurm, choices.account)
     answered: set[str] = set()
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
         choices = replace(choices, **{question.key: answer(question).strip() or question.default})
+        _refuse_account(slurm, choices.account)
     setup = _try_profile(connection, host, slurm, site, choices)
     question = qos_question(slurm, setup.profile.default_account)
     if setup.trial.key == "qos" and not choices.qos and question is not None:
         choices = replace(choices, qos=answer(question).strip() or question.default)
         setup = _try_profile(connection, host, slurm, site, choices)
-    return setup
+    named = [path for path in (choices.training, choices.data_dir) if path.startswith("/")]
+    there = connection.ask(paths_exist(named)) if named else {}
+    return replace(setup, absent=tuple(path for path in named if not there[path]))
+
+
+def _refuse_account(slurm: SlurmProbe, account: str) -> None:
+    found = check_account(slurm, account)
+    if mine := found.settings.get("account"):
+        raise UsageError(found.sentence, f"--account {mine}")
 
 
 def _try_profile(

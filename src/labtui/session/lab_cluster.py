@@ -143,5 +143,6 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
         f"{profile.title}: {profile.gpus_per_node} GPUs and {profile.cpus_per_node} CPUs a node; "
         f"GPU jobs go to {profile.gpu_queue or 'no queue yet'}, charged to {account}.",
         *(f"Not known: {sentence}" for sentence in setup.unknown),
+        *(f"{path} is not on the login node: correct it in cluster.toml." for path in setup.absent),
         verdict,
     )
