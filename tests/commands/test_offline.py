@@ -138,6 +138,18 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys):
     assert "(line 3 of standard error).\n" in capsys.readouterr().err
 
 
+def test_the_log_of_a_run_that_ended_does_not_grow_and_a_file_that_no_job_writes_is_not_awaited(
+    folder, capsys
+):
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
+        write_log(session, "lt1", "Hello\n")
+    assert main(["log", "1"]) == 0
+    assert "The end of the log was not checked yet" in capsys.readouterr().err
+    assert main(["log", "1", "--gpu", "--follow"]) == 1
+    assert "Run 1 writes no such file." in capsys.readouterr().err
+
+
 def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys):
     made = tmp_path / "lab"
     words = ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
@@ -235,9 +247,7 @@ def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connect
     [
         ({"accepted"}, False, 0),
         ({"accepted"}, True, 0),  # Slurm has answered: what the connection did then is no failure
-        ({"accepted", "refused"}, True, 1),
-        ({"accepted", "unknown"}, True, 2),
-        ({"waiting"}, True, 2),
+        *(({"accepted", "refused"}, True, 1), ({"accepted", "unknown"}, True, 2), ({"waiting"}, True, 2)),
         ({"waiting"}, False, 0),
     ],
 )

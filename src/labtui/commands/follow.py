@@ -54,29 +54,31 @@ def run_log(args: argparse.Namespace) -> int:
                     printer.print_new(path)
                 lab.check_connection(patient=True)
         path = lab.session.log_path(record.token, args.stream)
+        item = lab.state.submissions[record.token]
         if path is None:
             unread = f"The log of run {args.run} is not read yet. `labtui watch` or --follow fetches it."
-            say(
-                f"Run {args.run} printed nothing." if _stream_over(lab.state, record, args.stream) else unread
-            )
+            never = "printed nothing" if args.stream in item.remote_logs else "writes no such file"
+            say(f"Run {args.run} {never}." if _stream_over(lab.state, record, args.stream) else unread)
             return 1
         printer.print_new(path)
-        if not args.follow and not _complete(lab.state, record, args.stream):
-            say("The log may have grown since; --follow fetches the rest.")
+        if not args.follow and not _complete(item, args.stream):
+            what = "The end of the log was not checked yet" if item.over else "The log may have grown since"
+            say(f"{what}; --follow fetches the rest.")
         for found in lab.state.runs[args.run].diagnosis[:1]:
             there = f"; `labtui log {args.run} --err` prints it" * (found.stream == "err" != args.stream)
             say(f"Run {args.run} {lab.state.runs[args.run].deed}: {found.text} ({found.place}{there}).")
     return 0
 
 
-def _complete(state: LabState, record: RunState, stream: Stream) -> bool:
-    log = state.submissions[record.token].logs.get(stream)
+def _complete(item: SubmissionState, stream: Stream) -> bool:
+    log = item.logs.get(stream)
     return log is not None and log.complete
 
 
 def _stream_over(state: LabState, record: RunState, stream: Stream) -> bool:
-    never = state.runs[record.run_id].phase not in _OPEN and state.submissions[record.token].job is None
-    return never or _complete(state, record, stream)
+    item = state.submissions[record.token]
+    never = state.runs[record.run_id].phase not in _OPEN and item.job is None
+    return never or stream not in item.remote_logs or _complete(item, stream)
 
 
 class _LogPrinter:
