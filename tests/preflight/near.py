@@ -35,6 +35,7 @@ NEAR = [
     job("late-directive", "in a here document", ("nvidia-smi", "cat > x <<EOF\n#SBATCH --nodes 2\nEOF")),
     job("account", "short option", (f"--account {ACCOUNT}", f"-A {ACCOUNT}")),
     job("script-missing", "elsewhere", ("module purge", "cd /gpfs/elsewhere"), (RUN1, "python3 own/missing.py")),
+    job("script-missing", "back from a folder", ("module purge", "cd logs; cd ..")),
     job("gpu-count", "of all nodes", ("--gres=gpu:4", "--gpus 8"), ("--nodes 1", "--nodes 2"), (LAST, "    srun -c 80 python ResNet50.py --n_gpus 4")),
     job("time", "minutes", ("--time 01:15:00", "--time 75")),
     job("time", "minutes and seconds", ("--time 01:15:00", "--time 75:00")),

@@ -8,7 +8,7 @@ from labtui.preflight.directives import log_folder
 from labtui.preflight.findings import Fix, Hit, PythonScript, ScriptContext, comment_out, replace_line, rule
 from labtui.preflight.launch import ONE_EPOCH
 from labtui.slurm.batch_script import JobScript, without_comment
-from labtui.slurm.script_commands import split_words
+from labtui.slurm.script_commands import MOVE, split_words
 
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
 _MADE = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
@@ -83,8 +83,8 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     Relative names only, without those that the script itself writes.
     """
-    moves = any(_MOVES.match(command.text) for command in job.commands)
-    if moves or job.value("chdir")[:1] in ("/", "~", "$"):
+    moves = [command.text for command in job.filled if _MOVES.match(command.text)]
+    if not all(map(MOVE.fullmatch, moves)) or job.value("chdir")[:1] in ("/", "~", "$"):
         return
     made = {name.removeprefix("./") for c in job.commands for name in _MADE.findall(c.text)}
     for command in job.filled:
@@ -100,7 +100,7 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             effect = f"{name} is not there when the job runs: {base} is sent into the job's own folder."
             if match["script"] in text:
                 fix = replace_line(job, command.line, text.replace(match["script"], base), f"write {base}")
-        yield Hit(command.line, effect, fix)
+        yield Hit(command.line, effect, fix, "warning" if moves else None)
 
 
 @rule("module-missing", "error", over="pythons")

@@ -6,7 +6,8 @@ because there they have the values of the batch step, not of the task. Never rai
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from posixpath import normpath
 
 import msgspec
 
@@ -57,7 +58,24 @@ def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> 
     """The commands that the statements run, with loops over known words unrolled. `known`: variables set by Slurm."""
     shell = _Shell(variables=dict(known))
     _run_all(shell, statements)
-    return tuple(shell.made)
+    return tuple(_placed(shell.made))
+
+
+MOVE = re.compile(r"\s*cd\s+([\w.][\w./+-]*)\s*")
+"""A move into a folder below (or above) where the job starts."""
+_FILE = re.compile(r"(?<=[\s=])(?![/-])([\w./+-]+\.(?:py|json|ya?ml|toml|cfg))\b")
+
+
+def _placed(commands: Iterable[Command]) -> Iterator[Command]:
+    """The commands with the relative names of their files from where the job starts: ``src/a.py`` after ``cd src``."""
+    folder = ""
+    for command in commands:
+        if re.match(r"\s*cd\b", command.text):
+            move = MOVE.fullmatch(command.text)
+            folder = f"{folder}{move[1]}/" if move else ""
+        pieces = _FILE.split(command.text) if folder else [command.text]
+        pieces[1::2] = [normpath(folder + name) for name in pieces[1::2]]
+        yield Command(command.line, command.end, "".join(pieces))
 
 
 def _run_all(shell: _Shell, statements: Sequence[Command]) -> None:
