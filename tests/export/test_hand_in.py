@@ -118,6 +118,16 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     assert "There is no one-GPU run of this model to compare with, so no speedup." in shown
 
 
+def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alone(tmp_path):
+    def own(run):
+        mine = replace(run, spec=replace(run.spec, model="My Net"), model="My Net")
+        return mine if run.task_id == "10.5" else run
+
+    pages = pages_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"), own)
+    (page,) = (page for page in pages if "My Net" in page.title)
+    assert page.kicker.startswith("10.5") and "Four GPUs train My Net 2.53 times as fast" in page.title
+
+
 def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch15")
     pages = pages_of(lab, lambda run: run if run.task_id == "15.1" else None)

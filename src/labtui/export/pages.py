@@ -255,7 +255,11 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         planning = {name for name in names if (name, *planned_as) in planned}
         return planning | names.intersection(run.task_id for run in row.members)
 
-    shown = [row for row in without_small(results).rows if not plan.models or row.model in plan.models]
+    def made_here(row: ResultRow) -> bool:
+        """Whether the row is of the page's networks, or of others that were trained for the task."""
+        return not plan.models or row.model in plan.models or task.id in {r.task_id for r in row.members}
+
+    shown = [row for row in without_small(results).rows if made_here(row)]
     rows = own = [row for row in shown if tasks_of(row)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)
