@@ -7,6 +7,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
 from labtui.lab.expected_time import expectation, run_seconds
 from labtui.lab.plan import PlanOverrides, fill, task_drafts, with_queue
+from labtui.results.measured import own_options
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full
 from tests.preflight.cases import PROFILE
@@ -40,6 +41,24 @@ def test_own_results_go_before_the_bands():
     exact = 3 * 20 + 29 + 4 * 13.6 + 31 + 4 * 8.1 + 47 + 4 * 5.38
     assert banded.value == measured.value == pytest.approx(exact, abs=0.1)
     assert measured.half_width < banded.half_width
+
+
+def test_a_script_of_the_students_own_takes_the_time_of_the_same_command():
+    run = replace(task_drafts(EDITION, "10.5", PROFILE)[0].runs[0], script="mine.py", arguments=("--lr", "1"))
+    rows = full().results.measured
+
+    def row_of(*words, script="mine.py"):
+        told = own_options(replace(run, script=script, arguments=words))
+        return [replace(row, members=(replace(row.members[0], options=told),)) for row in rows]
+
+    assert run_seconds(run, EDITION, row_of("--lr", "1", "--epochs", "3", "--out", "x")) is not None
+    for words, script in (
+        (("--lr", "2"), "mine.py"),
+        (("--lr", "1", "-v"), "mine.py"),
+        (("--lr", "1"), "b.py"),
+    ):
+        assert run_seconds(run, EDITION, row_of(*words, script=script)) is None
+    assert run_seconds(run, EDITION, rows) is None
 
 
 def test_another_batch_takes_between_as_many_images_and_as_many_steps_a_second():

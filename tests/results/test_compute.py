@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
-from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.measured import MeasuredRun, measured_from_reports, own_options
 from labtui.results.report import results_json
+from labtui.session.run_matcher import NOTHING_KNOWN
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 
@@ -57,6 +58,17 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
     assert row.epoch_seconds.value == pytest.approx((8.0 + 8.2 + 8.4) / 3)
     assert row.scatter.deviation == pytest.approx(0.2)
     assert row.as_printed.epoch_seconds == 8.0
+
+
+def test_options_that_differ_between_runs_of_own_scripts_are_named():
+    def own(n_gpus, *words):
+        return run(n_gpus, [9, 8.0, 8.1], options=own_options(replace(NOTHING_KNOWN, arguments=words)))
+
+    ones = own(1, "--lr", "0.1", "--n_gpus", "1"), own(1, "--lr=0.5", "-o", "x", "--slow"), own(1)
+    results = compute_results([*ones, own(4, "--lr", "0.2", "--epochs", "9"), run(2, [9, 8.0])])
+    found = [[note for note in row.notes if "differ in options" in note] for row in results.rows]
+    pooled = "Its runs differ in options: lr 0.1 or 0.5, slow not given or true."
+    assert found == [[pooled], [], ["It and its baseline differ in options: lr 0.1 or 0.2."]]
 
 
 def test_a_comparison_with_several_runs_says_so_and_on_its_charts():

@@ -9,7 +9,7 @@ from labtui.lab.expected_time import run_seconds
 from labtui.preflight import ScriptContext, preflight
 from labtui.session.labs import load_edition
 from labtui.session.mirrors import segments_on_disk
-from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files
+from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files, with_files_beside
 from labtui.session.planning import retry_after
 from labtui.session.settings import load_profile
 from tests.preflight.test_rules import CORPUS
@@ -129,6 +129,51 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
     assert run_seconds(as_planned, load_edition("hpc4ai-ch10"), ()) is None, "its batch is not known"
 
 
+def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("import argparse, net\nparser.add_argument('--lr')\n")
+    (tmp_path / "src" / "net.py").touch()
+    path = tmp_path / "a.slurm"
+    path.write_text(f"{HEAD}cd src && python3 train.py --rate 0.1\n")
+    files = with_files_beside(path)
+    assert files.keys() == {"a.slurm", "src/train.py", "src/net.py"}
+    found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
+    assert "src/train.py has no option --rate" in next(f.effect for f in found if f.rule == "script-option")
+
+
+OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
+
+
+def run_own(bench, command, log, **answers):
+    """The run of a job file with this command, which ended and left this log."""
+    path = bench.path / "mystery.slurm"
+    path.write_text(OWN.format(command))
+    accepted(bench, own_draft(bench.session, path, answers=answers))
+    bench.cluster.write("100", log)
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
+    (run,) = bench.session.state.runs.values()
+    return run
+
+
+def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
+    command = "python train_net.py --lr 0.1 --batch 128 --epochs 3 --n_gpus 2"
+    log = f"+ {command}\n".encode() + keras_log(5, 4, 4, head=False, total=3)
+    run = run_own(bench, f"{command} > my.log", log, model="My Net")
+    assert run.spec.arguments == tuple(command.split()[2:])
+    assert (run.spec.model, run.outcome, len(run.epochs)) == ("My Net", "completed", 3)
+    assert [row.model for row in bench.session.results().rows] == ["My Net"]
+    two = OWN.format(f"{command}\n{command.replace('train_net', 'resnet50')}")
+    with pytest.raises(UsageError, match=r"tells the model: train_net"):
+        job_file_draft("a.slurm", two, answers={"model": "My Net"})
+
+
+def test_a_job_that_printed_what_is_not_read_did_start(bench):
+    assert (
+        run_own(bench, "python train.py --batch 9 --epochs 3 --n_gpus 2", b"all went well\n").cause == "done"
+    )
+
+
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
     assert len(job_file_draft("a.slurm", f"{HEAD}python preprocess.py --out x\n{COMMAND}").runs) == 1
     (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
@@ -158,14 +203,7 @@ def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_ca
 
 
 def test_what_the_text_does_not_tell_is_read_from_the_log(bench):
-    path = bench.path / "mystery.slurm"
-    path.write_text(HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\nbash steps.sh\n")
-    accepted(bench, own_draft(bench.session, path))
-    assert bench.session.state.runs[1].spec.unknown
     banner = b" Model ResNet152 2 GPUs \nBatch_size: 512\n"
-    bench.cluster.write("100", banner + keras_log(5, 4, 4, head=False, total=3))
-    bench.cluster.end("100")
-    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
-    run = bench.session.state.runs[1]
+    run = run_own(bench, "bash steps.sh", banner + keras_log(5, 4, 4, head=False, total=3))
     assert (run.spec.model, run.spec.n_gpus, run.spec.epochs, run.spec.unknown) == ("ResNet152", 2, 3, ())
     assert len(run.epochs) == 3 and run.outcome == "completed"

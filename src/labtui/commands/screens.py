@@ -282,16 +282,8 @@ def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
 
     login = cluster.settings()
     print(f"lab folder   {folder}")
-    words = [
-        "ssh",
-        "-p",
-        str(login["port"]),
-        "-i",
-        login["identity"],
-        "--",
-        f"{login['user']}@{login['host']}",
-    ]
-    print(f"log in       {shlex.join(words)}")
+    way = f"-p {login['port']} -i {shlex.quote(login['identity'])} -- {login['user']}@{login['host']}"
+    print(f"log in       ssh {way}")
     print(f"host key     {login['host_key']}")
     print(f"speed        {cluster.clock.factor:g} x", flush=True)
     plan = IncidentPlan(

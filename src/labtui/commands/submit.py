@@ -39,7 +39,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task", dest="for_task", default="", metavar="TASK", help="the task of a job file's runs"
     )
-    parser.add_argument("--model", default="", help="the model of a job file, where its text does not say")
+    parser.add_argument("--model", default="", help="what to call the model of a job file")
     options.add_folder(parser)
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
     parser.add_argument("--epochs", type=options.count, metavar="N")

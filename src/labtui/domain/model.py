@@ -153,7 +153,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     has several. `arguments` replace those that labtui would write. `variant` labels a script that the student changed.
     A run of a `program` has one time and no epochs, a number of `processes` and a problem `size`.
     `unknown` names the fields that a student's own job file does not tell (model, n_gpus, batch_size, epochs); their
-    values here mean nothing.
+    values here mean nothing. `named`: the model is the student's name for it, and a log may print another.
     """
 
     model: str
@@ -165,6 +165,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     learning_rate: float | None = None
     extra_args: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    named: bool = False
     nodes: int = 1
     launcher: Launcher = "python"
     batch_option: BatchOption = "global"

@@ -48,13 +48,8 @@ def stamp_of(results: Results) -> str:
     It is in every file of an export; the same state gives the same stamp. A practice cluster's clock runs ahead of the
     real one, so its time is marked.
     """
-    ended = [
-        s.ended_at
-        for row in results.rows
-        for run in row.members
-        for s in run.run.epochs
-        if s.ended_at is not None
-    ]
+    runs = (run.run for row in results.rows for run in row.members)
+    ended = [each.ended_at for run in runs for each in run.epochs if each.ended_at is not None]
     when = ""
     with contextlib.suppress(OverflowError, ValueError, OSError):  # a damaged time, or none
         when = f"last epoch {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"

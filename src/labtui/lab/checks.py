@@ -92,12 +92,7 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     if mark and status != "open":
         notes.insert(0, f"{mark.capitalize()} runs: nothing to hand in.")
     box = TaskCheck(
-        task_id=task.id,
-        status=status,
-        items=tuple(items),
-        missing="",
-        notes=tuple(notes),
-        mark=mark,
+        task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), mark=mark
     )
     return replace(box, missing=box.next_item.missing) if box.next_item is not None else box
 

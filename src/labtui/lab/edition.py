@@ -311,10 +311,14 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         return frozenset(script for task in self.tasks for _, script in task.copies_to_start)
 
     @property
+    def run_scripts(self) -> tuple[str, ...]:
+        """The scripts that its runs start."""
+        return tuple(dict.fromkeys(plan.spec.script for task in self.tasks for plan in task.runs))
+
+    @property
     def framework_scripts(self) -> tuple[str, ...]:
         """The scripts of `FRAMEWORK_FOLDERS` that its runs start."""
-        started = (plan.spec.script for task in self.tasks for plan in task.runs)
-        return tuple(dict.fromkeys(name for name in started if name.startswith(FRAMEWORK_FOLDERS)))
+        return tuple(name for name in self.run_scripts if name.startswith(FRAMEWORK_FOLDERS))
 
     @property
     def withheld_scripts(self) -> frozenset[str]:

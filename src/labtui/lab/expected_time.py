@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
+from labtui.results.measured import own_options
 from labtui.results.rows import ResultRow, Scatter
 
 MARGIN = 2.0
@@ -67,10 +68,12 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     """The expected seconds of a run alone; those of a control run are those of its training with as many epochs.
 
     None if there is neither a measured nor a published time, or if a job file of the student's own does not say what
-    the run is.
+    the run is. A script of the student's own takes the time of runs with the same script and options.
     """
     if run.unknown:
         return None
+    if own := run.script not in edition.run_scripts and not run.variant:
+        rows = [row for row in rows if all(each.options == own_options(run) for each in row.members)]
     if run.is_control and "--control" in run.extra_args:
         at = run.extra_args.index("--control")
         run = replace(run, extra_args=(*run.extra_args[:at], *run.extra_args[at + 2 :]))
@@ -81,6 +84,8 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     row = _matching_row(run, rows) or _matching_row(run.called(edition.names), rows)
     if row is not None:
         epoch, first = (_scaled(s, row.batch_size, run) for s in (row.epoch_seconds, row.warmup_seconds))
+    elif own:
+        return None
     else:
         epoch, first = _from_bands(run, edition), _from_bands(run, edition, "first_epoch_seconds")
     if epoch is None:

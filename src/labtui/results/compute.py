@@ -266,6 +266,7 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
         numbers = [str(run.run_id) for run in baseline.members if run.run_id]
         which = f"runs {', '.join(numbers)}" if numbers else f"{len(baseline.members)} runs"
         yield f"The one-GPU baseline is the mean of {which}."
+    yield from measured.options_note("It and its baseline", (*baseline.members[:1], *row.members[:1]))
     if row.configuration.apart:
         yield "The log names no model: its runs are treated as one model and compared only with each other."
     if not row.from_rate and (row.images is None or baseline.images is None):

@@ -20,8 +20,9 @@ Halves are rounded up on exact fractions, so that no binary rounding error decid
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,9 +30,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, JobPhase, RunPhase, count_epochs, plural
+from labtui.domain.model import EpochSample, JobPhase, RunPhase, RunSpec, count_epochs, plural
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.tuning import named_options
 from labtui.slurm.values import job_id
 from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -85,7 +87,8 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `doubts` are
     sentences about what the log leaves open. `data_set` names the images where a lab has several data sets ("" for
     others and for bare logs). `job_name` stands for the model where neither plan nor log names one. `takes_images`: the
-    edition's number of images applies, since the script is the edition's, as labtui sent it.
+    edition's number of images applies, since the script is the edition's, as labtui sent it. `options` are those of a
+    run of the student's own job file, as `own_options`.
     """
 
     run: RunRecord
@@ -100,6 +103,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str = ""
     data_set: str = ""
     takes_images: bool = True
+    options: Mapping[str, str] = {}
 
     @property
     def who(self) -> str:
@@ -131,6 +135,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mar
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     job = submission.job if submission is not None else None
     left_queue = job is not None and job.phase is JobPhase.SETTLING
+    own = submission is None or submission.form == "own"
     return MeasuredRun(
         run=replace(run, **planned_facts(run.spec), contradictions=found),
         run_id=run.run_id,
@@ -142,7 +147,8 @@ def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mar
         no_gpu=run.ran_on_cpu and not mark,
         task_id=run.task_id,
         data_set=run.spec.data_set,
-        takes_images=submission is not None and submission.form != "own" and not run.spec.variant,
+        takes_images=not own and not run.spec.variant,
+        options=own_options(run.spec) if own else {},
     )
 
 
@@ -171,17 +177,9 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
         job_id = _job_id_in_name(path)
         for run in report.runs:
             named, guessed = _complete_from_name(run, path)
-            no_gpu, doubts = _no_gpu(named, report)
-            measured.append(
-                MeasuredRun(
-                    run=named,
-                    job_id=job_id,
-                    source=path,
-                    mark=run.mark,
-                    no_gpu=no_gpu,
-                    doubts=(*guessed, *doubts),
-                )
-            )
+            no_gpu, unsure = _no_gpu(named, report)
+            one = MeasuredRun(run=named, job_id=job_id, source=path, mark=run.mark, no_gpu=no_gpu)
+            measured.append(replace(one, doubts=(*guessed, *unsure)))
     return tuple(measured)
 
 
@@ -208,8 +206,29 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     notes = [said for run in members for said in (_end_note(run), _loss_note(run)) if said]
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
+    notes += options_note("Its runs", members)
     remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
     return (*notes, *dict.fromkeys(remarks))
+
+
+_SIZES = re.compile(
+    r"[bo]|bs|(n_?|num_)?(gpus?|epochs?)|(\w+_)?batch(_size)?|(out|output|save|log|checkpoint)(_\w+)?"
+)
+
+
+def own_options(spec: RunSpec) -> dict[str, str]:
+    """The script of a student's own run and its options by name, without its size, its epochs and where it writes."""
+    options = named_options(spec.arguments).items()
+    return {"script": spec.script, **{name: value for name, value in options if not _SIZES.fullmatch(name)}}
+
+
+def options_note(who: str, runs: Iterable[MeasuredRun]) -> tuple[str, ...]:
+    """A note on the options in which runs of the student's own scripts differ, as far as they are known."""
+    given = [run.options for run in runs if len(run.options) > 1]
+    names = dict.fromkeys(name for each in given for name in each)
+    values = {name: dict.fromkeys(each.get(name, "not given") for each in given) for name in names}
+    told = [f"{name} {' or '.join(found)}" for name, found in values.items() if len(found) > 1]
+    return (f"{who} differ in options: {', '.join(told)}.",) if told else ()
 
 
 def _end_note(run: MeasuredRun) -> str:

@@ -124,20 +124,18 @@ def log_patterns(script: JobScript) -> tuple[tuple[Stream, str], ...]:
 def log_folders(draft: SubmissionDraft) -> tuple[str, ...]:
     """The folders in a submission's directory that its logs go into; labtui makes them, as Slurm does not."""
     folders = (pattern.removeprefix("./").rpartition("/")[0] for _, pattern in draft.log_patterns)
-    inside = (
-        folder
-        for folder in folders
-        if folder
-        and not folder.startswith(("/", "~"))
-        and "%" not in folder
-        and ".." not in folder.split("/")
-    )
-    return tuple(dict.fromkeys(inside))
+    return tuple(dict.fromkeys(folder for folder in folders if _INSIDE.fullmatch(folder)))
+
+
+_INSIDE = re.compile(r"(?!(.*/)?\.\.(/|\Z))[^/~%][^%]*")
+"""A relative folder without a way up and without sbatch's codes."""
 
 
 def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     """One run for each command that starts a training; a single unknown one if no command does."""
     found = [run for command in script.launches if (run := _run(command)) is not None] or [NOTHING_KNOWN]
+    if "model" in answers and len({run.model for run in found}) == 1:
+        found = [replace(run, named=True, unknown=(*run.unknown, "model")) for run in found]
     if told := [name for name in answers if all(name not in run.unknown for run in found)]:
         what, value = _IN_WORDS[told[0]], getattr(found[0], told[0])
         raise UsageError(
@@ -162,9 +160,10 @@ _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "co
 def _run(command: Command) -> RunSpec | None:
     """The run that a command starts; None for a program that only looks like one."""
     read = read_command(_inner(command.text))
-    words = command.text.replace("'", " ").replace('"', " ").split()
-    script = next((PurePosixPath(word) for word in words if word.endswith(".py")), None)
-    run = replace(NOTHING_KNOWN, script=script.name if script else "")
+    words = re.split(r"\s\d?[<>&]", re.sub("['\"]", " ", command.text))[0].split()
+    at = next((at for at, word in enumerate(words) if word.endswith(".py")), len(words))
+    script = PurePosixPath(words[at]) if words[at:] else None
+    run = replace(NOTHING_KNOWN, script=script.name if script else "", arguments=tuple(words[at + 1 :]))
     if read is None:
         return None if script is None or script.stem.lower().startswith(_HELPERS) else run
     told = facts_by_field(read.facts)

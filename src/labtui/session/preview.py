@@ -62,8 +62,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     account = session.profile.account_of(given.get("account", ""), session.settings.account)
     edition = session.edition
     seconds, gpu_hours = expectation(draft, edition, session.results().measured)
-    ours = {plan.spec.script for each in edition.tasks for plan in each.runs}
-    task = edition.task(draft.task_id)
+    task, ours = edition.task(draft.task_id), edition.run_scripts
     context = ScriptContext(
         files,
         draft,

@@ -130,6 +130,8 @@ class SubmissionReader:
                 run = self._with_facts(run, reads[index], report.runs[index])
             if self.ended and submission.job is not None:
                 run = _with_outcome(run, report, index, submission.job, others)
+                if self._own and not report.runs and submission.job.slurm_state == "COMPLETED":
+                    run = replace(run, outcome="completed")  # it may have printed what labtui does not read
             elif index is not None:
                 run = self._with_early_outcome(run, report, index, reads)
             runs.append(run)
@@ -225,7 +227,8 @@ def agrees(spec: RunSpec, read: ParsedRun) -> bool:
 
     The device is ignored: a run planned for a GPU that found none is still that run, and is reported as such.
     """
-    if read.model is not None and "model" not in spec.unknown and read.model != spec.model:
+    unsure = spec.named or "model" in spec.unknown
+    if not unsure and read.model not in (None, spec.model):
         return False
     if spec.program is not None:
         return read.processes == spec.processes and read.size in ("", spec.size)
