@@ -230,8 +230,7 @@ MARKED = (
         (f"h ssh-ed25519 {KEY}", "h", 2222, KEY, "was not accepted"),
         (f"h ssh-ed25519 {KEY}", "h", 2222, OTHER, "was not accepted"),
         (f"[h]:2222 ssh-ed25519 {KEY}", "h", 22, KEY, "was not accepted"),
-        (MARKED, "h2", 22, KEY, "known"),
-        (MARKED, "h2", 22, OTHER, "revoked"),
+        *((MARKED, "h2", 22, KEY, "known"), (MARKED, "h2", 22, OTHER, "revoked")),
         (MARKED, "new.example", 22, OTHER, "revoked"),
         (MARKED, "new.example", 22, KEY, "was not accepted"),  # an authority's line is no key of the host
         (f"*.bsc.es,!a2.bsc.es ssh-ed25519 {KEY}", "A1.bsc.es", 22, KEY, "known"),
@@ -331,8 +330,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path):
     ("published", "source", "words"),
     [
         ((KEY,), "the site's page", "publishes the same fingerprint"),
-        ((), "no page gives them", "no page gives them"),
-        ((), "", "Is this fingerprint correct?"),
+        *(((), "no page gives them", "no page gives them"), ((), "", "Is this fingerprint correct?")),
     ],
 )
 def test_the_question_says_what_the_site_publishes(tmp_path, published, source, words):

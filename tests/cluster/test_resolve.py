@@ -121,12 +121,9 @@ def test_no_host_is_a_sentence():
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("host", ("", "host", None)),
-        ("me@host:22", ("me", "host", 22)),
-        ("a@b@host", ("a@b", "host", None)),
-        ("ssh://me@host:2222/", ("me", "host", 2222)),
-        ("[::1]:22", ("", "::1", 22)),
-        ("fe80::1", ("", "fe80::1", None)),
+        *(("host", ("", "host", None)), ("me@host:22", ("me", "host", 22))),
+        *(("a@b@host", ("a@b", "host", None)), ("ssh://me@host:2222/", ("me", "host", 2222))),
+        *(("[::1]:22", ("", "::1", 22)), ("fe80::1", ("", "fe80::1", None))),
     ],
 )
 def test_addresses(text, parts):

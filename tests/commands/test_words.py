@@ -48,8 +48,7 @@ def test_the_doctor_s_table_names_a_status_once(capsys):
 @pytest.mark.parametrize(
     ("statuses", "line"),
     [
-        (["problem"], "0 of 1 check passed, 1 wrong."),
-        (["ok"], "1 of 1 check passed."),
+        *((["problem"], "0 of 1 check passed, 1 wrong."), (["ok"], "1 of 1 check passed.")),
         (["ok", "skipped"], "1 of 2 checks passed, 1 not checked."),
         (["ok", "ok"], "2 of 2 checks passed."),
         (["ok", "warning", "warning"], "1 of 3 checks passed, 2 to look at."),

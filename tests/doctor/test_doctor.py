@@ -95,11 +95,9 @@ def test_slurm_itself():
 @pytest.mark.parametrize(
     ("associations", "wanted", "status"),
     [
-        ((Association(account="a"),), "", "ok"),
-        ((Association(account="a"),), "a", "ok"),
+        *(((Association(account="a"),), "", "ok"), ((Association(account="a"),), "a", "ok")),
         ((Association(account="a"),), "nct_325", "problem"),
-        ((Association(account="a"), Association(account="b")), "", "warning"),
-        ((), "a", "problem"),
+        *(((Association(account="a"), Association(account="b")), "", "warning"), ((), "a", "problem")),
         (None, "a", "skipped"),
     ],
 )
@@ -236,12 +234,9 @@ def test_nothing_is_wrong_and_nothing_is_changed_there(student, cluster, capsys)
     [
         (["--account", "nct_325"], {"account", "root", "data", "container", "gpu-job"}),
         (["--qos", "acc_bsccase"], {"qos-acc_bsccase", "gpu-job"}),
-        (["--root", "/root/lab"], {"root"}),
-        (["--user", "nobody-here"], {"login"}),
-        (["--identity", "/gone"], {"key", "login"}),
-        (["--host-key", "SHA256:AAAA"], {"host-key"}),
-        (["--port", "1"], {"network"}),
-        (["--host", "bad host"], {"ssh-config"}),
+        *((["--root", "/root/lab"], {"root"}), (["--user", "nobody-here"], {"login"})),
+        *((["--identity", "/gone"], {"key", "login"}), (["--host-key", "SHA256:AAAA"], {"host-key"})),
+        *((["--port", "1"], {"network"}), (["--host", "bad host"], {"ssh-config"})),
     ],
 )
 def test_what_is_wrong_is_found(student, capsys, more, wrong):

@@ -131,10 +131,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, call: str, number: int, name: str =
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.ENOSPC, "No space left"),
-        (errno.EDQUOT, "quota"),
-        (errno.EROFS, "Read-only file system"),
-        (errno.EIO, "could not be written"),
+        *((errno.ENOSPC, "No space left"), (errno.EDQUOT, "quota")),
+        *((errno.EROFS, "Read-only file system"), (errno.EIO, "could not be written")),
     ],
 )
 @pytest.mark.parametrize("call", ["replace", "fsync"])

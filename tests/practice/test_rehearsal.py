@@ -83,8 +83,7 @@ def test_too_large_a_batch_runs_out_of_memory(lab):
         (["ResNet50.py", "--device", "cpu", "--data", "/no/such/folder"], "does not exist"),
         (["quotes.py"], "SyntaxError: invalid character"),
         (["module.py"], "ModuleNotFoundError: No module named 'no_such_module'"),
-        (["weights.py"], "Network is unreachable"),
-        (["ResNet50.py"], "TensorFlow sees no GPU at all"),
+        *((["weights.py"], "Network is unreachable"), (["ResNet50.py"], "TensorFlow sees no GPU at all")),
     ],
 )
 def test_mistakes_fail_as_they_would_there(lab, words, text):

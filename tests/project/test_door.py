@@ -17,8 +17,7 @@ from labtui.commands.cli import COMMANDS, main
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "no-such"], "no-such"),
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--port", "99999"], "65535"),
-        (["queue"], "no lab folder"),
-        (["/nowhere/lab"], "/nowhere/lab is not a lab folder"),
+        *((["queue"], "no lab folder"), (["/nowhere/lab"], "/nowhere/lab is not a lab folder")),
         (["practice", "--rehearse", "nope"], "`labtui practice --list`"),
     ],
 )
@@ -38,10 +37,8 @@ def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monke
         (["results", "--images", "many"], "'many' is not a whole number of 1 or more"),
         (["plot", "--images", "0"], "'0' is not a whole number of 1 or more"),
         (["plot", "--format", "gif"], "choose from png, svg, pdf, not 'gif'"),
-        (["plot", "--kind", "pie"], "bars"),
-        (["completion", "tcsh"], "fish"),
-        (["submit", "10.5", "--form", "x"], "job-per-size"),
-        (["labs", "list"], "check"),
+        *((["plot", "--kind", "pie"], "bars"), (["completion", "tcsh"], "fish")),
+        *((["submit", "10.5", "--form", "x"], "job-per-size"), (["labs", "list"], "check")),
     ],
 )
 def test_a_refused_argument_says_what_is_accepted(words, accepted, capsys):

@@ -130,13 +130,9 @@ def key(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("trouble", "status", "words"),
     [
-        ("none", "ok", ""),
-        ("gone", "problem", ""),
-        ("open to others", "warning", "chmod 600"),
-        ("broken certificate", "ok", ""),
-        ("-5h:-1h", "problem", "expired"),
-        ("-1h:+1h", "warning", "valid until"),
-        ("always:forever", "ok", "with the certificate"),
+        *(("none", "ok", ""), ("gone", "problem", ""), ("open to others", "warning", "chmod 600")),
+        *(("broken certificate", "ok", ""), ("-5h:-1h", "problem", "expired")),
+        *(("-1h:+1h", "warning", "valid until"), ("always:forever", "ok", "with the certificate")),
     ],
 )
 def test_the_doctor_on_keys_and_certificates(key, trouble, status, words):
@@ -254,8 +250,7 @@ WHERE = Endpoint(alias="h", host="h", port=22, user="me")
         (paramiko.ssh_exception.IncompatiblePeer("no acceptable kex algorithm"), "too old"),
         (KeyError("ssh-rsa"), "too old"),
         (paramiko.SSHException("Negotiation failed."), "closed the connection at once"),
-        (EOFError(), "is not an SSH server"),
-        (RuntimeError("something else"), "something else"),
+        *((EOFError(), "is not an SSH server"), (RuntimeError("something else"), "something else")),
     ],
 )
 def test_every_failure_is_a_sentence_and_a_hint(problem, words):

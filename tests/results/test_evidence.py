@@ -34,8 +34,7 @@ def keras(first: int, last: int, planned: int, times: list[float], *, steps: int
     [
         (3, 5, 5, "The log has 3 epochs of 5."),
         (1, 3, 999_999_999, "A run is unfinished in the log: 3 epochs of 999,999,999."),
-        (1, 1, 5, "A run is unfinished in the log: 1 epoch of 5."),
-        (1, 3, 3, None),
+        *((1, 1, 5, "A run is unfinished in the log: 1 epoch of 5."), (1, 3, 3, None)),
     ],
 )
 def test_missing_epochs_are_said_and_the_first_of_a_process_is_warm_up(first, last, planned, note):
@@ -132,10 +131,8 @@ def report(*runs: ParsedRun, lines: tuple[tuple[int, str], ...] = ()) -> LogRepo
     [
         ("logs/ResNet50_seq_CPU.31337.out", "ResNet50", "cpu", 0, "31337"),
         ("ResNet152_seq_GPU.7.out", "ResNet152", "gpu", 1, "7"),
-        ("resnet-101.out", "ResNet101", None, None, ""),
-        ("slurm-31337.out", None, None, None, ""),
-        ("gpucluster.1.out", None, None, None, "1"),
-        ("8xVM.GPU.H100.8", None, None, None, ""),
+        *(("resnet-101.out", "ResNet101", None, None, ""), ("slurm-31337.out", None, None, None, "")),
+        *(("gpucluster.1.out", None, None, None, "1"), ("8xVM.GPU.H100.8", None, None, None, "")),
     ],
 )
 def test_what_a_file_name_tells(name, model, device, n_gpus, job_id):

@@ -125,8 +125,7 @@ def only_sending(aside: Aside) -> None:
 @pytest.mark.parametrize(
     ("answer", "became"),
     [
-        (LIMIT, SubmissionStatus.WITHDRAWN),
-        (SubmitRefused("Never."), SubmissionStatus.REFUSED),
+        *((LIMIT, SubmissionStatus.WITHDRAWN), (SubmitRefused("Never."), SubmissionStatus.REFUSED)),
         (None, SubmissionStatus.ACCEPTED),
     ],
 )

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.commands.cli import main
 from labtui.doctor.findings import Check
@@ -42,14 +43,7 @@ def test_a_key_that_others_can_read(folder, tmp_path):
     key = tmp_path / "id"
     key.write_text("k")
     key.chmod(0o644)
-    check = Check(
-        key="key",
-        title="Key",
-        status="warning",
-        sentence="s",
-        action="protect-key",
-        settings={"identity": str(key)},
-    )
+    check = replace(settable(identity=str(key)), action="protect-key")
     assert "Only you" in fix_check(check, folder)
     assert key.stat().st_mode & 0o777 == 0o600
 
@@ -57,11 +51,8 @@ def test_a_key_that_others_can_read(folder, tmp_path):
 @pytest.mark.parametrize(
     ("host", "profile"),
     [
-        ("alogin1.bsc.es", "mn5"),
-        ("me@ALOGIN1.bsc.es:22", "mn5"),
-        ("plogin1.bsc.es", ""),
-        ("elsewhere", ""),
-        ("", ""),
+        *(("alogin1.bsc.es", "mn5"), ("me@ALOGIN1.bsc.es:22", "mn5"), ("plogin1.bsc.es", "")),
+        *(("elsewhere", ""), ("", "")),
     ],
 )
 def test_a_known_login_host_brings_its_profile(host, profile):

@@ -199,8 +199,7 @@ def test_commands_are_quoted_as_a_person_would(bench):
 @pytest.mark.parametrize(
     ("settings", "host"),
     [
-        ({}, "transfer1.bsc.es"),
-        ({"host": "alogin2.bsc.es"}, "transfer1.bsc.es"),
+        *(({}, "transfer1.bsc.es"), ({"host": "alogin2.bsc.es"}, "transfer1.bsc.es")),
         ({"host": "my-alias"}, "my-alias"),
         ({"host": "alogin1.bsc.es", "port": 2222}, "alogin1.bsc.es"),
     ],

@@ -153,8 +153,7 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
 @pytest.mark.parametrize(
     ("sent", "again"),
     [
-        (("", "acc"), ("", "acc")),
-        (("normal", "acc"), ("normal", "acc")),
+        *((("", "acc"), ("", "acc")), (("normal", "acc"), ("normal", "acc"))),
         (("acc", ""), ("", "acc")),  # as a folder of an earlier version has it
     ],
 )

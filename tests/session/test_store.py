@@ -214,8 +214,7 @@ def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):
         ({"path": "/elsewhere/labtui.db"}, False),  # moved
         ({"inode": 2}, False),  # restored in its place
         ({"host": "laptop.wlan"}, False),  # a laptop has many names
-        ({"path": "/elsewhere/labtui.db", "inode": 2}, True),
-        ({"host": "another", "inode": 2}, True),
+        *(({"path": "/elsewhere/labtui.db", "inode": 2}, True), ({"host": "another", "inode": 2}, True)),
     ],
 )
 def test_what_makes_a_copy(change, copied):

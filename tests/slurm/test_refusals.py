@@ -123,15 +123,11 @@ def test_every_reason_is_explained(reason):
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("(Priority)", "higher priority"),
-        ("JobHeldUser", "`labtui release RUN`"),
+        *(("(Priority)", "higher priority"), ("JobHeldUser", "`labtui release RUN`")),
         ("ReqNodeNotAvail, UnavailableNodes:as01r1b[01-99]", "maintenance"),
-        ("launch failed requeued held", "held"),
-        ("QOSMaxJobsPerUserLimit", "running jobs"),
-        ("QOSGrpNodeLimit", "All jobs of this QoS together"),
-        ("AssocGrpGRESMinutes", "budget"),
-        ("QOSMaxWallDurationPerJobLimit", "more time"),
-        ("QOSMaxGRESPerUser", "GPUs"),
+        *(("launch failed requeued held", "held"), ("QOSMaxJobsPerUserLimit", "running jobs")),
+        *(("QOSGrpNodeLimit", "All jobs of this QoS together"), ("AssocGrpGRESMinutes", "budget")),
+        *(("QOSMaxWallDurationPerJobLimit", "more time"), ("QOSMaxGRESPerUser", "GPUs")),
     ],
 )
 def test_reasons_in_words(reason, words):

@@ -237,14 +237,9 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
 @pytest.mark.parametrize(
     ("answers", "certain"),
     [
-        ((0, 100, 310), True),
-        ((0, 10, 20, 30, 310), True),
-        ((0, 310), False),
-        ((0, 100, 309), False),
+        *(((0, 100, 310), True), ((0, 10, 20, 30, 310), True), ((0, 310), False), ((0, 100, 309), False)),
         ((0, 100, None, 310), False),  # an outage: the first answer after it begins anew
-        ((0, None, 100, 200, 409), False),
-        ((0, None, 100, 200, 410), True),
-        ((), False),
+        *(((0, None, 100, 200, 409), False), ((0, None, 100, 200, 410), True), ((), False)),
     ],
 )
 def test_no_job_is_certain_after_three_complete_answers_over_310_seconds(answers, certain):

@@ -97,14 +97,13 @@ def test_time(minutes, text):
     ("field", "value"),
     [
         *(("job_name", name) for name in ("two words", "a/b", "%j", "-x", "x" * 200)),
+        *(("runs", ()), ("cpus", 0), ("time_limit_minutes", 0), ("account", "<account>")),
         *(
-            ("runs", ()),
-            ("cpus", 0),
-            ("time_limit_minutes", 0),
-            ("account", "<account>"),
             ("qos", "acc debug"),
+            ("reservation", "x;y"),
+            ("container", "/images/{user}.sif"),
+            ("container", "~/x.sif"),
         ),
-        *(("reservation", "x;y"), ("container", "/images/{user}.sif"), ("container", "~/x.sif")),
     ],
 )
 def test_what_cannot_be_a_job_is_refused(field, value):
