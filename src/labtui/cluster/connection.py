@@ -205,14 +205,10 @@ class Connection:
         result, remarks = cut_frame(bytes(out), marker), cut_frame(bytes(err), marker)
         if result.status is None and not truncated and not transport.is_active():
             raise failure("lost", host=self.host)
-        return replace(
-            result,
-            stderr=remarks.stdout,
-            status=None if truncated else result.status,
-            noise=result.noise + remarks.noise,
-            truncated=truncated,
-            timed_out=timed_out,
-        )
+        if truncated:
+            result = replace(result, status=None, truncated=True)
+        noise = result.noise + remarks.noise
+        return replace(result, stderr=remarks.stdout, noise=noise, timed_out=timed_out)
 
     def _start_error(self, result: CommandResult) -> LabError:
         if result.timed_out:

@@ -209,9 +209,7 @@ def _jumps(text: str, wanted: Overrides, profile: Profile, depth: int) -> tuple[
     if depth >= _MAX_JUMPS:
         raise failure("jump-loop")
     files = Overrides(
-        config_file=wanted.config_file,
-        known_hosts=wanted.known_hosts,
-        own_known_hosts=wanted.own_known_hosts,
+        config_file=wanted.config_file, known_hosts=wanted.known_hosts, own_known_hosts=wanted.own_known_hosts
     )
     first, *others = [_endpoint(name.strip(), files, profile, depth + 1) for name in text.split(",")]
     return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own jumps

@@ -60,11 +60,7 @@ def pptx(document: Document, template: Path | None = None) -> bytes:
     for layout in list(presentation.slide_layouts)[1:]:
         foot: Any = next(each for each in layout.shapes if each.name == "foot")
         foot.text_frame.text = document.footer
-    words = {
-        0: document.title,
-        1: " · ".join((document.subtitle, *document.lines)),
-        _MARK: document.mark,
-    }
+    words = {0: document.title, 1: " · ".join((document.subtitle, *document.lines)), _MARK: document.mark}
     cover = _add_slide(presentation, "cover", words, document.facts)
     cover.notes_slide.notes_text_frame.text = document.stamp
     for page in document.pages:

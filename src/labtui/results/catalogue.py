@@ -288,13 +288,10 @@ def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, float]]:
 
 
 def _batch_accuracy_chart(best: Mapping[str, Mapping[int, float]]) -> ChartSpec:
-    series = [
-        Series(
-            name=name,
-            points=tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items())),
-        )
-        for name, line in best.items()
-    ]
+    def points(line: Mapping[int, float]) -> tuple[Point, ...]:
+        return tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items()))
+
+    series = [Series(name=name, points=points(line)) for name, line in best.items()]
     batches = sorted({batch for line in best.values() for batch in line})
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
     return specs.doubling_axes(make_chart("batch-accuracy", series, x_ticks=ticks))

@@ -211,9 +211,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     return (*notes, *dict.fromkeys(remarks))
 
 
-_SIZES = re.compile(
-    r"[bo]|bs|(n_?|num_)?(gpus?|epochs?)|(\w+_)?batch(_size)?|(out|output|save|log|checkpoint)(_\w+)?"
-)
+_SIZES = re.compile(r"[bo]|bs|\w*(gpus?|epochs?|batch|batch_size)|(out|output|save|log|checkpoint)(_\w+)?")
 
 
 def own_options(spec: RunSpec) -> dict[str, str]:

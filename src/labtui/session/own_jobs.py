@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 MADE_HERE = "# Made by labtui"
-_RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})", re.MULTILINE)
+_RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})".encode(), re.MULTILINE)
 """Matches a line that every job script made by labtui has."""
 
 
@@ -159,7 +159,8 @@ _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "co
 
 def _run(command: Command) -> RunSpec | None:
     """The run that a command starts; None for a program that only looks like one."""
-    read = read_command(_inner(command.text))
+    inner = _LAUNCHER.search(command.text)
+    read = read_command(inner[0] if inner else command.text)
     words = re.split(r"\s\d?[<>&]", re.sub("['\"]", " ", command.text))[0].split()
     at = next((at for at, word in enumerate(words) if word.endswith(".py")), len(words))
     script = PurePosixPath(words[at]) if words[at:] else None
@@ -172,13 +173,8 @@ def _run(command: Command) -> RunSpec | None:
     return fill_unknown(replace(run, learning_rate=read.facts.learning_rate), told)
 
 
-def _inner(command: str) -> str:
-    """A command from its launcher on, without srun, container and ``bash -c``; the whole one if it has no launcher."""
-    for launcher in ("torchrun ", "horovodrun ", "accelerate launch ", "deepspeed "):
-        place = command.find(launcher)
-        if place >= 0:
-            return command[place:]
-    return command
+_LAUNCHER = re.compile(r"(?:torchrun|horovodrun|accelerate launch|deepspeed) .*", re.DOTALL)
+"""A command from its launcher on, without srun, container and ``bash -c``."""
 
 
 _NAMED = re.compile(
@@ -254,14 +250,9 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
 
 def job_files(folder: LabFolder) -> tuple[Path, ...]:
     """The student's own job files under `slurm/`, without those that labtui rendered or wrote for a submission."""
-    found = []
-    for path in sorted(folder.slurm.iterdir()) if folder.slurm.is_dir() else ():
-        if path.suffix not in SHELL_SUFFIXES or not folder.has(path):
-            continue
-        text = folder.read(path).decode("utf-8", "replace")
-        if "#SBATCH" in text and not _RENDERED.search(text):
-            found.append(path)
-    return tuple(found)
+    paths = sorted(folder.slurm.iterdir()) if folder.slurm.is_dir() else ()
+    texts = {path: folder.read(path) for path in paths if path.suffix in SHELL_SUFFIXES and folder.has(path)}
+    return tuple(path for path, text in texts.items() if b"#SBATCH" in text and not _RENDERED.search(text))
 
 
 def _read(path: Path) -> bytes:

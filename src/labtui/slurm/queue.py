@@ -84,9 +84,7 @@ def parse_queue(text: str, nonce: str) -> Rows:
             continue
         fields = dict(zip((name for name, _ in FIELDS), values, strict=True))
         row = job_row(
-            fields,
-            time_limit_s=duration_seconds(fields["limit"]),
-            elapsed_s=duration_seconds(fields["used"]),
+            fields, time_limit_s=duration_seconds(fields["limit"]), elapsed_s=duration_seconds(fields["used"])
         )
         rows[row.job_id] = row
     return Rows(tuple(rows.values()), tuple(unread))
