@@ -133,21 +133,12 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys):
         write_log(session, "lt1", "", "err")
     assert main(["log", "1"]) == 0
     told = "Run 1 failed: No module named 'x' (line 3 of standard error; `labtui log 1 --err` prints it).\n"
-    assert told in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert told in err and "The end of the log was not checked yet" in err and "may have grown" not in err
+    assert main(["log", "1", "--gpu", "--follow"]) == 1  # and ends at once
+    assert "Run 1 writes no such file." in capsys.readouterr().err
     assert main(["log", "1", "--err"]) == 0
     assert "(line 3 of standard error).\n" in capsys.readouterr().err
-
-
-def test_the_log_of_a_run_that_ended_does_not_grow_and_a_file_that_no_job_writes_is_not_awaited(
-    folder, capsys
-):
-    with open_session(folder.path, start=False) as session:
-        session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
-        write_log(session, "lt1", "Hello\n")
-    assert main(["log", "1"]) == 0
-    assert "The end of the log was not checked yet" in capsys.readouterr().err
-    assert main(["log", "1", "--gpu", "--follow"]) == 1
-    assert "Run 1 writes no such file." in capsys.readouterr().err
 
 
 def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys):

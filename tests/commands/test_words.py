@@ -128,11 +128,8 @@ def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["labs"],
-        ["labs", "show", "hpc4ai-ch10"],
-        ["practice", "--list"],
-        ["practice", "--rehearse", "nope"],
-        ["frob"],
+        *(["labs"], ["labs", "show", "hpc4ai-ch10"], ["practice", "--list"]),
+        *(["practice", "--rehearse", "nope"], ["frob"]),
         ["results", str(PUBLISHED / "ResNet50.31337.out")],
         ["results", str(PUBLISHED / "no-such-log.out")],
     ],

@@ -15,6 +15,7 @@ from labtui.session.labs import load_edition
 
 ACCOUNT = "nct_345"
 SIF = f"/gpfs/projects/{ACCOUNT}/MN5-NGC-TensorFlow-23.03.sif"
+ACC: dict[str, Any] = {"max_minutes": 120, "partition": "acc"}
 PROFILE = Profile(
     id="mn5",
     title="MareNostrum 5",
@@ -25,15 +26,8 @@ PROFILE = Profile(
     cpu_queue="gp_debug",
     gpu_queue="acc_debug",
     queues=(
-        Queue(
-            name="acc_debug",
-            devices="gpu",
-            partition="acc",
-            max_minutes=120,
-            max_nodes=8,
-            max_submit_per_user=1,
-        ),
-        Queue(name="acc_interactive", devices="gpu", max_minutes=120, max_cpus=40, partition="acc"),
+        Queue(name="acc_debug", devices="gpu", max_nodes=8, max_submit_per_user=1, **ACC),
+        Queue(name="acc_interactive", devices="gpu", max_cpus=40, **ACC),
         Queue(name="gp_debug", devices="cpu", max_minutes=120, partition="gpp"),
     ),
     cpus_per_gpu=20,

@@ -3,6 +3,20 @@
 from tests.real_cluster.settings import ClusterSettings
 from tests.real_cluster.sites import site_of
 
+SAME = """
+SlurmUser=root SlurmdUser=root AuthType=auth/munge CredType=cred/munge
+StateSaveLocation=/var/spool/slurmctld SlurmdSpoolDir=/var/spool/slurmd.%n
+SlurmctldPidFile=/run/slurmctld.pid SlurmdPidFile=/run/slurmd.%n.pid SlurmctldLogFile=/var/log/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.%n.log ProctrackType=proctrack/linuxproc TaskPlugin=task/none MpiDefault=none
+SlurmdParameters=config_overrides SelectType=select/cons_tres SelectTypeParameters=CR_CPU
+SchedulerType=sched/backfill SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0
+EnforcePartLimits=ALL ReturnToService=2 SlurmctldTimeout=300 SlurmdTimeout=300 KillWait=2 JobRequeue=1
+JobAcctGatherType=jobacct_gather/none AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost AccountingStorageTRES=gres/gpu AccountingStoreFlags=job_comment
+PriorityType=priority/multifactor PriorityWeightQOS=1000 GresTypes=gpu
+"""
+"""The words of slurm.conf that all clusters share."""
+
 
 def slurm_conf(settings: ClusterSettings) -> str:
     """slurm.conf: no cgroups, simulated CPUs and GPUs, accounting with enforced limits."""
@@ -11,25 +25,9 @@ def slurm_conf(settings: ClusterSettings) -> str:
         f"ClusterName={site.cluster}",
         f"SlurmctldHost={settings.hostname}({settings.address})",
         f"SlurmctldPort={ports['slurmctld']}",
-        *("SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge", "CredType=cred/munge"),
-        *("StateSaveLocation=/var/spool/slurmctld", "SlurmdSpoolDir=/var/spool/slurmd.%n"),
-        *("SlurmctldPidFile=/run/slurmctld.pid", "SlurmdPidFile=/run/slurmd.%n.pid"),
-        *("SlurmctldLogFile=/var/log/slurmctld.log", "SlurmdLogFile=/var/log/slurmd.%n.log"),
-        *("ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "MpiDefault=none"),
-        *("SlurmdParameters=config_overrides", "SelectType=select/cons_tres"),
-        *("SelectTypeParameters=CR_CPU", "SchedulerType=sched/backfill"),
-        "SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0",
-        *("EnforcePartLimits=ALL", "ReturnToService=2", "SlurmctldTimeout=300"),
-        *("SlurmdTimeout=300", "KillWait=2"),
         f"MinJobAge={settings.min_job_age_s}",
-        *("JobRequeue=1", "JobAcctGatherType=jobacct_gather/none"),
-        *("AccountingStorageType=accounting_storage/slurmdbd", "AccountingStorageHost=localhost"),
         f"AccountingStoragePort={ports['slurmdbd']}",
-        "AccountingStorageTRES=gres/gpu",
-        "AccountingStoreFlags=job_comment",
-        "PriorityType=priority/multifactor",
-        "PriorityWeightQOS=1000",
-        "GresTypes=gpu",
+        *SAME.split(),
     ]
     if not settings.separate_nodes:
         lines.append("CommunicationParameters=NoInAddrAny,NoCtldInAddrAny")
@@ -60,20 +58,13 @@ def gres_conf(settings: ClusterSettings) -> str:
 
 def slurmdbd_conf(settings: ClusterSettings) -> str:
     """slurmdbd.conf; Slurm insists on mode 600."""
-    return (
-        "DbdHost=localhost\n"
-        f"DbdPort={settings.ports['slurmdbd']}\n"
-        "AuthType=auth/munge\n"
-        "SlurmUser=root\n"
-        "LogFile=/var/log/slurmdbd.log\n"
-        "PidFile=/run/slurmdbd.pid\n"
-        "StorageType=accounting_storage/mysql\n"
-        "StorageHost=127.0.0.1\n"
-        f"StoragePort={settings.ports['mariadb']}\n"
-        "StorageUser=root\n"
-        "StorageLoc=slurm_acct_db\n"
-        "CommitDelay=0\n"
+    ports = settings.ports
+    words = (
+        f"DbdHost=localhost DbdPort={ports['slurmdbd']} AuthType=auth/munge SlurmUser=root CommitDelay=0 "
+        "LogFile=/var/log/slurmdbd.log PidFile=/run/slurmdbd.pid StorageType=accounting_storage/mysql "
+        f"StorageHost=127.0.0.1 StoragePort={ports['mariadb']} StorageUser=root StorageLoc=slurm_acct_db"
     )
+    return "\n".join((*words.split(), ""))
 
 
 def hosts(settings: ClusterSettings) -> str:

@@ -7,7 +7,7 @@ nodes hidden. `pair`: a single partition of all nodes, and nothing to choose.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -82,18 +82,14 @@ def _marenostrum(settings: ClusterSettings) -> Site:
 
 def _partitions(settings: ClusterSettings) -> Site:
     gpus, cpus = _names(settings.nodes, "acc"), _names(settings.nodes, "gpp")
-    return Site(
+    return replace(
+        _pair(settings),
         cluster="hydra",
-        enforce="",
         partitions=(
             f"PartitionName=batch Nodes={cpus} Default=YES DefaultTime=01:00:00 MaxTime=2-00:00:00 State=UP",
             f"PartitionName=gpu Nodes={gpus} DefaultTime=00:30:00 MaxTime=08:00:00 State=UP",
             f"PartitionName=gpu-staff Nodes={gpus} AllowGroups=root MaxTime=UNLIMITED State=UP",
             f"PartitionName=old Nodes={cpus} MaxTime=01:00:00 State=DOWN",
-        ),
-        accounts=(
-            ("add", "account", "teaching", "Description=course", "Organization=x"),
-            ("add", "user", settings.user, "account=teaching"),
         ),
     )
 

@@ -86,9 +86,7 @@ def test_words_of_a_site(stderr, key, words, unclear):
     "stderr",
     [
         *(answer(v, f"{name}-slurmctld-sbatch").err for v in VERSIONS for name in ("frozen", "no")),
-        "",
-        "Terminated",
-        "bash: line 9: 4711 Segmentation fault      (core dumped) sbatch",
+        *("", "Terminated", "bash: line 9: 4711 Segmentation fault      (core dumped) sbatch"),
         "sbatch: error: Batch job submission failed: Unspecified error",
         "sbatch: error: Batch job submission failed: Protocol authentication error",
         "sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: Munge encode failed: "
