@@ -117,7 +117,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
         await pilot.press(*"123", "enter")
         await until(pilot, lambda: "SHA256:abc" in text_of(app))
         await pilot.press(*"my words", "enter")  # meant for the text below
-        await until(pilot, lambda: "Type yes where it is the same" in text_of(app))
+        await until(pilot, lambda: "Type yes if it is the same" in text_of(app))
         assert len(answers) == 2
         await pilot.press(*["backspace"] * 8, *"yes", "enter")
         await until(pilot, lambda: types(app) and "again" in text_of(app))

@@ -1,6 +1,7 @@
 """The main screen against a fed session: what it shows and what survives a refresh."""
 
 import gc
+import os
 from concurrent.futures import Future
 from typing import Any
 
@@ -328,8 +329,10 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
         for text, met in (("", False), ("from tensorflow.keras.applications import ResNet152V2\n", True)):
             copy.write_text(text or copy.read_text())
             await until(pilot, lambda met=met: model.checks and model.checks["10.6"].items[0].met is met)
-        (filled_session.folder.path / "deck.pdf").write_bytes(b"")
-        await until(pilot, lambda: model.deck)
+        (deck := filled_session.folder.path / "deck.pdf").write_bytes(b"")
+        await until(pilot, lambda: model.deck and not model.deck_old)
+        os.utime(deck, (0, 0))
+        await until(pilot, lambda: "deck.pdf is outdated: press x" in text_of(app))
 
 
 async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
@@ -355,7 +358,7 @@ async def test_waiting_and_pending_are_explained(session):
         assert waiting_text(app.view).startswith("Run 1 waits. acc_debug"), "what is held has another reason"
         pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": NOW + 600}
         session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
-        await until(pilot, lambda: "Run 1 is queued; Slurm expects it to start at" in flat(app))
+        await until(pilot, lambda: "Run 1 is queued. Slurm expects it to start in about 10:00." in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app)
 
 

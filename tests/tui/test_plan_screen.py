@@ -228,8 +228,8 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         await until(pilot, lambda: types(app) and "ResNet50 · 2 GPUs: batch per GPU" in text_of(app))
         await pilot.press(*"512", "enter")
         await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
-        await pilot.press("enter", *"x", "enter")
-        await until(pilot, lambda: "is a whole number, not 'x'" in flat(app))
+        await pilot.press("enter", *"x0", "enter")
+        await until(pilot, lambda: "batch per GPU is between 1 and 10,000,000." in flat(app))
         await pilot.press("escape")
         assert screen.plan.rows[1].spec.batch_size == 1024
         await until(pilot, lambda: "512 and 2,048" in text_of(app))

@@ -267,7 +267,7 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
     assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
-    assert title_state(other)[1:] == ("open", live_reason(other).rstrip("."))
+    assert title_state(other)[1:] == ("open", f"  {live_reason(other)[:-1]}")
 
 
 def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():

@@ -17,12 +17,12 @@ from labtui.lab.plan import PlanRow, control_run
 from labtui.results.rows import ResultRow
 
 WORDS = {
-    "gpus": "GPUs",
-    "batch": "global batch",
-    "per_gpu": "batch per GPU",
-    "rate": "learning rate (empty: the script's own)",
-    "epochs": "epochs",
-    "limit": "time limit in minutes (empty: as planned)",
+    "gpus": "number of GPUs, in digits",
+    "batch": "global batch, in digits",
+    "per_gpu": "batch per GPU, in digits",
+    "rate": "learning rate, in digits (empty: the script's own)",
+    "epochs": "number of epochs, in digits",
+    "limit": "time limit, in minutes (empty: as planned)",
     "options": "further options of the training script, as on a command line",
 }
 

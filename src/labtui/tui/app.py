@@ -202,7 +202,7 @@ class LabApp(SanitizedApp[int]):
     def _tick(self) -> None:
         for note in self.incidents[self._incidents_shown :]:
             self._incidents_shown += 1
-            self.notify(note.text, title=f"{note.title}.", severity="warning", timeout=20, markup=False)
+            self.notify(f"{note.title}. Press ! to read on.", severity="warning", timeout=10, markup=False)
         self.repaint()
 
     def go_to_task(self, task_id: str) -> None:

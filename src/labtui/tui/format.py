@@ -121,7 +121,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
         from labtui.slurm.states import reason_words
 
         why = reason_words(job.phase, job.reason.replace("None", "")) or "Slurm has not said why yet."
-        return f"Job {job.job_id} is queued. {why} {_start_words(job, view)}".rstrip()
+        return f"Job {job.job_id} is queued. {why} {start_words(job, view)}".rstrip()
     if job.phase is JobPhase.UNKNOWN:
         since = f" for {clock_span(view.now - job.unknown_since)}" if job.unknown_since else ""
         return f"Job {job.job_id}: unknown{since}. The cluster has not reported how it ended."
@@ -139,7 +139,8 @@ def waits_for(view: View, submission: SubmissionState) -> str:
     return head * (submission.status is SubmissionStatus.WAITING) + why
 
 
-def _start_words(job: JobView, view: View) -> str:
+def start_words(job: JobView, view: View) -> str:
+    """In how long Slurm expects a job to start, on the cluster's clock; "" if it has not said."""
     if job.start_estimate is None:
         return ""
     now = job.seen_at + max(0.0, view.now - job.seen_at) * (view.factor or 1.0)

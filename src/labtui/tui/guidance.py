@@ -90,9 +90,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     run, aim = line.run, ended_as_asked(view, line)
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim or (run.task_id == view.task_id and view.count("runs").full):
-        return NextStep(
-            "", "This is what the task asks for." if aim else "Nothing to do: this size was run again."
-        )
+        return NextStep("", "This is what the task asks for." if aim else "This size was run again.")
     if run.outcome == "time-limit":
         advice = "Press R to run it again, with more time where the queue allows."
     elif run.outcome is None and line.submission is not None:
@@ -152,7 +150,7 @@ def runs_again(view: View) -> tuple[RunLine, ...]:
 
 
 def live_reason(view: View) -> str:
-    """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued; Slurm expects it to start at 14:02.``."""
+    """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued. It should start now.``."""
     training = [line for line in view.pending if line.phase is RunPhase.RUNNING]
     first = (training or view.pending or (None,))[0]
     if first is None:
@@ -160,8 +158,7 @@ def live_reason(view: View) -> str:
     if first.left_s is not None:
         return f"Run {first.run_id} has {words.clock_span(first.left_s)} left."
     if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
-        start = words.clock(first.job.start_estimate)
-        return f"Run {first.run_id} is queued; Slurm expects it to start at {start}."
+        return f"Run {first.run_id} is queued. {words.start_words(first.job, view)}"
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
 
 
@@ -170,9 +167,8 @@ def _while_running(view: View) -> NextStep:
     answers, reason = view.count("answers"), live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
-        return NextStep(
-            "Release the runs", f"{words.run_numbers(held)}: held. Press H to release.", "pane('runs')"
-        )
+        reason = f"{words.run_numbers(held)}: held. Press H to release."
+        return NextStep("Release the runs", reason, "pane('runs')")
     if answers.done < answers.of:
         return NextStep(f"Answer question {answers.done + 1}", reason, "pane('answers')")
     return NextStep("Watch the log", reason, "pane('log')")
@@ -188,8 +184,9 @@ def _next_task(view: View) -> NextStep:
             return NextStep(f"Go to {row.task_id}", row.title, f"go_to({row.task_id!r})")
     hand_in = view.edition.hand_in if view.edition is not None else None
     what = " ".join(hand_in.what.split()) if hand_in is not None else ""
-    if not view.deck:
-        return NextStep("Export the slides", f"All tasks are done. {what}".rstrip(), "export")
+    if not view.deck or view.deck_old:
+        old = f"{view.deck} is older than your runs or answers." * view.deck_old
+        return NextStep("Export the slides", old or f"All tasks are done. {what}".rstrip(), "export")
     return NextStep(f"Hand in {view.deck}", f"All tasks are done. {what}".rstrip())
 
 
@@ -281,7 +278,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if view.task is not None and view.task.runs and not view.lines and not view.count("runs").done:
         return line.status or "open", "no run yet", ""
     waits = live_reason(view).removesuffix(".") if line.live is None else ""
-    return line.live or line.status, line.word, waits
+    return line.live or line.status, line.word, f"  {waits}" if waits else ""
 
 
 def _largest_row(view: View) -> ResultRow | None:
@@ -346,11 +343,10 @@ def status_line(view: View) -> tuple[str, str]:
         at = state.refreshed_at
         if at is None:
             return "warning", f"{connection.sentence} {connection.hint}".strip()
-        since = f"numbers are from {words.clock(at)}"
-        return (
-            "warning",
-            f"Offline for {words.clock_span(view.now - at)}. Jobs go on; {since}. Press u to connect.",
+        told = (
+            f"Offline for {words.clock_span(view.now - at)}. Jobs go on; numbers are from {words.clock(at)}."
         )
+        return "warning", f"{told} Press u to connect."
     if state.problems:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""

@@ -169,9 +169,9 @@ def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
     idle = whole - least
     now, then = _expected(plan, plan.drafts)[1], _expected(plan, split)[1]
+    trains = f"{plural(least, 'GPU')} train{'s' * (least == 1)}"
     left = ink("! ", styles.warn).append(
-        f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {plural(least, 'GPU')} train{'s' * (least == 1)}.",
-        "bold",
+        f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}.", "bold"
     )
     if now is not None and then is not None and now.value - then.value >= 0.01:
         left.append(f"  {len(split)} jobs save {hours_text(now.value - then.value)} GPU-h.", styles.soft)
@@ -194,9 +194,8 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
         text.append(f"  each with {' '.join(shared)}", styles.quiet)
     controls = [at for at, row in enumerate(plan.rows) if row.spec.is_control and row.included]
     if controls:
-        drafts = [
-            replace(draft, runs=(plan.rows[at].spec,)) for at in controls if (draft := plan.draft_of(at))
-        ]
+        mine = [(plan.draft_of(at), plan.rows[at].spec) for at in controls]
+        drafts = [replace(draft, runs=(spec,)) for draft, spec in mine if draft is not None]
         hours = _expected(plan, drafts)[1]
         cost = f", about {hours_text(hours.value)} GPU-h" if hours is not None else ""
         text.append(f"  {plural(len(controls), 'control run')}{cost}", styles.soft)
@@ -243,9 +242,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     if plan.job_file is None and len({row.spec.model for row in rows}) < 2:
         drop.add("model")
     made = [cells(plan, at, row) for at, row in enumerate(rows)]
-    wide = {
-        name: max(cell_len(each) for each in (titles[name], *(row[name] for row in made))) for name in titles
-    }
+    wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
     for name in ("", *OPTIONAL):
         drop.add(name)
         room = width - 2 - sum(wide[each] + 2 for each in titles if each not in drop and each != "options")
@@ -332,9 +329,7 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
             text.append(f"\n  {line}")
     if reason:
         return text.append(f"\n  Overridden: {reason}", styles.soft)
-    changes = [
-        each for each in plan.difference(found).splitlines() if each[:1] in "+-" and each[1:2] not in "+-"
-    ]
+    changes = re.findall(r"^[+-](?![+-]).*", plan.difference(found), re.MULTILINE)
     for line in changes[:4]:
         text.append(f"\n  {line}", styles.good if line.startswith("+") else styles.bad)
     return text

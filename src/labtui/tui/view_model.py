@@ -55,7 +55,7 @@ class ViewModel:
         self.edition: Edition | None = None
         self.edition_problem: LabError | None = None
         self.loaded = False
-        self.deck = ""
+        self.deck, self.deck_old = "", False
         self.exporting: Future[str] | None = None
         self.checks: Mapping[str, TaskCheck] = {}
         self._cached: tuple[object, dict[str, Any]] = (None, {})
@@ -118,6 +118,7 @@ class ViewModel:
             gpu_hours=self._gpu_hours() if self.loaded else None,
             now=self.clock(),
             deck=self.deck,
+            deck_old=self.deck_old,
             exporting=self.exporting is not None and not self.exporting.done(),
             **self._numbers(),
         )
@@ -193,16 +194,23 @@ class ViewModel:
 
     def check_tasks(self) -> bool:
         """Check all tasks if a run, a job, a remote path or a file has changed since; return whether one had."""
+        from labtui.cluster.local_files import files_inside
         from labtui.session.labs import check_folder, files_stamp
 
         folder, state, edition = self.session.folder, self.state, self.edition
         # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
-        evidence = (edition, state.runs, jobs, state.places, names, files_stamp(folder))
+        deck = next((name for name in DECKS if name in names), "")
+        made = (folder.path / deck).stat().st_mtime
+        sources = (
+            path for place in (folder.answers, folder.logs) for path in files_inside(folder.path, place)
+        )
+        old = bool(deck) and any(path.stat().st_mtime > made for path in sources)
+        evidence = (edition, state.runs, jobs, state.places, names, old, files_stamp(folder))
         if edition is None or evidence == self._evidence:
             return False
-        self._evidence, self.deck = evidence, next((name for name in DECKS if name in names), "")
+        self._evidence, self.deck, self.deck_old = evidence, deck, old
         self.checks = {check.task_id: check for check in check_folder(folder, edition, state)}
         return True
 

@@ -40,6 +40,10 @@ class Modal(ModalScreen[_Answer]):
     CSS_PATH = STYLES / "modals.tcss"
 
 
+DIGITS = r"[0-9,]*"
+"""What an input for a whole number takes."""
+
+
 def yes_or_no(yes: str, no: str) -> tuple[Choice, ...]:
     """Two choices with the keys y and n; the answers are "yes" and None."""
     return ("y", yes, "yes"), ("n", no, None)
@@ -53,7 +57,8 @@ def entry_choices(does: str) -> tuple[Choice, ...]:
 class Ask(Modal[str | None]):
     """A dialog with a question. The last choice is the safe one: it has the focus, and `escape` takes it.
 
-    With `entry` there is an input with this text at first; `check` returns what is wrong with an answer, or "".
+    With `entry` there is an input with this text at first, which takes no text but what matches the pattern `only`;
+    `check` returns what is wrong with an answer, or "".
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,10 +77,11 @@ class Ask(Modal[str | None]):
         entry: str | None = None,
         check: Callable[[str], str] = lambda text: "",
         secret: bool = False,
+        only: str | None = None,
     ) -> None:
         super().__init__()
         self.text, self.heading, self.details = text, title, details
-        self.choices, self.entry, self.check, self.secret = choices, entry, check, secret
+        self.choices, self.entry, self.check, self.secret, self.only = choices, entry, check, secret, only
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -86,7 +92,9 @@ class Ask(Modal[str | None]):
                 with VerticalScroll(classes="dialog-details", can_focus=False):
                     yield Static(self.details, markup=False)
             if self.entry is not None:
-                yield Input(self.entry, password=self.secret, max_length=200, compact=True)
+                yield Input(
+                    self.entry, password=self.secret, restrict=self.only, max_length=200, compact=True
+                )
                 yield Static(Text(""), markup=False, id="problem")
             with Horizontal(classes="dialog-buttons"):
                 for name, label, _ in self.choices:
@@ -148,9 +156,7 @@ def prompt_screen(question: Any) -> Ask:
             details=Text().append(question.fingerprint, "bold").append(f"\n\n{compare}"),
             choices=entry_choices("Connect"),  # no single key: one typed for the screen below must not answer
             entry="",
-            check=lambda text: (
-                "" if text == "yes" else "Type yes where it is the same; esc does not connect."
-            ),
+            check=lambda text: "" if text == "yes" else "Type yes if it is the same, or press esc.",
         )
     return Ask(
         f"{question.text}\nIt is not stored anywhere.",
@@ -249,9 +255,8 @@ def problems_text(app: LabApp) -> Text:
     """All current problems with their hints, then the incidents that the practice cluster simulated."""
     page, state, incidents = Text(), app.view_model.state, app.incidents
     for problem in state.problems:
-        page.append(f"! {problem.sentence}\n", style="bold").append(
-            f"  {problem.hint}\n\n" if problem.hint else "\n"
-        )
+        page.append(f"! {problem.sentence}\n", style="bold")
+        page.append(f"  {problem.hint}\n\n" if problem.hint else "\n")
     connection = state.connection
     if not state.problems and not connection.sentence and not incidents:
         page.append("The connection and labtui have no problem.\n")
@@ -287,10 +292,14 @@ def help_page(app: LabApp) -> Table:
     table = Table.grid(padding=(0, 2))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
-    for binding in (each for _, each, why_not in app.active_actions(app.screen) if not why_not):
-        table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, Text(binding.tooltip))
+    for _, binding, why_not in app.active_actions(app.screen):
+        told = Text(f"not now: {why_not}" if why_not else binding.tooltip, "dim" if why_not else "")
+        table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, told)
     runs = (f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))
+    table.add_row(
+        Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts and charts; page up and down, too"
+    )
     table.add_row("")
     table.add_row("", "Runs", "   ".join(runs))
     table.add_row("", "Tasks", f"{'   '.join(tasks)}   or the sign of its runs under way, failed, cancelled")

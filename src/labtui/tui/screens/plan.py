@@ -26,7 +26,7 @@ from labtui.session.preview import Preview
 from labtui.tui import STYLES, plan_words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
-from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
+from labtui.tui.screens.modals import DIGITS, Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
@@ -34,6 +34,8 @@ from labtui.tui.widgets.run_pane import KeyedTable
 FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0
 NO_REASON = "Write a reason."
+ONLY = dict.fromkeys(("gpus", "batch", "per_gpu", "epochs", "limit"), DIGITS) | {"rate": r"[0-9.eE-]*"}
+"""What the inputs of columns with numbers take."""
 FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
 COPY: Choice = ("b", "Begin the copy", "copy")
 BACK: Choice = ("n", "Back", None)
@@ -159,6 +161,7 @@ class PlanScreen(FramedScreen):
         columns, rows = plan_words.table_of(plan, width or self.size.width)
         self.columns = [each.key for each in columns]
         self.query_one(PlanTable).sync(columns, rows)
+        self.set_class(len(rows) + 3 * len(plan.found) > 7, "-many")
         step, figures = plan_words.step(plan), plan_words.ticket(plan)
         for at, name in enumerate(FIGURES):
             part = self.query_one(f"#ticket-{name}")
@@ -185,7 +188,7 @@ class PlanScreen(FramedScreen):
     @on(OptionList.OptionHighlighted, "#findings")
     def _show_findings(self) -> None:
         found, options = self.plan.found, self.query_one("#findings", OptionList)
-        styles, width = roles(self.app), options.size.width or 76
+        styles, width = roles(self.app), self.query_one(TitleBar).size.width - 1
         at = min(options.highlighted or 0, max(0, len(found) - 1))
         prompts = [
             plan_words.finding_text(self.plan, each, styles, width, chosen=place == at)
@@ -285,7 +288,8 @@ class PlanScreen(FramedScreen):
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
         label = chosen.spec.called(self.plan.edition.names).label
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
-        ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
+        only = None if column == "batch" and chosen.spec.program is not None else ONLY.get(column)
+        ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check, only=only)
         ask.add_class("-below")  # so that the row stays visible
         self.app.push_screen(ask, answered)
 

@@ -318,9 +318,8 @@ def _numbers(text: Text, view: View) -> None:
     for row in rows:
         name = row.label
         rate = f", {rate_text(row.throughput)} {row.configuration.unit}/s" * (row.throughput is not None)
-        time = (
-            f"{with_uncertainty(row, row.epoch_seconds)} s{rate}" if row.program is None else time_text(row)
-        )
+        epoch = f"{with_uncertainty(row, row.epoch_seconds)} s{rate}"
+        time = epoch if row.program is None else time_text(row)
         text.append(f"{name}{', so far' * row.live}\n", style="bold").append(f"  {time}\n")
         if row.speedup is not None and not row.is_baseline:
             share = words.percent(row.weak_efficiency or row.efficiency)

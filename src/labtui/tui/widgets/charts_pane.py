@@ -88,8 +88,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("right", "point(1)", "Point after", "the next point"),
         key("up", "series(-1)", "Line", "the line before", show=True),
         key("down", "series(1)", "Line after", "the next line"),
-        key("enter,space", "enlarge", "Enlarge", "on large windows: the chosen chart alone", show=True),
-        key("enter,space", "four", "Back to four", "on large windows: four charts again", show=True),
+        key(
+            "enter,space", "enlarge", "One or four", "on large windows: the chosen chart, or four", show=True
+        ),
         key("m", "models", "Filter", "all models or data sets together, or one after the other", show=True),
         key("o", "law", "Laws", "Amdahl's and Gustafson's law over the speedups, or not", show=True),
         key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
@@ -131,10 +132,14 @@ class ChartsPane(Pane, Container, can_focus=True):
         alone = self.view.alone.get(self._only)
         return alone() if alone is not None else self.view.charts
 
+    def _charts_in(self, name: str) -> list[ChartSpec]:
+        """The charts of a view that have data, without that of the laws."""
+        charts = (each for each in self._charts() if each.view == name and not each.empty)
+        return [each for each in charts if each.family != "laws"]
+
     def _chart_of(self, name: str) -> ChartSpec | None:
         """The current chart of a view, as bars or lines, with the laws if they are switched on; None without data."""
-        charts = [each for each in self._charts() if each.view == name and not each.empty]
-        charts = [each for each in charts if each.family != "laws"]
+        charts = self._charts_in(name)
         if not charts:
             return None
         spec = with_kind(charts[self._turn[name] % len(charts)], self._kind)
@@ -182,22 +187,25 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Why an action is disabled for the current chart."""
         spec = self.spec
         series = spec.measured if spec is not None else ()
-        if self._large and self.view_name != "training" and action in {"enlarge", "four"}:
-            return "" if (action == "four") == self._alone else None
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
         with_law = self._law and self.view_name == "speedup"
+        switches = spec is not None and spec.switchable
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
-            "enlarge": (False, "Only a larger window shows four charts."),
+            "enlarge": (
+                self._large and self.view_name != "training",
+                "Only a larger window shows four charts.",
+            ),
+            "view": (
+                parameters != (self._chosen,) or len(self._charts_in(self._chosen)) > 1,
+                "This view has no other chart.",
+            ),
             "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
             "law": (with_law or not law, law),
-            "bars": (
-                spec is not None and spec.switchable and not with_law,
-                "This chart is drawn in one way only.",
-            ),
+            "bars": (switches and not with_law, "This chart is drawn in one way only."),
             "log_line": (self._line_of(self._row()) is not None, "No run of this lab has this point."),
-        }.get(action, (action != "four", None))
+        }.get(action, (True, ""))
         return "" if acts else reason
 
     def action_view(self, name: str) -> None:
@@ -249,8 +257,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Switch between the chosen chart alone and four charts."""
         self._alone = not self._alone
         self.on_resize()
-
-    action_four = action_enlarge
 
     async def action_log_line(self) -> None:
         """Open the log of the run that the point comes from."""
@@ -380,9 +386,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         mean = f"mean of {row.epochs} epochs{of}, the last: {last}" if row.epochs > 1 else ""
         styles, (shown, text) = roles(self.app), shown_line(self.app.session.folder.path, path, number)
         place = f"{mean}line {shown}  " if text else ""
-        return ink(place, styles.quiet, no_wrap=True).append(
-            shorten(text, self.size.width - len(place)), styles.soft
-        )
+        shown_text = shorten(text, self.size.width - len(place))
+        return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
 
 
 @lru_cache(maxsize=8)

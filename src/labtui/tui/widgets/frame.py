@@ -283,7 +283,8 @@ class NoteLine(ViewPart):
             line = step_text(self.screen.step, styles, "  ")
             line.no_wrap = True
         line.truncate(max(1, self.size.width), overflow="ellipsis")
-        return ends(line, ink(self.export, styles.soft), self.size.width, 2) if self.export else line
+        right = self.export or f"{view.deck} is outdated: press x" * view.deck_old
+        return ends(line, ink(right, styles.soft), self.size.width, 2) if right else line
 
     async def on_click(self, event: Click) -> None:
         severity = status_line(self.view)[0]
@@ -395,12 +396,10 @@ CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})
 """Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""
 
 
-def key(
-    keys: str, action: str, label: str, help: str, *, show: bool = False, urgent: bool = False
-) -> Binding:
+def key(keys: str, action: str, label: str, help: str, *, show: bool = False, prior: bool = False) -> Binding:
     """A Textual binding. `show` puts it into the footer; the help page and the palette list those with a tooltip.
 
-    `urgent` makes it a priority binding, whose action is finished before the next key is handled.
+    `prior` makes it a priority binding, whose action is finished before the next key is handled.
     """
     shown = "enter" if keys.startswith("enter") else None  # not every font has Textual's glyph for it
-    return Binding(keys, action, label, show, shown, priority=urgent, tooltip=help)
+    return Binding(keys, action, label, show, shown, priority=prior, tooltip=help)

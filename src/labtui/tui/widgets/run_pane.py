@@ -182,7 +182,7 @@ class RunPane(Pane, Vertical):
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""
         line = self._line
-        from labtui.tui.screens.modals import Ask, entry_choices
+        from labtui.tui.screens.modals import DIGITS, Ask, entry_choices
 
         run_id, submission, others = line.run_id, line.submission, self._others(line)
         text = f"Run {run_id}: minutes from the job's start to its end."
@@ -200,7 +200,7 @@ class RunPane(Pane, Vertical):
 
         text += " Slurm ends it then, even when labtui is closed."
         choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
-        self.app.push_screen(Ask(text, choices=choices, entry="", check=problem), answered)
+        self.app.push_screen(Ask(text, choices=choices, entry="", check=problem, only=DIGITS), answered)
 
 
 def minutes_problem(line: RunLine, text: str) -> str:

@@ -243,9 +243,8 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | N
 
 def _training(line: RunLine) -> str:
     """The time of the whole training as its script printed it; "" if it did not."""
-    return (
-        words.clock_span(math.floor(line.run.total_seconds.lo)) if line.run.total_seconds is not None else ""
-    )
+    whole = line.run.total_seconds
+    return words.clock_span(math.floor(whole.lo)) if whole is not None else ""
 
 
 def _memory(line: RunLine) -> str:
@@ -299,9 +298,8 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     if found is not None:
         for part in textwrap.wrap(found.text.strip(), room := max(20, width - 2)):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
-        text.append("▌ ", styles.bad).append(
-            f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n", styles.quiet
-        )
+        place = f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n"
+        text.append("▌ ", styles.bad).append(place, styles.quiet)
     again = remedy(view, line)
     keys = [("R", again.label, "screen.retry_run")] if again.label else []
     keys.append(("l", "Open the log", "screen.pane('log')"))
@@ -350,10 +348,8 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
         if values:
-            shown = [
-                f"{each:.2f}" if name == "loss" else percent_text(each) for each in (values[0], values[-1])
-            ]
-            facts.append((name, shown[1], f" from {shown[0]}" if len(values) > 1 else ""))
+            first, last = (f"{x:.2f}" if name == "loss" else percent_text(x) for x in (values[0], values[-1]))
+            facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
     facts += [("training", _training(line), " in all")] * (line.run.total_seconds is not None)
     facts += [("GPU mem.", _memory(line), "")] * (line.run.gpu_memory is not None)
     if busy and line.phase is RunPhase.RUNNING:

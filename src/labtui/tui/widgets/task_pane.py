@@ -99,9 +99,8 @@ def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> T
     left = Text("▾ " if is_open else "▸ " if section.details else "  ", styles.quiet)
     left.append("✔ " if full else "○ " if of else "  ", styles.good if full else styles.quiet)
     left.append(f"{section.name:<10}", "bold")
-    left.append(
-        f"{section.count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet
-    )
+    style = f"bold {styles.good if full else styles.busy}" if of else styles.quiet
+    left.append(f"{section.count:>6}   ", style)
     left.append("" if is_open else section.sentence, styles.soft)
     name = section.key
     chip = Text().append(f"{name} " if name else "", clickable(section.action, f"bold {styles.busy}"))
