@@ -9,7 +9,9 @@ import pytest
 from labtui.domain.errors import FolderError, LabError
 from labtui.session import journal
 from labtui.session.journal import Answer, Mailbox, Request
+from labtui.session.opening import lock_folder
 from labtui.session.session import Session
+from labtui.tui.guidance import status_line
 from labtui.tui.view import View
 from tests.real_cluster.cluster import wait_until
 from tests.session.conftest import Bench, draft, only
@@ -69,6 +71,21 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
     wait_until(lambda: beside._reload() or beside.state.connection.status == "offline", what="stored")
     here, there = (View.of(each, now=bench.clock.wall()).every[1].word for each in (bench.session, beside))
     assert here == there and here.startswith("unknown since")
+
+
+def test_a_second_process_says_that_the_window_was_closed_and_not_that_it_is_online(bench, beside):
+    beside._reload()
+    assert beside.state.connection.status == "online"
+    bench.session._lock.release()
+    beside._reload()
+    shown = status_line(View.of(beside, now=bench.clock.wall()))[1]
+    assert (
+        beside.state.connection.status == "offline"
+        and "Open this one again" in shown
+        and "Press" not in shown
+    )
+    with lock_folder(bench.session.folder.lock_path):  # it is free for the next one
+        pass
 
 
 def test_what_nobody_takes_is_withdrawn(bench, monkeypatch):

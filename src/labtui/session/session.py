@@ -24,7 +24,7 @@ from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat, serve
 from labtui.session.mirrors import AT_ONCE_BYTES, Readings
-from labtui.session.opening import open_store
+from labtui.session.opening import lock_folder, open_store
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, WorkerContext
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _COMMANDS_KEPT = 500
 _LOOK_EVERY_S = 0.5
+_GONE = ConnectionState(sentence="The other labtui was closed.", hint="Open this one again to connect.")
 
 
 class Session:
@@ -157,7 +158,13 @@ class Session:
         self._journal.reload(self._mirrored)
 
     def _mirrored(self, state: LabState) -> LabState:
-        """The state with the sizes of the mirrors on disk and the runs computed from them."""
+        """The state with the sizes of the mirrors on disk and the runs computed from them.
+
+        Beside another process, also whether that one is gone: what it stored last says that it is connected.
+        """
+        if self.elsewhere and state.connection != _GONE and (lock := lock_folder(self.folder.lock_path)):
+            lock.release()
+            state = replace(state, connection=_GONE)
         return self.readings.catch_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
 
     def _save_readings(self) -> None:

@@ -55,7 +55,7 @@ class Store:
         if read_only:
             self.refusal = StoreError(
                 "Another labtui has this lab folder open; this one is read-only.",
-                "Do it in the other window, or close that one first.",
+                "Do it in the other window, or close that one and open this one again.",
             )
         self.copy: tempfile.TemporaryDirectory[str] | None = None
         """The temporary folder of a copied database, deleted when the store is closed; else None."""

@@ -53,7 +53,7 @@ def next_step(view: View) -> NextStep:
 
 
 def _next_step(view: View) -> NextStep:
-    if not connected(view.state):
+    if not connected(view.state) and not view.read_only:
         return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
     if starved is not None:
@@ -343,10 +343,9 @@ def status_line(view: View) -> tuple[str, str]:
         at = state.refreshed_at
         if at is None:
             return "warning", f"{connection.sentence} {connection.hint}".strip()
-        told = (
-            f"Offline for {words.clock_span(view.now - at)}. Jobs go on; numbers are from {words.clock(at)}."
-        )
-        return "warning", f"{told} Press u to connect."
+        how = connection.hint if view.read_only else "Press u to connect."
+        since = f"numbers are from {words.clock(at)}"
+        return "warning", f"Offline for {words.clock_span(view.now - at)}. Jobs go on; {since}. {how}"
     if state.problems:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""
