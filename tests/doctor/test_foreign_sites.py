@@ -28,11 +28,7 @@ EXPECTED = {
     "qos": ("qos", "gpu-long", "normal", "p1234"),
     "several": ("partition", "accel", "standard", "chem02"),
 }
-WRONG = {
-    "partitions": ("--partition", "gpu-staff"),
-    "qos": ("--qos", "acc_debug"),
-    "several": ("--account", "phys01"),
-}
+WRONG = {"partitions": "--partition gpu-staff", "qos": "--qos acc_debug", "several": "--account phys01"}
 """A way to ask for what the site refuses."""
 
 
@@ -94,10 +90,10 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     assert {check["status"] for check in checks.values()} <= {"ok", "warning"}, checks
     assert {"data", "gpu-job", "cpu-job"} <= checks.keys()
     # Every other check is fine, and still no job would be taken: Slurm alone knows.
-    found = labtui.json("doctor", *WRONG[name], code=1)["checks"]
+    found = labtui.json("doctor", *WRONG[name].split(), code=1)["checks"]
     bad = {check["key"]: check["fix"] for check in found if check["status"] == "problem"}
     assert "gpu-job" in bad and set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}, found
-    assert "--test-only" in bad["gpu-job"] and WRONG[name][1] in bad["gpu-job"]
+    assert "--test-only" in bad["gpu-job"] and WRONG[name].split()[1] in bad["gpu-job"]
     (labtui.folder / "scripts" / "ResNet50.py").write_text(QUICK_TRAINING)
     sent = labtui.json("submit", "10.5", "--epochs", "2")
     assert {item["status"] for item in sent["submissions"]} <= {"accepted", "waiting"}

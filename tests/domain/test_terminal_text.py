@@ -50,11 +50,9 @@ def test_the_environment_asks_for_it():
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
-        (b"plain", "plain"),
-        (b"windows\r", "windows"),
+        *((b"plain", "plain"), (b"windows\r", "windows")),
         (b"1/25 [>....]\r2/25 [=>...]\r25/25 [=====] - 14s", "25/25 [=====] - 14s"),
-        (b"long first text\rshort", "shortfirst text"),
-        (b"12/25\x08\x08\x08\x08\x0825/25", "25/25"),
+        *((b"long first text\rshort", "shortfirst text"), (b"12/25\x08\x08\x08\x08\x0825/25", "25/25")),
         (b"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"),
         *((b"\x1b]0;new title\x07after", "after"), (b"\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link")),
         *((b"\x1b]52;c;cm0gLXJm\x07", ""), (b"\x1bP1;2|secret\x1b\\seen", "seen")),

@@ -55,8 +55,7 @@ def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(script,
     told = own_options(replace(run, script=script, arguments=tuple(words.split())))
     rows = full().results.measured
     own = [replace(row, members=(replace(row.members[0], options=told),)) for row in rows]
-    assert (run_seconds(run, EDITION, own) is not None) is known
-    assert run_seconds(run, EDITION, rows) is None
+    assert [run_seconds(run, EDITION, each) is not None for each in (own, rows)] == [known, False]
 
 
 def test_another_batch_takes_between_as_many_images_and_as_many_steps_a_second():

@@ -37,8 +37,7 @@ for name in ("domain", "slurm", "training_logs", "results", "preflight", "lab"):
 @pytest.mark.parametrize(
     ("code", "not_loaded"),
     [
-        (HELP, HEAVY),
-        (PURE, HEAVY | {"sqlite3"}),
+        *((HELP, HEAVY), (PURE, HEAVY | {"sqlite3"})),
         ("import labtui.session.session, labtui.cluster.connection", HEAVY - {"paramiko"}),
         ("import labtui.export, labtui.commands.results", HEAVY | {"pygments", "markdown_it"}),
     ],

@@ -174,12 +174,11 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
     """
     measured = []
     for path, report in reports:
-        job_id = _job_id_in_name(path)
         for run in report.runs:
             named, guessed = _complete_from_name(run, path)
             no_gpu, unsure = _no_gpu(named, report)
-            one = MeasuredRun(run=named, job_id=job_id, source=path, mark=run.mark, no_gpu=no_gpu)
-            measured.append(replace(one, doubts=(*guessed, *unsure)))
+            one = MeasuredRun(run=named, job_id=_job_id_in_name(path), source=path, no_gpu=no_gpu)
+            measured.append(replace(one, mark=run.mark, doubts=(*guessed, *unsure)))
     return tuple(measured)
 
 

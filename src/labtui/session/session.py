@@ -116,9 +116,8 @@ class Session:
             return
         if self.read_only:
             if self._store.copy is None:
-                self._threads["follow"] = repeat(
-                    "labtui-follower", _LOOK_EVERY_S, self._reload, self.faults.write
-                )
+                report = self.faults.write
+                self._threads["follow"] = repeat("labtui-follower", _LOOK_EVERY_S, self._reload, report)
             return
         from labtui.session.lab_cluster import connection_to
 
