@@ -23,7 +23,7 @@ from labtui.session.store import Store
 from tests import changes
 from tests.changes import after
 from tests.real_cluster.cluster import wait_until
-from tests.session.conftest import accepted, draft, only
+from tests.session.conftest import accepted, draft, only, submitted
 from tests.session.scripted import keras_log
 
 DATA = Path(__file__).parent / "data"
@@ -192,12 +192,12 @@ def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path):
 
 
 def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):
-    bench.session.submit(draft())
-    copy = bench.path.with_name("copy")
-    shutil.copytree(bench.path, copy)
+    submitted(bench)
+    copy = shutil.copytree(bench.path, bench.path.with_name("copy"))
     trust(copy)
     with Session.open(copy, start=False) as looking:
         assert looking.read_only and len(looking.state.submissions) == 1
+        assert not looking.state.connection.tried, "that of the original is not the copy's"
         with pytest.raises(FolderTaken, match="is a copy of") as caught:
             looking.submit(draft())
         assert str(bench.path) in caught.value.sentence and "labtui repair" in caught.value.hint

@@ -215,7 +215,8 @@ class Store:
         for (data,) in last:
             seen = _decoded(records.Seen, _SEEN, data)
             state = replace(state, places=MappingProxyType(seen.paths))
-            if self.read_only and self.copy is None:  # the writer itself has not read the queue yet
+            # the writer itself has not read the queue yet, and whose copy this is tells nothing to this one
+            if self.read_only and self.copy is None and not isinstance(self.refusal, FolderTaken):
                 state = replace(state, **{name: getattr(seen, name) for name in records.MOMENT})
         return state
 
