@@ -23,7 +23,7 @@ Host mn5
   CertificateFile ~/keys/mn5-cert.pub
   ProxyJump gate
   HostKeyAlias marenostrum
-  UserKnownHostsFile ~/kh1 ~/kh2
+  UserKnownHostsFile "~/k h1" ~/kh2
   ConnectTimeout 7
 
 Host gate
@@ -61,7 +61,7 @@ def test_a_host_of_the_configuration(tmp_path):
     assert found.host_key_alias == "marenostrum"
     # ssh -G expands "~" by the account, whatever HOME says.
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    assert found.known_hosts[:2] == (home / "kh1", home / "kh2")
+    assert found.known_hosts[:2] == (home / "k h1", home / "kh2")
     assert found.connect_timeout_s == 7
     (gate,) = found.jumps
     assert (gate.host, gate.user, gate.agent) == ("gate.example", "door", "none")

@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
@@ -143,6 +144,14 @@ def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monk
     with pytest.raises(ExportError, match=words):
         write_whole(path, b"new" * 1000)
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
+
+
+def test_on_windows_a_file_that_is_being_read_is_replaced_a_moment_later(tmp_path, monkeypatch):
+    held = Mock(wraps=os.replace, side_effect=[PermissionError, PermissionError, DEFAULT])
+    monkeypatch.setattr("labtui.cluster.local_files._BY_DESCRIPTOR", False)
+    monkeypatch.setattr(os, "replace", held)
+    write_whole(tmp_path / "lab.toml", b"new")
+    assert (tmp_path / "lab.toml").read_bytes() == b"new"
 
 
 def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(tmp_path, monkeypatch):

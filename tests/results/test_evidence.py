@@ -107,9 +107,7 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     )
     curves = accuracy_curves(MeasuredRun(run=replace(run(1, [1]).run, epochs=epochs)))
     assert [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in curves] == [
-        ("accuracy", False, 0.5),
-        ("val_accuracy", True, 0.4),
-        ("val_acc1", True, 0.4),
+        *(("accuracy", False, 0.5), ("val_accuracy", True, 0.4), ("val_acc1", True, 0.4)),
     ]
 
 

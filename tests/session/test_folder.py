@@ -30,7 +30,7 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
         LabFolder.create(tmp_path, SETTINGS)
 
     own = folder.slurm / "templates" / "one-gpu.slurm"
-    own.write_text("#!/bin/bash\n# mine\n")
+    own.write_text("\ufeff#!/bin/bash\n# mine\n")
     assert folder.template("one-gpu") == "#!/bin/bash\n# mine\n"
     own.unlink()
     assert "#SBATCH" in folder.template("one-gpu")
@@ -39,7 +39,7 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
 def test_comments_and_unknown_keys_survive_saving(tmp_path):
     path = tmp_path / "lab.toml"
     path.write_text(
-        '# ours\n[lab]\nedition = "a"  # the book\nmood = "good"\n[cluster]\nprofile = "mn5"\nport = 22\n'
+        '\ufeff# ours\n[lab]\nedition = "a"  # the book\nmood = "good"\n[cluster]\nprofile = "mn5"\nport = 22\n'
     )
     write_settings(path, changed(read_settings(path), port=None, user="nct00001"))
     text = path.read_text()

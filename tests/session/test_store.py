@@ -191,6 +191,13 @@ def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path):
         Store(tmp_path / "other.db", read_only=True)
 
 
+def test_a_copy_names_the_original_as_its_own_computer_does(tmp_path, monkeypatch):
+    last = Writer(host="pc", path=r"C:\my labs\10\labtui.db", inode=1)
+    monkeypatch.setattr("labtui.session.store._writer_in", lambda _: last)
+    with pytest.raises(FolderTaken, match=r"copy of C:\\my labs\\10 on pc,"):
+        Store(tmp_path / "labtui.db").claim()
+
+
 def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):
     submitted(bench)
     copy = shutil.copytree(bench.path, bench.path.with_name("copy"))

@@ -77,12 +77,8 @@ def test_setup_lines_of_a_profile():
     lines = script.splitlines()
     start = lines.index("module purge")
     assert lines[start : start + 7] == [
-        "module purge",
-        "module load intel",
-        "module load 'python/3.11 gcc'",
-        "source venv/bin/activate",
-        "export A_B='x y'",
-        "export C=nct_345",
+        *("module purge", "module load intel", "module load 'python/3.11 gcc'"),
+        *("source venv/bin/activate", "export A_B='x y'", "export C=nct_345"),
         "export CIFAR10_DATA='/data/nct_345/c 10'",
     ]
     assert "module" not in rendered("cpu", PLAIN)

@@ -80,10 +80,8 @@ def test_a_printed_time_lies_in_its_interval(seconds, places, count):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("no time at all", "needs one time"),
-        ("{seconds} s or {milliseconds} ms", "needs one time"),
-        ("{seconds} s, {seconds} s", "twice"),
-        ("{hours} h, {seconds} s", "has {hours}"),
+        *(("no time at all", "needs one time"), ("{seconds} s or {milliseconds} ms", "needs one time")),
+        *(("{seconds} s, {seconds} s", "twice"), ("{hours} h, {seconds} s", "has {hours}")),
         ("{seconds} s " + "x" * 500, "more than 400"),
     ],
 )

@@ -46,10 +46,8 @@ def test_commands(text):
         'File "ResNet50.py", line 3, in <module>',
         "python: can't open file 'ResNet50.py': [Errno 2] No such file or directory",
         "usage: ResNet50.py [-h] [--epochs EPOCHS]",
-        "ResNet50.py: error: unrecognized arguments: -- epochs 5",
-        "+ python -c 'print(1)'",
-        "+ python plot.py",
-        "python 'unclosed ResNet50",
+        *("ResNet50.py: error: unrecognized arguments: -- epochs 5", "+ python -c 'print(1)'"),
+        *("+ python plot.py", "python 'unclosed ResNet50"),
     ],
 )
 def test_lines_that_start_no_training(text):

@@ -19,7 +19,7 @@ from labtui.domain.model import Diagnosis
 from labtui.slurm.remote_command import CommandRecord
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp
-from labtui.tui.messages import ScreenPrompter, editor_hint
+from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from tests import changes
@@ -341,6 +341,16 @@ def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch
     assert ":wq" in editor_hint(["vi"], script)
     monkeypatch.setenv("EDITOR", "vi")
     assert editor_hint(["vi"], script) == ""
+
+
+def test_an_editor_on_windows_may_have_spaces_in_its_path_or_be_a_script(tmp_path, monkeypatch):
+    (program := tmp_path / "a b.exe").touch()
+    monkeypatch.setattr("shutil.which", {"code": "bin/code.cmd"}.get)
+    monkeypatch.setattr("sys.platform", "win32")
+    quoted = {f'"{program}" -x': [str(program), "-x"], str(program): [str(program)]}
+    for text, words in {**quoted, "code -w": ["bin/code.cmd", "-w"]}.items():
+        monkeypatch.setenv("VISUAL", text)
+        assert editor_command() == words
 
 
 async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session):

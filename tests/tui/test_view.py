@@ -172,11 +172,8 @@ def test_no_two_parts_contradict_each_other(state, cancel):
 @pytest.mark.parametrize(
     ("task", "charted", "scope"),
     [
-        ("10.5", False, {"10.5", "own 10.5"}),
-        ("10.7", False, {"10.5", "10.6", "10.7"}),
-        ("10.1", False, {"10.1"}),
-        ("10.4", False, {"10.4"}),
-        ("10.4", True, {"10.3", "10.4"}),
+        *(("10.5", False, {"10.5", "own 10.5"}), ("10.7", False, {"10.5", "10.6", "10.7"})),
+        *(("10.1", False, {"10.1"}), ("10.4", False, {"10.4"}), ("10.4", True, {"10.3", "10.4"})),
     ],
 )
 def test_a_task_shows_its_own_runs_or_those_it_compares(task, charted, scope):

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
@@ -69,14 +70,14 @@ def named_path(text: str | Path) -> Path:
 
 
 def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """The UTF-8 text of a file that a person named; links are followed. Raises OSError and UnicodeDecodeError."""
+    """The text (UTF-8, without a BOM) of a file that a person named; links are followed. Raises OSError, ValueError."""
     with os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS & ~_NOFOLLOW), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise LinkRefused(errno.EINVAL, "it is not a regular file", str(path))
         if status.st_size > max_bytes:
             raise LinkRefused(errno.EFBIG, f"it is larger than {max_bytes / 2**20:.0f} MB", str(path))
-        return file.read(max_bytes).decode("utf-8")
+        return file.read(max_bytes).decode("utf-8-sig")
 
 
 def stat_inside(root: Path, path: Path | str) -> os.stat_result | None:
@@ -107,11 +108,21 @@ def write_inside(root: Path, path: Path | str, data: bytes, mode: int = 0o600) -
                 if folder is not None:
                     os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            _replace(temporary, name, folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
             raise
+
+
+def _replace(temporary: str, name: str, folder: int | None) -> None:
+    """Rename to `name`; on Windows, where a file that is being read cannot be replaced, try for a second."""
+    for _ in range(20 if folder is None else 0):
+        with contextlib.suppress(PermissionError):
+            Path(temporary).replace(name)
+            return
+        time.sleep(0.05)
+    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def make_folder_inside(root: Path, path: Path | str) -> None:
@@ -257,18 +268,13 @@ def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
         if root is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path = path.resolve()  # outside lab folders a link is the user's own: follow it
-        write_inside(root or path.parent, path, data, _mode_of(path))
+        mode = (
+            path.stat().st_mode & 0o777 if path.exists() else 0o600
+        )  # for the owner only, like all of a lab folder
+        write_inside(root or path.parent, path, data, mode)
     except OSError as error:
         kept = " The file that was there is unchanged." if path.is_file() else ""
         raise ExportError(
             f"{path.name} could not be written: {error.strerror or type(error).__name__}.{kept}",
             "Close it where another program has it open, make room, or use --out to write elsewhere.",
         ) from error
-
-
-def _mode_of(path: Path) -> int:
-    """The permissions of an existing file; a new one is for the owner only, like all files of a lab folder."""
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        return 0o600

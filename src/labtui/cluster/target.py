@@ -292,5 +292,6 @@ def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]
 def _known_hosts(settings: Settings) -> tuple[Path, ...]:
     user = settings.get("userknownhostsfile") or ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
     machine = settings.get("globalknownhostsfile") or ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
-    names = (name for value in (*user, *machine) for name in shlex.split(value, posix=os.name != "nt"))
+    # `ssh -G` prints a path with spaces without quotes: a name begins where a path or a word of OpenSSH's does.
+    names = re.split(r"\s+(?=[~/%]|[A-Za-z]:|__|none\b)", " ".join((*user, *machine)))
     return tuple(_expand(name) for name in names if name.lower() != "none")

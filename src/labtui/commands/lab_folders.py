@@ -78,7 +78,7 @@ def run_init(args: argparse.Namespace) -> int:
         check_settings(settings, profile)
     except LabError as error:
         say(f"Still missing: {error.sentence} {error.hint}")
-    say(f"Next: cd {folder.path} && labtui doctor")
+    say(f'Next: `cd "{folder.path}"`, then `labtui doctor`.')
     return 0
 
 

@@ -161,8 +161,9 @@ def _broken(line: str, width: int, hang: int) -> list[str]:
 
 
 _SAFE_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
+_DEVICE = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)  # on Windows, whatever follows
 
 
 def file_name(text: str) -> str:
     """A safe file name made from untrusted text, the same on every system."""
-    return _SAFE_NAME.sub("_", text).strip("._")[:120] or "unnamed"
+    return _DEVICE.sub(r"\1_", _SAFE_NAME.sub("_", text).strip("._")[:120]) or "unnamed"

@@ -137,7 +137,7 @@ class FileFact(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def text(self) -> str:
-        return self.data.decode("utf-8", "replace")
+        return self.data.decode("utf-8-sig", "replace")
 
     @cached_property
     def sha256(self) -> str:

@@ -191,7 +191,7 @@ def _strings(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
 @lru_cache(maxsize=128)
 def python_script(name: str, text: str) -> PythonScript:
     """A parsed script, cached because the jobs of a plan run the same few scripts."""
-    return PythonScript(name, text)
+    return PythonScript(name, text.removeprefix("\ufeff"))  # Python reads past a byte order mark, too
 
 
 def _dotted_name(node: ast.AST) -> str:

@@ -285,7 +285,7 @@ class LabFolder(msgspec.Struct, frozen=True):
     def template(self, form: str) -> str:
         """The template of a job form: the student's copy in `slurm/templates`, else the one that comes with labtui."""
         own = self.slurm / "templates" / f"{form}.slurm"
-        return self.read(own).decode() if self.has(own) else read_template(form)
+        return self.read(own).decode("utf-8-sig") if self.has(own) else read_template(form)
 
 
 def _text_digest(data: bytes) -> str:

@@ -306,7 +306,7 @@ def answer_text(folder: LabFolder, path: Path) -> str:
     try:
         if path.stat().st_size > MAX_ANSWER_BYTES:
             raise FolderError(f"{path} is too large to be an answer.", "Keep text there, and data elsewhere.")
-        return folder.read(path).decode("utf-8", "replace")
+        return folder.read(path).decode("utf-8-sig", "replace")
     except OSError as error:
         raise FolderError(f"{path} cannot be read: {error.strerror}.") from error
 

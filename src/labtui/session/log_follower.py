@@ -325,7 +325,8 @@ class LogFollower:
         path = self._context.folder.path / submission.mirror(stream, old)
         if old < 0 or not path.exists():
             return
-        path.unlink()
+        with contextlib.suppress(PermissionError):  # on Windows while a reader has it open
+            path.unlink()
         sentence = f"The log of {submission.job_name} was rewritten more than {MAX_SEGMENTS} times."
         hint = f"The newest {MAX_SEGMENTS} copies are kept, older ones were deleted."
         self._context.raise_problem(SEGMENTS_KEY, StoreError(sentence, hint))

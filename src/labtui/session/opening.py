@@ -244,14 +244,10 @@ def _set_aside(folder: LabFolder, word: str) -> Path | None:
     path = folder.database_path
     stamp = time.strftime("%Y%m%d-%H%M%S")
     kept = path.with_name(f"{path.name}.{word}-{stamp}")
-    for suffix in ("-wal", "-shm"):
-        side = path.with_name(path.name + suffix)
-        if side.exists():
-            side.replace(kept.with_name(kept.name + suffix))
-    if not path.exists():
-        return None
-    path.replace(kept)
-    return kept
+    for suffix in ("-wal", "-shm", ""):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).replace(kept.with_name(kept.name + suffix))
+    return kept if kept.exists() else None
 
 
 # --------------------------------------------------------------------------- submissions

@@ -193,8 +193,8 @@ def own_draft(
 ) -> SubmissionDraft:
     """The draft of the job file at `path`, with the files beside it that it names.
 
-    A file without account gets the lab folder's. Shell files are sent with Unix line endings, the only ones that
-    shells and `sbatch` accept.
+    A file without account gets the lab folder's. Shell files are sent with Unix line endings and without a byte
+    order mark, as shells and `sbatch` want them.
 
     Raises:
         FolderError: when a file cannot be read, or is too large to be a script.
@@ -205,7 +205,7 @@ def own_draft(
     name, files = path.name, with_files_beside(path)
     for each in files:
         if each == name or each.endswith(SHELL_SUFFIXES):
-            files[each] = files[each].replace(b"\r\n", b"\n")
+            files[each] = files[each].replace(b"\r\n", b"\n").removeprefix("\ufeff".encode())
     text = files[name].decode("utf-8", "surrogateescape")
     account = session.profile.account_of(session.settings.account)
     if account and not read_script(name, text, given).value("account"):

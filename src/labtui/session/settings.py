@@ -137,7 +137,8 @@ def write_settings(path: Path, settings: Settings) -> None:
     """
     import tomlkit
 
-    document = _document(path)
+    new = "# Settings of this labtui lab folder. You may edit them; no password is ever stored here.\n"
+    document: Any = tomlkit.parse(path.read_text(encoding="utf-8-sig") if path.exists() else new)
     for field in msgspec.structs.fields(Settings):
         table = "lab" if field.name in _LAB_KEYS else "cluster"
         section: Any = document.setdefault(table, tomlkit.table())
@@ -147,20 +148,6 @@ def write_settings(path: Path, settings: Settings) -> None:
         else:
             section[field.name] = list(value) if isinstance(value, tuple) else value
     write_private(path.parent, path, tomlkit.dumps(document).encode())
-
-
-def _document(path: Path) -> Any:
-    import tomlkit
-
-    if path.exists():
-        return tomlkit.parse(path.read_text(encoding="utf-8"))
-    document = tomlkit.document()
-    document.add(
-        tomlkit.comment(
-            "Settings of this labtui lab folder. You may edit them; no password is ever stored here."
-        )
-    )
-    return document
 
 
 def changed(settings: Settings, **changes: Any) -> Settings:

@@ -136,8 +136,8 @@ class Store:
             last = _writer_in(db)
             if last is not None and writer.copied_from(last):
                 raise FolderTaken(
-                    f"This lab folder is a copy of {Path(last.path).parent} on {last.host}, which may still send its "
-                    "jobs. It is open for reading only.",
+                    f"This lab folder is a copy of {last.path[: -len(self.path.name) - 1]} on {last.host}, "
+                    "which may still send its jobs. It is open for reading only.",
                     "Work in the original, or close labtui there and run `labtui repair` here: the copy then becomes "
                     "independent.",
                 )

@@ -64,8 +64,10 @@ class ScreenPrompter:
 def editor_command() -> list[str]:
     """The student's editor as an argument list, else one of the system's; empty if there is none."""
     for name in ("VISUAL", "EDITOR"):
-        if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
-            return words
+        text = os.environ.get(name, "")  # on Windows often a path with spaces, or a script such as code.cmd
+        if words := [text] if Path(text).is_file() else shlex.split(text, posix=sys.platform != "win32"):
+            program, *options = (word.strip('"') for word in words)
+            return [shutil.which(program) or program, *options]
     for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
         if found := shutil.which(candidate):
             return [found]

@@ -385,6 +385,6 @@ class Plan:
 
     def use_script(self, job: int, path: Path) -> None:
         """Use the job script as the student edited it."""
-        text = path.read_bytes().decode("utf-8", "replace")
+        text = path.read_bytes().decode("utf-8-sig", "replace")
         if text != self.file_text(MAIN_SCRIPT, job):
             self.scripts[self.drafts[job]] = text
