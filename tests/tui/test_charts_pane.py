@@ -224,6 +224,7 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
             await until(pilot, lambda those=those: len(shown(app)) == those)
         await pilot.press("5", "5")
         await until(pilot, lambda: shown(app) == {"training"} and "no other chart" in text_of(app))
+        assert "run 2, job 31335\nline 14  25/25 - 14s" in text(app, "strip"), "of this one epoch"
 
 
 async def test_a_task_without_runs_has_axes_with_its_sizes(session):

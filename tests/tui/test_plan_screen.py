@@ -446,7 +446,7 @@ def test_an_unknown_option_is_removed_from_the_runs_that_have_it(session):
     assert not planned.scripts, "the job script follows from the rows"
     planned.task_rows = planned.with_cell(0, "per_gpu", "4096")
     planned.remake()
-    assert planned.warnings[-1] == "ResNet50: 4,096 images per GPU may not fit the memory; 2,048 are planned."
+    assert planned.warnings[-1] == "ResNet50: 4,096 images per GPU may not fit; 2,048 are planned."
 
 
 def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):

@@ -188,12 +188,17 @@ def epoch_chart(results: Results) -> ChartSpec:
     for name, end, hue, run in runs:
         warmup = warmup_epochs(run)
         marks = (
-            interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup)
+            interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line, **of_run(run))
             for s in run.run.epochs
         )
         series.append(Series(name=name + end, points=tuple(marks), hue=hue, group=name))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
     return _over_epochs("epochs", series, notes=("Hollow: warm-up, not counted.", *slow))
+
+
+def of_run(run: MeasuredRun) -> dict[str, Any]:
+    """What all points of a run say of it."""
+    return {"live": run.live, "run": run.run_id}
 
 
 def _longest(runs: Named) -> float:
@@ -212,8 +217,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             curves.setdefault(curve.validation, curve)
         for curve in curves.values():
             points = tuple(
-                Point(x=each.epoch, y=each.accuracy, live=run.live, label=percent_text(each.accuracy))
-                for each in curve.points
+                Point(x=p.epoch, y=p.accuracy, label=percent_text(p.accuracy), line=p.line, **of_run(run))
+                for p in curve.points
             )
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
             found = Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name)

@@ -35,7 +35,8 @@ WIDE = 8
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """A mark. `lo` and `hi` bound `y`.
 
-    `hollow` is set for a warm-up epoch, `live` for a run in progress. `run` is the number of the last run measured.
+    `hollow` is set for a warm-up epoch, `live` for a run in progress. `run` is the number of the last run measured,
+    `line` that of the log line that one epoch comes from.
     """
 
     x: float
@@ -46,6 +47,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     live: bool = False
     label: str = ""
     run: int | None = None
+    line: int | None = None
 
     def __post_init__(self) -> None:
         for number in (self.x, self.y, self.lo, self.hi):

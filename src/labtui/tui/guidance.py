@@ -185,8 +185,8 @@ def _next_task(view: View) -> NextStep:
     hand_in = view.edition.hand_in if view.edition is not None else None
     what = " ".join(hand_in.what.split()) if hand_in is not None else ""
     if not view.deck or view.deck_old:
-        old = f"{view.deck} is older than your runs or answers." * view.deck_old
-        return NextStep("Export the slides", old or f"All tasks are done. {what}".rstrip(), "export")
+        what = f"{view.deck} is older than your runs or answers." if view.deck_old else what
+        return NextStep("Export the slides", f"All tasks are done. {what}".rstrip(), "export")
     return NextStep(f"Hand in {view.deck}", f"All tasks are done. {what}".rstrip())
 
 

@@ -258,17 +258,14 @@ class Plan:
             mine = [run for run in specs if run.model == model]
             name = mine[0].called(self.edition.names).model
             batches = sorted({run.per_gpu_batch for run in mine})
+            usual = max([s.per_gpu_batch for s in planned if s.model == model] or batches)
             if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
                 sizes = " and ".join(f"{batch:,}" for batch in batches)
                 lines.append(f"{name}: batches of {sizes} per GPU; only runs with the same can be compared.")
             if most is not None and batches[-1] >= most:
                 lines.append(f"{name}: a batch of {most:,} per GPU does not fit.")
-            elif batches[-1] > (
-                usual := max([s.per_gpu_batch for s in planned if s.model == model] or batches)
-            ):
-                lines.append(
-                    f"{name}: {batches[-1]:,} images per GPU may not fit the memory; {usual:,} are planned."
-                )
+            elif batches[-1] > usual:
+                lines.append(f"{name}: {batches[-1]:,} images per GPU may not fit; {usual:,} are planned.")
         return lines
 
     @property

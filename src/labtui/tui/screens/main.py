@@ -192,9 +192,8 @@ class MainScreen(FramedScreen):
         view = self.view
         unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
         after = [row.task_id for row in view.tasks].index(view.task_id) + 1
-        ahead = next(
-            (row.task_id for row in view.tasks[after:] if row.task_id and row.status != "done"), None
-        )
+        later = (row.task_id for row in view.tasks[after:] if row.status != "done")
+        ahead = next(filter(None, later), None)
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self.action_go_to(ahead)
 

@@ -25,14 +25,14 @@ FIELDS = (
     ("user", "User name there", "as in `ssh USER@...`"),
     ("account", "Slurm account", "what jobs are charged to, for example nct_NNN"),
     ("host", "Login host", "filled in by the cluster; or a name from your ~/.ssh/config"),
-    ("port", "SSH port", "22, or as your SSH configuration says"),
+    ("port", "SSH port", "in digits; empty: as your SSH configuration says, else 22"),
     ("identity", "Private key", "your SSH agent and default keys; or a file"),
     ("group", "Your group", "printed on the slides"),
 )
 GROUPS = ("user", "host", "group")
 """The fields with a blank line above them."""
 OTHER_CLUSTER = "For another Slurm cluster leave this page and run `labtui init`."
-NO_ACCOUNT = "No account yet?  Practice runs the whole evening inside labtui."
+NO_ACCOUNT = "No account yet?  Practice runs inside labtui."
 PRACTICE: Literal["practice"] = "practice"
 """The wizard's result if the student wants to practise first."""
 
@@ -44,6 +44,8 @@ class WizardScreen(Screen[None]):
         Binding("p", "practice", "Practice"),
         Binding("tab", "app.focus_next", "Next field"),
         Binding("escape,ctrl+q", "leave", "Leave"),
+        Binding("ctrl+t", "test", "Test"),
+        Binding("ctrl+n", "make", "Make"),
     ]
 
     def __init__(self, place: Path) -> None:
@@ -66,7 +68,8 @@ class WizardScreen(Screen[None]):
             yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
             yield Static(OTHER_CLUSTER, markup=False, id="wizard-other")
             for name, title, meaning in FIELDS:
-                field = Input(placeholder=meaning, id=name, compact=True)
+                digits = r"[0-9]*" if name == "port" else None
+                field = Input(placeholder=meaning, id=name, restrict=digits, compact=True)
                 yield _row(title, field, first=name in GROUPS)
             yield _row("Folder to make", Input(value=str(self.place), id="dir", compact=True))
         with Vertical(id="wizard-bottom"):
@@ -83,17 +86,11 @@ class WizardScreen(Screen[None]):
     # ------------------------------------------------------------------ what was typed
 
     def settings(self) -> Settings:
-        """The settings as typed.
-
-        Raises:
-            UsageError: the port is not a number.
-        """
+        """The settings as typed."""
         from labtui.session.settings import Settings, changed
 
         typed = {name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in FIELDS}
         port = typed.pop("port")
-        if port and not port.isdigit():
-            raise UsageError(f"The port must be a number, not {port!r}.", "Leave it empty for 22.")
         lab, cluster = (str(self.query_one(name, Select).value) for name in ("#lab", "#cluster"))
         return changed(Settings(edition=lab, profile=cluster), **typed, port=int(port) if port else None)
 
@@ -111,12 +108,9 @@ class WizardScreen(Screen[None]):
         self.app.exit(PRACTICE)
 
     @on(Button.Pressed, "#test")
-    def _test(self) -> None:
-        try:
-            settings = self.settings()
-        except LabError as error:
-            self._say(f"{error.sentence} {error.hint}", ok=False)
-            return
+    def action_test(self) -> None:
+        """Log in and out again, in a thread."""
+        settings = self.settings()
         self._say("Connecting ...")
         # not a Textual worker: the app would wait for it on exit
         threading.Thread(target=self._try, args=(settings,), name="labtui-test", daemon=True).start()
@@ -141,7 +135,8 @@ class WizardScreen(Screen[None]):
     # ------------------------------------------------------------------ making
 
     @on(Button.Pressed, "#make")
-    def _make(self) -> None:
+    def action_make(self) -> None:
+        """Make the folder and end the wizard, or say what is missing."""
         from labtui.session.folder import LabFolder
         from labtui.session.lab_cluster import check_settings
         from labtui.session.labs import load_edition

@@ -204,7 +204,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
             "law": (with_law or not law, law),
             "bars": (switches and not with_law, "This chart is drawn in one way only."),
-            "log_line": (self._line_of(self._row()) is not None, "No run of this lab has this point."),
+            "log_line": (self._run() is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))
         return "" if acts else reason
 
@@ -260,7 +260,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     async def action_log_line(self) -> None:
         """Open the log of the run that the point comes from."""
-        line = self._line_of(self._row())
+        line = self._run()
         if line is not None:
             await self.app.choose_run(line.run_id, open_log=True)
 
@@ -333,9 +333,11 @@ class ChartsPane(Pane, Container, can_focus=True):
         rows = self.view.charted if run is not None else ()
         return next((row for row in rows if any(each.run_id == run for each in row.members)), None)
 
-    def _line_of(self, row: ResultRow | None) -> RunLine | None:
-        """The run of a row's last log line."""
+    def _run(self) -> RunLine | None:
+        """The run of the log line that the point at the cursor comes from; for a mean, of the last line."""
+        found, row = self._point(), self._row()
         ids = [each.run_id for each in row.origins if each.run_id is not None] if row is not None else []
+        ids = [found[1].run or 0] if found is not None and found[1].line else ids
         return self.view.every.get(ids[-1]) if ids else None
 
     def _run_words(self, number: int) -> str:
@@ -351,12 +353,13 @@ class ChartsPane(Pane, Container, can_focus=True):
             return Text("")
         point = found[1]
         row = self._row()
-        line = self._line_of(row)
+        line = self._run()
         mark, colour = look_of(spec, self._place, styles, chosen=True, hollow=point.live)
         left = ink(f"{mark} ", colour, no_wrap=True)
         left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
         left.append(f"   {value_text(spec, point)}", "bold")
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
+        numbers = [point.run] if point.line and point.run else numbers
         run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = line.job if line is not None and len(numbers) == 1 else None
         where = f"{run}, job {job.job_id}" if job is not None else run
@@ -365,7 +368,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             shown = value_text(spec, point).removesuffix("×").removesuffix(" s")
             bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
             bounds = f"between {bounds.replace(' to ', ' and ')}" if bounds and wide else bounds
-        told = row is None or row.is_baseline or row.efficiency is None or self.view_name == "efficiency"
+        told = row is None or row.is_baseline or spec.over_time or self.view_name == "efficiency"
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and not told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
@@ -373,17 +376,17 @@ class ChartsPane(Pane, Container, can_focus=True):
         origins = (where, run, plural(len(numbers), "run"))
         origin = next((each for each in origins if len(each) < room), "")
         first = ends(left, ink(origin, styles.soft), self.size.width)
-        return Text("\n").join([first, self._log_text(row, line)])
+        return Text("\n").join([first, self._log_text(row, line, point.line)])
 
-    def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:
-        """The log line that the row comes from (for a record, the printed line near it); for a mean, the last one."""
-        number = row.origins[-1].line if row is not None and row.origins else None
+    def _log_text(self, row: ResultRow | None, line: RunLine | None, number: int | None) -> Text:
+        """The log line `number`, else the row's (for a record, the printed line near it); for a mean, the last one."""
+        single = bool(number)
+        number = number or (row.origins[-1].line if row is not None and row.origins else None)
         path = self.app.session.log_path(line.run.token, "out") if line is not None else None
         if path is None or number is None or row is None or line is None:
             return Text("")
-        last = f"run {line.run_id}, " if row.runs > 1 else ""
-        of = f" of {row.runs} runs" if last else ""
-        mean = f"mean of {row.epochs} epochs{of}, the last: {last}" if row.epochs > 1 else ""
+        last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")
+        mean = f"mean of {row.epochs} epochs{of}, the last: {last}" if row.epochs > 1 and not single else ""
         styles, (shown, text) = roles(self.app), shown_line(self.app.session.folder.path, path, number)
         place = f"{mean}line {shown}  " if text else ""
         shown_text = shorten(text, self.size.width - len(place))
