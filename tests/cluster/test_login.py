@@ -6,6 +6,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -158,13 +159,15 @@ while data := os.read(0, 65536):
 """
 
 
-def test_a_proxy_command(connect, tmp_path):
+def test_a_proxy_command(connect, tmp_path, monkeypatch):
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)
     config = f"Host *\n  ProxyCommand {sys.executable} {relay} %h %p\n  IdentityAgent none\n"
     connection = connect(config=config)
     connection.connect()
     assert connection.run("echo through").out == "through\n"
+    monkeypatch.setattr("labtui.cluster.dial.sys", SimpleNamespace(platform="win32"))
+    assert "on Windows" in refusal(connect, config=config)
 
 
 @contextlib.contextmanager

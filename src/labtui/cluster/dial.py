@@ -16,6 +16,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,8 @@ def _first_socket(endpoint: Endpoint) -> Any:
     import paramiko
 
     if endpoint.proxy_command:
+        if sys.platform == "win32":  # paramiko reads it with `select`, which takes only sockets there
+            raise failure("proxy-windows", host=endpoint.host)
         try:
             return paramiko.ProxyCommand(endpoint.proxy_command)
         except (OSError, ValueError) as problem:
