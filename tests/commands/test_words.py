@@ -39,8 +39,7 @@ def test_the_doctor_s_table_names_a_status_once(capsys):
     for status in ("ok", "problem", "warning"):
         doctor_verb._print(finding(status), 9)
     assert capsys.readouterr().out.splitlines() == [
-        "✔ Network    ok       Nobody answers.",
-        "✘ Network    problem  Nobody answers.",
+        *("✔ Network    ok       Nobody answers.", "✘ Network    problem  Nobody answers."),
         "! Network    warning  Nobody answers.",
     ]
 

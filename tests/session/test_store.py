@@ -19,7 +19,7 @@ from labtui.session.records import SCHEMA_VERSION, Writer, from_json, sealed, un
 from labtui.session.records import stored as stored_form
 from labtui.session.session import Session
 from labtui.session.settings import trust
-from labtui.session.store import Store
+from labtui.session.store import Store, open_database
 from tests import changes
 from tests.changes import after
 from tests.real_cluster.cluster import wait_until
@@ -189,6 +189,10 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
 def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path):
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
+
+
+def test_a_database_on_a_windows_share_is_opened(tmp_path):
+    open_database(f"file:/{tmp_path}/labtui.db").close()  # file://server/share/labtui.db
 
 
 def test_a_copy_names_the_original_as_its_own_computer_does(tmp_path, monkeypatch):

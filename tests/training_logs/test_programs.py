@@ -57,8 +57,7 @@ def test_each_line_is_a_run_with_what_its_digits_leave_open():
     }  # fmt: skip
     assert [run.epochs[0].line for run in runs] == [2, 3, 4, 5]
     assert [run_title(run) for run in runs] == [
-        "pi, 1 process, 4,430.330 ±0.005 ms",
-        "pi, 64 processes, 216.270 ±0.005 ms",
+        *("pi, 1 process, 4,430.330 ±0.005 ms", "pi, 64 processes, 216.270 ±0.005 ms"),
         "pi-weak, size 17179869184, 4 processes, 4,215.080 ±0.005 ms",
         "jacobi, size 16384x16384, 4 GPUs, 165.72680 ±0.00005 s",
     ]

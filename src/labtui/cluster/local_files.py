@@ -216,9 +216,8 @@ def _refuse_link(name: str, folder: int | None) -> None:
 
 
 def _is_link(status: os.stat_result) -> bool:
-    """Whether it is a link, or on Windows a junction."""
-    tags = {getattr(stat, "IO_REPARSE_TAG_SYMLINK", None), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)}
-    return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", None) in (tags - {None})
+    """Whether it is a link; on Windows by its tag (symbolic link, junction), which other files have, too."""
+    return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) in (0xA000000C, 0xA0000003)
 
 
 def _link_error(error: OSError, name: str, folder: int | None) -> OSError:

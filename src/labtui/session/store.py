@@ -325,6 +325,8 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
 
 def open_database(uri: str) -> sqlite3.Connection:
     """Open a connection for any thread, in autocommit mode."""
+    if not uri.startswith("file:///"):  # a Windows share: SQLite wants its server in the path
+        uri = uri.replace("file://", "file:////", 1)
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
