@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from labtui.commands.cli import main
 from labtui.domain.errors import FolderError, LabError
 from labtui.session import journal
 from labtui.session.journal import Answer, Mailbox, Request
@@ -73,11 +74,14 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
     assert here == there and here.startswith("unknown since")
 
 
-def test_a_second_process_says_that_the_window_was_closed_and_not_that_it_is_online(bench, beside):
-    bench.session._lock.release()
+def test_a_second_process_says_that_the_window_was_closed_and_ends(bench, beside, monkeypatch, capsys):
+    beside.submit(draft()).result(0)
+    monkeypatch.setattr(Session, "watch_logs", lambda *_: bench.session._lock.release())
+    assert main(["log", "1", "--follow", "--folder", str(bench.path)]) == 2
+    assert "The other labtui was closed" in capsys.readouterr().err
     wait_until(lambda: beside.state.connection.status == "offline", what="the end of the window")
     shown = status_line(View.of(beside, now=bench.clock.wall()))[1]
-    assert "Open this one again" in shown and "Press" not in shown
+    assert "Start this one again" in shown and "Press" not in shown
     lock_folder(bench.session.folder.lock_path).release()  # it is free for the next one
 
 

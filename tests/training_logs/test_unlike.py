@@ -121,10 +121,8 @@ CONFIG = "### model: resnet50\n### batch_size: 128\n### epochs: 3\n"
         ("### batch_size: 32\n" + DIED + samples.PYTORCH_OLD, [None, None], None),
         ("iter 0: loss 8.0, time 245.00ms, mfu 3.00%\n" + BY_HAND, [None, None], None),
         (f"{BAR.format(1, 196)}{DIED}{BAR.format(2, 98)}", [None, None], None),
-        *(
-            ("Epoch 2/2 | Time: 9.00s\n" + BY_HAND, [2, None], None),
-            ("### model: r50\nKilled\n" + KERAS, [5], None),
-        ),
+        ("Epoch 2/2 | Time: 9.00s\n" + BY_HAND, [2, None], None),
+        ("### model: r50\nKilled\n" + KERAS, [5], None),
         (BY_HAND + "`Trainer.fit` stopped: `max_epochs=10` reached.\n", [None], None),
     ],
 )

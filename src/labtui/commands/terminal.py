@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
-from labtui.domain.state import LabState, RunState
+from labtui.domain.state import WRITER_GONE, LabState, RunState
 from labtui.domain.terminal_text import fitted_lines
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Open:
         connection = self.state.connection
         if connection.status == "needs-login":
             raise LoginRefused(connection.sentence, self._hint(connection.hint))
-        if connection.status == "offline" and connection.tried and not patient:
+        if connection.status == "offline" and connection.tried and (not patient or connection == WRITER_GONE):
             raise ConnectionLost(connection.sentence, connection.hint)
 
     def _hint(self, hint: str) -> str:

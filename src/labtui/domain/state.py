@@ -155,6 +155,12 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
         return self.status != "connecting" and (self.status != "offline" or bool(self.sentence))
 
 
+WRITER_GONE = ConnectionState(
+    sentence="The other labtui was closed.", hint="Start this one again to connect."
+)
+"""What a process that reads beside another one shows when that one has ended."""
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem that the student must know of and that is not solved yet; at most one per `key`."""
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.domain.state import ConnectionState, LabState
+from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
 from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat, serve
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _COMMANDS_KEPT = 500
 _LOOK_EVERY_S = 0.5
-_GONE = ConnectionState(sentence="The other labtui was closed.", hint="Open this one again to connect.")
 
 
 class Session:
@@ -161,9 +160,13 @@ class Session:
 
         Beside another process, also whether that one is gone: what it stored last says that it is connected.
         """
-        if self.elsewhere and state.connection != _GONE and (lock := lock_folder(self.folder.lock_path)):
+        if (
+            self.elsewhere
+            and state.connection != WRITER_GONE
+            and (lock := lock_folder(self.folder.lock_path))
+        ):
             lock.release()
-            state = replace(state, connection=_GONE)
+            state = replace(state, connection=WRITER_GONE)
         return self.readings.catch_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
 
     def _save_readings(self) -> None:
