@@ -12,21 +12,10 @@ from pathlib import Path
 import grimp
 
 PACKAGE = Path(__file__).parents[2] / "src" / "labtui"
-BUDGETS = {
-    "domain": 700,
-    "training_logs": 2200,
-    "slurm": 2000,
-    "preflight": 1050,
-    "lab": 1900,
-    "results": 2100,
-    "cluster": 1400,
-    "session": 3400,
-    "doctor": 600,
-    "practice": 2900,
-    "export": 2100,
-    "tui": 4900,
-    "commands": 2600,
-}
+_LOGS_AND_SLURM = {"domain": 700, "training_logs": 2200, "slurm": 2000, "preflight": 1050}
+_RESULTS = {"lab": 1900, "results": 2100, "export": 2100}
+_CLUSTER = {"cluster": 1400, "session": 3400, "doctor": 600, "practice": 2900}
+BUDGETS = _LOGS_AND_SLURM | _RESULTS | _CLUSTER | {"tui": 4900, "commands": 2600}
 """Code lines: no blank lines, comments or docstrings."""
 MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 29_990, 172, 0
 """What holds now, to be lowered only; the aims are 30,000 lines, 160 files and none over `LONG_LINES`."""
