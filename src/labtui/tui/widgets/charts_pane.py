@@ -321,7 +321,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _sentence(self) -> Text:
         view, spec = self.view, self.spec
         text = (spec.message or spec.title * spec.over_time) if spec is not None else ""
-        text = text or headline(view)
+        text = text or headline(view) or instead_of_chart(view)
         return ink(text, "bold", no_wrap=True)
 
     # ------------------------------------------------------------------ the strip
