@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labtui.commands.cli import main
 from labtui.domain.errors import FolderError, FolderTaken, StoreError
 from labtui.domain.model import EpochSample, Interval, JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import Change, LabState, SubmissionState
@@ -212,6 +213,7 @@ def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):
         with pytest.raises(FolderTaken, match="is a copy of") as caught:
             looking.submit(draft())
         assert str(bench.path) in caught.value.sentence and "labtui repair" in caught.value.hint
+    assert main(["watch", "--folder", str(copy)]) == 2, "nothing would ever change"
     bench.session.submit(draft())
     repair(LabFolder.open(copy))
     with Session.open(copy, start=False) as own:

@@ -15,7 +15,7 @@ import msgspec
 
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
-from labtui.commands.terminal import Open, print_line, run_row, say, say_error
+from labtui.commands.terminal import Open, print_line, run_row, say
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
 from labtui.domain.state import LabState, RunState, SubmissionState
@@ -128,7 +128,7 @@ def run_watch(args: argparse.Namespace) -> int:
         else:
             lab.session.start()
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
-                say_error(why)
+                raise why  # nothing would ever change
             lab.session.watch_logs(set(lab.state.submissions))
             say(describe_open_runs(View.of(lab.session)))
             names = lab.session.edition.names
