@@ -54,10 +54,10 @@ async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_pa
     folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
     with Session.open(folder.path, start=False) as session:
         async with screens(session) as (app, pilot):
-            await until(pilot, lambda: "none is known" in " ".join(text_of(app).split()))
+            await until(pilot, lambda: "No account is known" in " ".join(text_of(app).split()))
             assert "○ offline" in text_of(app)
             await pilot.press("!")
-            await until(pilot, lambda: "depends on the account" in " ".join(text_of(app).split()))
+            await until(pilot, lambda: "is named after it" in " ".join(text_of(app).split()))
         with pytest.raises(UsageError, match="account"):
             session.test_only(session.drafts("10.4")[0])
 

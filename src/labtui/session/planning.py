@@ -51,7 +51,7 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
     for name, value in (("account", profile.account_of(account, settings.account)), ("user", user)):
         if f"{{{name}}}" in root and not value:
             raise UsageError(
-                f"The remote directory depends on the {name}, and none is known.",
+                f"No {name} is known, and the lab's folder on the cluster is named after it.",
                 f"Set `{name}` under [cluster] in lab.toml, or use `labtui init --{name}`.",
             )
         root = root.replace(f"{{{name}}}", value)
