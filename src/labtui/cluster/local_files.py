@@ -267,9 +267,8 @@ def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
         if root is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path = path.resolve()  # outside lab folders a link is the user's own: follow it
-        mode = (
-            path.stat().st_mode & 0o777 if path.exists() else 0o600
-        )  # for the owner only, like all of a lab folder
+        # a new one is for the owner only, like all of a lab folder
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
         write_inside(root or path.parent, path, data, mode)
     except OSError as error:
         kept = " The file that was there is unchanged." if path.is_file() else ""

@@ -160,11 +160,8 @@ class Session:
 
         Beside another process, also whether that one is gone: what it stored last says that it is connected.
         """
-        if (
-            self.elsewhere
-            and state.connection != WRITER_GONE
-            and (lock := lock_folder(self.folder.lock_path))
-        ):
+        gone = self.elsewhere and state.connection != WRITER_GONE
+        if gone and (lock := lock_folder(self.folder.lock_path)):
             lock.release()
             state = replace(state, connection=WRITER_GONE)
         return self.readings.catch_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
