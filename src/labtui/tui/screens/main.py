@@ -40,7 +40,7 @@ class MainScreen(FramedScreen):
         key("g", "task_list", "Tasks", "go to the list of tasks; enter goes back to the pane", show=True),
         key("left_square_bracket", "step_task(-1)", "Task before", "go to the previous task"),
         key("right_square_bracket", "step_task(1)", "Task after", "go to the following task"),
-        key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", prior=True),
+        key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
         key("escape", "escape", "Back", "close what is open"),
     ]
 

@@ -396,10 +396,12 @@ CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})
 """Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""
 
 
-def key(keys: str, action: str, label: str, help: str, *, show: bool = False, prior: bool = False) -> Binding:
+def key(
+    keys: str, action: str, label: str, help: str, *, show: bool = False, priority: bool = False
+) -> Binding:
     """A Textual binding. `show` puts it into the footer; the help page and the palette list those with a tooltip.
 
-    `prior` makes it a priority binding, whose action is finished before the next key is handled.
+    `priority`: its action is finished before the next key is handled.
     """
     shown = "enter" if keys.startswith("enter") else None  # not every font has Textual's glyph for it
-    return Binding(keys, action, label, show, shown, priority=prior, tooltip=help)
+    return Binding(keys, action, label, show, shown, priority=priority, tooltip=help)
