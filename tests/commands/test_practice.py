@@ -105,10 +105,8 @@ def by_hand(folder: Path, text: str) -> str:
             '-o StrictHostKeyChecking=accept-new -o LogLevel=ERROR "$@"\n'
         )
         (programs / name).chmod(0o755)
-    script = folder.parent / "by-hand.sh"
-    script.write_text("\n".join(commands))
     done = subprocess.run(
-        ["bash", "-e", str(script)],
+        ["bash", "-e", "-c", "\n".join(commands)],
         stdin=subprocess.DEVNULL,
         text=True,
         capture_output=True,
@@ -149,6 +147,19 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluste
         lambda: answer_of(capsys, "queue")["runs"][0]["job"]["phase"] == "finished",
         what="the job's end", deadline_s=480,
     )  # fmt: skip
+
+
+def test_an_own_job_by_hand_has_the_files_and_log_folders_of_a_submission(folder, cluster, capsys):
+    (folder.path / "src").mkdir()
+    (folder.path / "src" / "train.py").write_text("print('mine')\n")
+    head = "#!/bin/bash\n#SBATCH -q acc_training -c 20 --gres=gpu:1 -t 10 -o logs/%x.%j.out\n"
+    (folder.path / "job.slurm").write_text(f"{head}cd src && python3 train.py --epochs 2\n")
+    by_hand(folder.path, commands_of(capsys, "submit", "job.slurm"))
+    assert main(["submit", "job.slurm", "--yes", "--wait"]) == 0
+    root = Path(folder.settings().root)
+    found = ({path.name for path in each.parent.rglob("*.*")} for each in root.rglob("own-job.slurm"))
+    one, other = ({name for name in names if not name.endswith(("out", "labtui"))} for names in found)
+    assert one == other >= {"train.py", "job.slurm", ".keep", "ResNet50.py"}
 
 
 def refused(capsys: pytest.CaptureFixture[str], place: Path) -> str:

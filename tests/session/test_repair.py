@@ -120,7 +120,7 @@ def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench):
     assert future.result().ok
     commands = commands_of_draft(first.session, draft())
     assert any("slurm/by-hand/" in lesson.text for lesson in commands)
-    assert len(list((first.path / "slurm/by-hand").glob("*.slurm"))) == 1
+    assert len(list((first.path / "slurm/by-hand").glob("*/job.slurm"))) == 1
     first.session.close()
     (first.path / "labtui.db").unlink()
     assert repair(LabFolder.open(first.path)).rebuilt == 0

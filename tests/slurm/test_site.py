@@ -101,20 +101,12 @@ def test_partitions_that_are_down_or_closed_are_no_choice():
 
 
 def test_queues_stand_in_slurms_order_and_the_first_is_proposed():
-    site = SiteProbe(
-        partitions=(gpu("long"), gpu("debug", max_seconds=900.0), gpu("short", max_seconds=7200.0))
-    )
+    site = SiteProbe(partitions=(gpu("long"), gpu("debug", max_seconds=900.0), gpu("short")))
     question = next(q for q in questions(PROBE, site, Choices()) if q.key == "queue")
     assert question.default == "long" and question.options[1].startswith("debug (at most 15 min")
-    assert (
-        question.choose("2") == "debug"
-        and question.choose("") == "long"
-        and question.choose("mine") == "mine"
-    )
-    assert (
-        "queue" not in question_keys(site, queue="short")
-        and values(site, queue="short")["gpu_queue"] == "short"
-    )
+    assert [question.choose(text) for text in ("2", "", "mine")] == ["debug", "long", "mine"]
+    assert "queue" not in question_keys(site, queue="short")
+    assert values(site, queue="short")["gpu_queue"] == "short"
 
 
 def test_a_qos_is_no_partition():

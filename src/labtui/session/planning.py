@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PACE_MARGIN = 1.2
 """How much longer than its pace so far suggests a run may take when it is given more time."""
 BY_HAND = "slurm/by-hand"
-"""The folder of job scripts that the student may submit without labtui."""
+"""The folder of what the student may submit without labtui."""
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -110,8 +110,8 @@ def plan(
 ) -> Planned:
     """Give a draft its token, directory, run numbers and job script.
 
-    The script is written into the folder `keep_in` of the lab folder; nowhere if that is empty. Only a script that is
-    to be submitted goes into `slurm/` itself; previews and commands to copy use another folder or none.
+    The script is written into the folder `keep_in` of the lab folder; nowhere if that is empty, as for previews and
+    commands to copy.
 
     Raises:
         UsageError: when the job needs more nodes than its queue takes.

@@ -1,8 +1,8 @@
 """What submitting a draft would do: its findings, its cost, its files; and the same as plain shell commands.
 
 The commands are for learning, or for going on without labtui. Every word is quoted for the shells that will read it:
-the local one, and for remote commands the cluster's as well. Their job script is written to `slurm/by-hand/`. Nothing
-here contacts the cluster.
+the local one, and for remote commands the cluster's as well. What they copy beside `scripts/` is written to
+`slurm/by-hand/`. Nothing here contacts the cluster.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -207,23 +208,23 @@ def quoted(text: str) -> str:
 
 
 def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualCommands, ...]:
-    """The commands that submit a draft by hand; the job script they need is written to `slurm/by-hand/`.
+    """The commands that submit a draft by hand; its files that `scripts/` lacks are written to `slurm/by-hand/NAME/`.
 
     Raises:
         TemplateError, FolderError: as for submitting it.
     """
-    login, submission = _Login(session), plan(session, draft, None, keep_in=BY_HAND).submission
-    directory, name = submission.remote_dir, submission.script_file.rpartition("/")[2]
-    there = f"cd {shlex.quote(directory)} && "
-    make = login.run(f"mkdir -p {shlex.quote(directory)}")
-    copy = login.copy(["scripts/.", submission.script_file], directory)
-    test = login.run(there + shlex.join(["sbatch", "--test-only", *submission.options, name]))
-    send = login.run(there + shlex.join(["sbatch", "--parsable", *submission.options, name]))
+    login, planned = _Login(session), plan(session, draft, None, keep_in="")
+    sent, there = planned.submission, f"cd {shlex.quote(planned.submission.remote_dir)} && "
+    beside = f"{BY_HAND}/{PurePosixPath(sent.script_file).stem}"
+    for name, data in planned.files.items() - session.folder.script_files().items():
+        session.folder.write(f"{beside}/{name}", data)
+    make = login.run(f"mkdir -p {shlex.quote(sent.remote_dir)}")
+    copy = login.copy(["scripts/.", f"{beside}/."], sent.remote_dir)
+    test = login.run(there + shlex.join(["sbatch", "--test-only", *sent.options, SCRIPT_NAME]))
+    send = login.run(there + shlex.join(["sbatch", "--parsable", *sent.options, SCRIPT_NAME]))
     return (
-        ManualCommands("push", "make a directory on the cluster and copy the scripts there", (make, copy)),
-        ManualCommands(
-            "test", "ask Slurm whether it would take the job, and when; nothing is submitted", (test,)
-        ),
+        ManualCommands("push", "make a directory on the cluster and copy the files there", (make, copy)),
+        ManualCommands("test", "ask Slurm whether and when it would start; nothing is submitted", (test,)),
         ManualCommands("submit", "submit the job; sbatch prints the job ID", (send,)),
     )
 
