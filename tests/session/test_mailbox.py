@@ -8,14 +8,16 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.domain.errors import FolderError, LabError
+from labtui.domain.state import WRITER_GONE
 from labtui.session import journal
 from labtui.session.journal import Answer, Mailbox, Request
-from labtui.session.opening import lock_folder
 from labtui.session.session import Session
+from labtui.tui.app import LabApp
 from labtui.tui.guidance import status_line
 from labtui.tui.view import View
 from tests.real_cluster.cluster import wait_until
-from tests.session.conftest import Bench, draft, only
+from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.scripted import keras_log
 
 
 @pytest.fixture
@@ -50,9 +52,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     beside.hold(1, held=False).result(0)
     beside.end_after(1, 20).result(0)
     beside._reload()
-    assert beside.state.refreshed_at and [job.token for job in beside.my_jobs()] == [token], (
-        "the queue was read"
-    )
+    assert beside.state.refreshed_at and [job.token for job in beside.my_jobs()] == [token]
     (job,) = bench.cluster.jobs
     assert beside.gpus(job).result(0) == f"timestamp, index\nof job {job}"
     beside.cancel(1).result(0)
@@ -74,15 +74,22 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
     assert here == there and here.startswith("unknown since")
 
 
-def test_a_second_process_says_that_the_window_was_closed_and_ends(bench, beside, monkeypatch, capsys):
-    beside.submit(draft()).result(0)
-    monkeypatch.setattr(Session, "watch_logs", lambda *_: bench.session._lock.release())
-    assert main(["log", "1", "--follow", "--folder", str(bench.path)]) == 2
-    assert "The other labtui was closed" in capsys.readouterr().err
-    wait_until(lambda: beside.state.connection.status == "offline", what="the end of the window")
-    shown = status_line(View.of(beside, now=bench.clock.wall()))[1]
-    assert "Start this one again" in shown and "Press" not in shown
-    lock_folder(bench.session.folder.lock_path).release()  # it is free for the next one
+def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
+    bench.session._lock.release()
+    wait_until(lambda: beside.state.connection == WRITER_GONE, what="the end of the window")
+    assert "Press u to connect here" in status_line(View.of(beside, now=bench.clock.wall()))[1]
+    app = LabApp(beside)
+    assert not app.why_disabled(app, "refresh_now", ()) and "closed" in app.why_disabled(app, "export", ())
+
+
+def test_a_command_that_follows_takes_the_place_of_a_window_that_was_closed(bench, monkeypatch, capsys):
+    accepted(bench)
+    bench.cluster.write("100", keras_log(30, 5, 5))
+    bench.cluster.end("100")
+    monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
+    monkeypatch.setattr(Session, "watch_logs", lambda *_: bench.session.close())
+    assert main(["log", "1", "--follow", "--folder", str(bench.path)]) == 0
+    assert "Epoch 3/5" in capsys.readouterr().out
 
 
 def test_what_nobody_takes_is_withdrawn(bench, monkeypatch):

@@ -68,7 +68,8 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
         LoginRefused: a named key is missing, damaged or expired, or its passphrase was not given.
     """
     agent_keys = _agent_keys(endpoint.agent)
-    candidates = [path for path in endpoint.identity_files if _exists(path)]
+    keys = endpoint.identity_files
+    candidates = [key for key in keys if key.is_file() or key.with_name(key.name + ".pub").is_file()]
     if endpoint.identity_named and not candidates:
         wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
         raise failure("key-missing", path=wanted)
@@ -85,10 +86,6 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
     if len(agent_keys) == 1:
         return OfferedKey(agent_keys[0], "the agent's key")
     return None
-
-
-def _exists(path: Path) -> bool:
-    return path.is_file() or path.with_name(path.name + ".pub").is_file()
 
 
 def _public_blob(path: Path) -> bytes | None:

@@ -104,7 +104,7 @@ def show(
     """
     gc.disable()  # nothing that is imported now can be freed; the app enables it again
     from labtui.session.session import Session
-    from labtui.tui.app import LabApp
+    from labtui.tui.app import OPEN_AGAIN, LabApp
     from labtui.tui.messages import ScreenPrompter
 
     prompter = ScreenPrompter()
@@ -116,6 +116,8 @@ def show(
         prompter.close()
         session.close()
         gc.enable()
+    if app.return_code == OPEN_AGAIN:
+        return show(folder, incidents=incidents, practice_factor=practice_factor, kept=kept)
     if sys.stdout.isatty() and practice_factor is None:
         from labtui.commands.follow import describe_open_runs
         from labtui.tui.view import View

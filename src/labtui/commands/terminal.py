@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -181,7 +182,8 @@ class Open:
             require_trust(folder, args)
 
         self._prompter = TerminalPrompter()
-        self.session: Session = Session.open(folder, prompter=self._prompter, start=False)
+        self._open = partial(Session.open, folder, prompter=self._prompter, start=False)
+        self.session: Session = self._open()
         if view_only:
             self.say_not_writable()
         self._last_state = self.session.state  # the last one that `updates` has given
@@ -240,15 +242,22 @@ class Open:
             self.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=limit_s)
 
     def check_connection(self, *, patient: bool = False) -> None:
-        """Raise LabError if there is no connection; with `patient`, only if labtui will not try again."""
-        connection = self.state.connection
-        if connection.status == "needs-login":
-            raise LoginRefused(connection.sentence, self._hint(connection.hint))
-        if connection.status == "offline" and connection.tried and (not patient or connection == WRITER_GONE):
-            raise ConnectionLost(connection.sentence, connection.hint)
+        """Raise LabError if there is no connection; with `patient`, only if labtui will not try again.
 
-    def _hint(self, hint: str) -> str:
-        return _NO_TERMINAL_HINT if self._prompter.unasked else hint
+        Beside a process that was closed meanwhile, this one takes its place.
+        """
+        connection = self.state.connection
+        if connection == WRITER_GONE:
+            say(f"{connection.sentence} This one connects now.")
+            self.session.close()
+            self.session = self._open()
+            self.session.start()
+            return
+        if connection.status == "needs-login":
+            hint = _NO_TERMINAL_HINT if self._prompter.unasked else connection.hint
+            raise LoginRefused(connection.sentence, hint)
+        if connection.status == "offline" and connection.tried and not patient:
+            raise ConnectionLost(connection.sentence, connection.hint)
 
 
 def run_row(state: LabState, run: RunState) -> dict[str, Any]:

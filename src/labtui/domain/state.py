@@ -155,9 +155,7 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
         return self.status != "connecting" and (self.status != "offline" or bool(self.sentence))
 
 
-WRITER_GONE = ConnectionState(
-    sentence="The other labtui was closed.", hint="Start this one again to connect."
-)
+WRITER_GONE = ConnectionState(sentence="The other labtui was closed.", hint="Press u to connect here.")
 """What a process that reads beside another one shows when that one has ended."""
 
 

@@ -136,14 +136,12 @@ def _published_problems(edition: Edition, row: PublishedRow, place: Place) -> It
         yield place, f"The published numbers of {what} need a `source`."
     ratio = row.speedup or row.efficiency or row.acceleration
     plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
-    if not any(row.is_about(run) or (ratio and _same_size(row, run)) for run in plans):
+    if not any(
+        row.is_about(run) or (ratio and (row.model, row.gpus) == (run.model, run.n_gpus)) for run in plans
+    ):
         models = dict.fromkeys(run.model for run in plans)
         near = "" if row.model in models else _suggest(row.model, models)
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"
-
-
-def _same_size(row: PublishedRow, run: RunSpec) -> bool:
-    return (row.model, row.gpus) == (run.model, run.n_gpus)
 
 
 def _task_problems(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:

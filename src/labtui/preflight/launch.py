@@ -48,7 +48,8 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     `--n_gpus` against `--gres`: too many fail, too few leave GPUs idle for the whole job.
     """
     request = job.gres_line
-    used = [(n, c) for c in job.launches if (n := _used_gpus(c.text)) is not None]
+    counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_of(c.text), c) for c in job.launches)
+    used = [(n, c) for n, c in counts if n is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
         effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
         value = re.sub(r"\d+$", str(most), request.value)
@@ -67,10 +68,6 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         value = re.sub(r"\d+$", str(most), request.value)
         hit = value_hit(job, request.name, effect, value, title=f"ask for {most}")
         yield hit._replace(severity="warning")
-
-
-def _used_gpus(command: str) -> int | None:
-    return 1 if re.search(r"_seq\.py\b", command) else gpus_of(command)
 
 
 ONE_EPOCH = "The first epoch is warm-up and does not count; one epoch measures nothing."

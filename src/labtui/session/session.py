@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
+from labtui.domain.errors import FolderError, FolderTaken, LabError, StoreError, UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
@@ -164,6 +164,7 @@ class Session:
         if gone and (lock := lock_folder(self.folder.lock_path)):
             lock.release()
             state = replace(state, connection=WRITER_GONE)
+            self._store.refusal = FolderTaken(WRITER_GONE.sentence, WRITER_GONE.hint)
         return self.readings.catch_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
 
     def _save_readings(self) -> None:

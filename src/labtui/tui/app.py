@@ -20,6 +20,7 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
+from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
 from labtui.tui.guidance import key_result
 from labtui.tui.messages import ScreenPrompter, edit
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from labtui.session.notifications import Notifier
     from labtui.session.session import Session
 
+OPEN_AGAIN = 75
+"""The return code of the app that asks to be started again on its folder."""
 AGE_EVERY_S = 1.0
 REPAINT_EVERY_S = 0.1
 """Minimum seconds between two repaints for new states; a key or a click repaints at once."""
@@ -160,7 +163,8 @@ class LabApp(SanitizedApp[int]):
 
     def why_disabled(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
         """Why an action of `target` is disabled now; "" if it is not."""
-        if (reason := self.session.why_read_only) is not None and method in CHANGING:
+        opens_again = method == "refresh_now" and self.session.state.connection == WRITER_GONE
+        if (reason := self.session.why_read_only) is not None and method in CHANGING and not opens_again:
             return reason.sentence
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
@@ -351,7 +355,10 @@ class LabApp(SanitizedApp[int]):
         self.push_screen(DoctorScreen())
 
     def action_refresh_now(self) -> None:
-        """Poll the cluster now."""
+        """Poll the cluster now; in place of a window that was closed, open the folder again."""
+        if self.session.state.connection == WRITER_GONE:
+            self.save_answers()
+            self.exit(return_code=OPEN_AGAIN)
         self.session.refresh()
 
     async def action_leave(self) -> None:
