@@ -78,13 +78,6 @@ def _pages(path: Path) -> bool:
     return all("Practice" in page for page in completed.rstrip("\f").split("\f"))
 
 
-MARKED: dict[str, Callable[[Path], bool]] = {
-    ".csv": _rows,
-    ".json": _json,
-    ".md": _markdown,
-    ".svg": _drawn,
-    ".png": _pixels,
-    ".pptx": _slides,
-    ".pdf": _pages,
-    ".ipynb": _words,
-}
+_FORMATS = (".csv", ".json", ".md", ".svg", ".png", ".pptx", ".pdf", ".ipynb")
+_READERS = (_rows, _json, _markdown, _drawn, _pixels, _slides, _pages, _words)
+MARKED: dict[str, Callable[[Path], bool]] = dict(zip(_FORMATS, _READERS, strict=True))
