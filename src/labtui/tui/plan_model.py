@@ -178,7 +178,7 @@ class Plan:
             UsageError: the cell cannot be changed.
         """
         if self.job_file is not None:
-            raise UsageError("Your job file says this. Press e to change it there.")
+            raise UsageError("It comes from your job file: e edits it; `submit FILE --model` names it.")
         if column not in WORDS:
             raise UsageError("This follows from the other numbers.")
         if column == "gpus" and self.rows[row].spec.device == "cpu" and self.rows[row].spec.program is None:
