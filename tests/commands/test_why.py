@@ -48,6 +48,8 @@ def test_what_differs_between_two_runs(tmp_path, monkeypatch, capsys):
         session._journal.change(
             *finished_run("lt1", "10.5", 1, spec(), "7"),
             *finished_run("lt2", "10.5", 2, spec(gpus=4, batch=1024), "8"),
+            *finished_run("lt3", "10.5", 3, replace(spec(), named=True, arguments=("--base", "8")), "9"),
+            lambda state: state.with_submission("lt3", form="own"),
         )
     assert main(["why", "1", "2"]) == 0
     shown = capsys.readouterr().out
@@ -58,6 +60,8 @@ def test_what_differs_between_two_runs(tmp_path, monkeypatch, capsys):
     assert {"what": "GPUs", "first": "1 GPU", "second": "4 GPUs"} in found["differences"]
     assert main(["why", "1", "1"]) == 0
     assert "Nothing differs" in capsys.readouterr().out
+    assert main(["why", "1", "3"]) == 0
+    assert re.search(r"^options +– +base 8$", capsys.readouterr().out, re.MULTILINE)
     assert main(["why", "1", "9"]) == 2
 
 

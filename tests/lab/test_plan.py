@@ -46,15 +46,15 @@ def test_own_results_go_before_the_bands():
 @pytest.mark.parametrize(
     ("script", "words", "known"),
     [
-        *(("mine.py", "--lr 1 --epochs 3 --out x", True), ("mine.py", "--lr 2", False)),
-        *(("mine.py", "--lr 1 -v", False), ("b.py", "--lr 1", False)),
+        *(("mine.py", "--base 1 --epochs 3 --lr 9", True), ("mine.py", "--base 2", False)),
+        *(("mine.py", "--base 1 -v", False), ("b.py", "--base 1", False)),
     ],
 )
 def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(script, words, known):
-    run = replace(task_drafts(EDITION, "10.5", PROFILE)[0].runs[0], script="mine.py", arguments=("--lr", "1"))
+    (run, *_), rows = task_drafts(EDITION, "10.5", PROFILE)[0].runs, full().results.measured
+    run = replace(run, script="mine.py", arguments=("--base", "1"))
     told = own_options(replace(run, script=script, arguments=tuple(words.split())))
-    rows = full().results.measured
-    own = [replace(row, members=(replace(row.members[0], options=told),)) for row in rows]
+    own = [replace(row, configuration=replace(row.configuration, tuning=told)) for row in rows]
     assert [run_seconds(run, EDITION, each) is not None for each in (own, rows)] == [known, False]
 
 

@@ -12,6 +12,7 @@ from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, own_options
 from labtui.results.report import results_json
+from labtui.results.scaling import lost_efficiency
 from labtui.session.run_matcher import NOTHING_KNOWN
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
@@ -60,15 +61,31 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
     assert row.as_printed.epoch_seconds == 8.0
 
 
-def test_options_that_differ_between_runs_of_own_scripts_are_named():
-    def own(n_gpus, *words):
-        return run(n_gpus, [9, 8.0, 8.1], options=own_options(replace(NOTHING_KNOWN, arguments=words)))
+def own(n_gpus, seconds, words="", script="a.py", **more):
+    """A run of a student's own script with these options."""
+    told = own_options(replace(NOTHING_KNOWN, script=script, arguments=tuple(words.split())))
+    return run(n_gpus, [9, seconds, seconds], tuning=told, **more)
 
-    ones = own(1, "--lr", "0.1", "--n_gpus", "1"), own(1, "--lr=0.5", "-o", "x", "--slow"), own(1)
-    results = compute_results([*ones, own(4, "--lr", "0.2", "--epochs", "9"), run(2, [9, 8.0])])
-    found = [[note for note in row.notes if "differ in options" in note] for row in results.rows]
-    pooled = "Its runs differ in options: lr 0.1 or 0.5, slow not given or true."
-    assert found == [[pooled], [], ["It and its baseline differ in options: lr 0.1 or 0.2."]]
+
+def test_runs_of_own_scripts_are_pooled_and_compared_with_the_same_script_and_options_only():
+    ones = own(1, 1.0, "--base 1 --lr 0.1"), own(1, 1.2, "--lr=0.5 -o x --base 1"), own(1, 4.0, "--base 4")
+    more = own(1, 3.0, "--crash", outcome="failed"), own(1, 2.0, "--base 4", "b.py"), own(4, 9.0, "--base 8")
+    rows = compute_results([*ones, *more, own(2, 0.55, "--n_gpus 2 --base 1 --epochs 9")]).rows
+    assert [(row.name, row.runs, row.speedup and round(row.speedup.value, 2)) for row in rows] == [
+        *(("ResNet50 (script a.py, base 1)", 2, 1), ("ResNet50 (script a.py, base 4)", 1, 1)),
+        *(("ResNet50 (script a.py, crash)", 1, 1), ("ResNet50 (script b.py, base 4)", 1, 1)),
+        *(("ResNet50 (script a.py, base 1)", 1, 2), ("ResNet50 (script a.py, base 8)", 1, None)),
+    ]
+    assert any("has other options (base 1, here base 8), so" in note for note in rows[-1].notes)
+
+
+def test_equal_steps_without_a_batch_are_not_split():
+    for batch, split in ((None, False), (640, True)):
+        epochs = {n: (epoch(1, 9, steps=25), epoch(2, 4 / n, steps=25)) for n in (1, 2)}
+        runs = [run(n, [], batch_size=batch, epochs=told) for n, told in epochs.items()]
+        row = compute_results(runs).rows[1]
+        assert row.efficiency.value == 1 and bool(lost_efficiency(row)) is split
+        assert any("is not split" in note for note in row.notes) is not split
 
 
 def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
@@ -84,11 +101,8 @@ def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
 @pytest.mark.parametrize(
     "more",
     [
-        {"model": "ResNet152"},
-        {"mark": "practice"},
-        {"images": 1000},
-        {"framework": "pytorch"},
-        {"batch": 2048},
+        *({"model": "ResNet152"}, {"mark": "practice"}, {"images": 1000}),
+        *({"framework": "pytorch"}, {"batch": 2048}),
     ],
 )
 def test_what_differs_is_not_pooled(more):
@@ -108,7 +122,8 @@ def test_runs_of_no_named_model_have_the_names_of_their_jobs_or_logs():
     own = ParsedRun(epochs=(epoch(1, 9), epoch(2, 215)), n_gpus=1, device="gpu")
     jobs = [MeasuredRun(run=own, source=f"{n}.out", run_id=n, job_name="mykeras") for n in (3, 4)]
     assert [row.name for row in compute_results(jobs).rows] == ["mykeras (run 3)", "mykeras (run 4)"]
-    assert [row.name for row in compute_results(jobs[:1]).rows] == ["mykeras"]
+    (alone,) = compute_results(jobs[:1]).rows
+    assert alone.name == "mykeras" and any("names no model" in note for note in alone.notes)
     logs = [MeasuredRun(run=own, source=f"{name}.out") for name in "ab"]
     assert [row.name for row in compute_results(logs).rows] == ["unknown (a.out)", "unknown (b.out)"]
 
@@ -139,9 +154,7 @@ def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():
     assert not any("baseline" in note for note in rows[-1].notes)
     row = compute_results([run(1, [9, 14], batch=2048), run(4, [9, 7], batch=2048)]).rows[-1]
     assert row.speedup.value == pytest.approx(2.0)
-    assert any("2,048 images per GPU" in note and "512" in note for note in row.notes), (
-        "another batch is said"
-    )
+    assert any("2,048 images per GPU" in note and "512" in note for note in row.notes), "it is said"
 
 
 def test_gpus_that_were_not_found_are_not_gpu_runs():
@@ -197,9 +210,8 @@ def test_intervals_hold_the_truth_and_the_split_is_exact(one, many, gpus, width,
     assert row.speedup.lo <= true * (1 + 1e-12) and true <= row.speedup.hi * (1 + 1e-12)
     assert row.efficiency.value == pytest.approx(row.batch_factor * row.step_factor.value, rel=1e-12)
     assert row.efficiency.lo == pytest.approx(row.batch_factor * row.step_factor.lo, rel=1e-12)
-    assert row.step_factor.value == pytest.approx(
-        rows[0].step_seconds.value / row.step_seconds.value, rel=1e-9
-    )
+    slower = rows[0].step_seconds.value / row.step_seconds.value
+    assert row.step_factor.value == pytest.approx(slower, rel=1e-9)
     assert row.throughput.value == pytest.approx(50_000 / row.epoch_seconds.value, rel=1e-12)
 
 

@@ -8,6 +8,7 @@ from labtui.domain.state import LabState, LogState
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost
 from labtui.results.measured import measured_from_state
+from labtui.results.report import cost_lines
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
 
@@ -17,16 +18,10 @@ from .helpers import epoch, spec
 def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment: int = 0) -> LabState:
     """One job with a run on one GPU and one on four, of 40 s each."""
     runs = {1: spec(1), 2: spec(4)}
-    sent = {
-        "form": "one-job",
-        "job_name": "ResNet50-1-4gpu-ab12",
-        "gpus": 4,
-        "cpus": 80,
-        "practice": practice,
-    }
+    sent = {"form": "one-job", "job_name": "ResNet50-1-4gpu-ab12", "practice": practice}
     ended_at = None if phase is JobPhase.RUNNING else 1360.0
     state = after(
-        planned("t1", runs, 900.0, **sent),
+        planned("t1", runs, 900.0, gpus=4, cpus=80, **sent),
         accepted("t1", "77"),
         lambda state: state.with_log("t1", "out", LogState(segment=segment)),
         observed("t1", "77", phase, start_time=1000.0, end_time=ended_at),
@@ -44,6 +39,10 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     assert lab_cost(lab(practice=True)).total.allocated == 0
     assert lab_cost(lab(practice=True), practice=True).total.allocated == pytest.approx(4 * 360 / 3600)
     assert lab_cost(lab(), practice=True).total.allocated == 0
+    asks_none = {"t1": replace(state.submissions["t1"], gpus=0)}  # its student told that it uses some
+    cost = lab_cost(replace(state, submissions=asks_none))
+    assert (cost.total.allocated, cost.total.used) == (0, pytest.approx(5 * 40 / 3600))
+    assert "do not ask Slurm for the GPUs" in cost_lines(cost)[1]
 
 
 def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():

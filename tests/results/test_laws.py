@@ -34,9 +34,8 @@ def test_fits_are_least_squares(times, first):
 
 def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one():
     found = karp_flatt(Interval(1.7, 1.6, 1.8), 2)
-    assert found.lo == pytest.approx((1 / 1.8 - 0.5) / 0.5) and found.hi == pytest.approx(
-        (1 / 1.6 - 0.5) / 0.5
-    )
+    bounds = tuple((1 / speedup - 0.5) / 0.5 for speedup in (1.8, 1.6))
+    assert (found.lo, found.hi) == pytest.approx(bounds)
     assert karp_flatt(Interval.exact(1.0), 1) is None
 
 
@@ -53,6 +52,7 @@ def test_many_exact_points_leave_nothing_to_say():
     assert amdahl.serial_fraction.value == pytest.approx(0.1, abs=1e-9)
     (outlook,) = outlooks(results.rows)
     assert outlook.n_gpus == 32 and outlook.same > outlook.grows > 0
+    assert not outlooks(compute_results([run(1, [9, 4]), run(2, [9, 1.9])]).rows), "faster than ideal"
 
 
 @pytest.mark.parametrize(

@@ -261,12 +261,8 @@ def test_results_json_gains_programs_and_changes_nothing_else(pi):
     found = results_json(pi)
     assert found["rows"] == []
     row = found["programs"][-1]
-    assert (row["program"], row["scaling"], row["counts"], row["processes"]) == (
-        "pi",
-        "strong",
-        "processes",
-        64,
-    )
+    told = (row["program"], row["scaling"], row["counts"], row["processes"])
+    assert told == ("pi", "strong", "processes", 64)
     assert row["baseline"] == "the sequential program"
     assert row["seconds"]["lo"] < 0.21627 < row["seconds"]["hi"]
     assert Measurements().json(pi)["programs"] == found["programs"]
@@ -334,9 +330,8 @@ def test_the_three_charts_of_a_study():
         "gradual, warm-up of 10 epochs",
     }  # fmt: skip
     rates = {series.name: [point.y for point in series.points] for series in charts["learning-rate"].series}
-    assert rates["linear, 32 GPUs, batch 4,096"] == pytest.approx(
-        [1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016]
-    )
+    stepped = [1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016]
+    assert rates["linear, 32 GPUs, batch 4,096"] == pytest.approx(stepped)
     names = [series.name for series in charts["error"].series]
     last = charts["error"].series[names.index("naive, 1 GPU, batch 128")].points[-1]
     assert last.y == pytest.approx(1 - 0.73286)

@@ -162,15 +162,8 @@ def test_a_half_width_is_never_shown_as_nothing(half, text):
 
 def test_a_half_goes_up_as_in_the_native_charts_of_a_deck():
     """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
-    texts = {
-        17.95: "18.0",
-        10.05: "10.1",
-        9.995: "10.0",
-        99.95: "100",
-        3675.0: "3,680",
-        0.63321: "0.633",
-        0: "0",
-    }
+    texts = {17.95: "18.0", 10.05: "10.1", 9.995: "10.0", 99.95: "100", 3675.0: "3,680"}
+    texts |= {0.63321: "0.633", 0: "0"}
     assert {value: three_digits(value) for value in texts} == texts
 
 

@@ -157,12 +157,13 @@ def run_own(bench, command, log, **answers):
 
 
 def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
-    command = "python train_net.py --lr 0.1 --batch 128 --epochs 3 --n_gpus 2"
+    command = "python train_net.py --lr 0.1 --base 4 --batch 128 --epochs 3 --n_gpus 2"
     log = f"+ {command}\n".encode() + keras_log(5, 4, 4, head=False, total=3)
     run = run_own(bench, f"{command} > my.log", log, model="My Net")
     assert run.spec.arguments == tuple(command.split()[2:])
     assert (run.spec.model, run.outcome, len(run.epochs)) == ("My Net", "completed", 3)
-    assert [row.model for row in bench.session.results().rows] == ["My Net"]
+    (row,) = bench.session.results().rows
+    assert (row.model, row.configuration.tuning) == ("My Net", (("script", "train_net.py"), ("base", "4")))
     two = OWN.format(f"{command}\n{command.replace('train_net', 'resnet50')}")
     with pytest.raises(UsageError, match=r"tells the model: train_net"):
         job_file_draft("a.slurm", two, answers={"model": "My Net"})
@@ -181,6 +182,8 @@ def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
     without_gpus = "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n"
     (run,) = job_file_draft("a.slurm", without_gpus).runs
     assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())
+    (run,) = job_file_draft("a.slurm", "#!/bin/bash\npython train.py\n", answers={"model": "My Net"}).runs
+    assert "n_gpus" in run.unknown, "it may find GPUs that its job did not ask for"
 
 
 def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_calls_it(bench):

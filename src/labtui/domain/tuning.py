@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 Tuning = tuple[tuple[str, str], ...]
-"""Options that change a training's speed, with their values, in the order of `TUNING_OPTIONS`."""
+"""Options that change a training's speed, with their values, in the order of `TUNING_OPTIONS`.
+
+Those of a student's own script are any options, with the script's name first (`results.measured.own_options`).
+"""
 
 
 class TuningOption(NamedTuple):
@@ -60,19 +63,21 @@ def tuning_words(tuning: Tuning) -> tuple[str, ...]:
     return tuple(_option_words(name, value) for name, value in tuning)
 
 
-def _option_words(name: str, value: str) -> str:
-    form = TUNING_OPTIONS[name].words
-    return form.format(value).removesuffix("s" if value == "1" and "{}" in form else "")
+def _option_words(name: str, value: str | None) -> str:
+    form = TUNING_OPTIONS.get(name)
+    if form is None:
+        return f"{name} {value}".removesuffix(" true") if value else ""
+    if value is None:
+        return form.default
+    return form.words.format(value).removesuffix("s" if value == "1" and "{}" in form.words else "")
 
 
 def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
     """For each tuning, the words of the options in which the tunings differ; the default's words where it has none."""
     given = [dict(tuning) for tuning in tunings]
-    differ = [name for name in TUNING_OPTIONS if len({each.get(name) for each in given}) > 1]
-    words = (
-        [_option_words(name, each[name]) if name in each else TUNING_OPTIONS[name].default for name in differ]
-        for each in given
-    )
+    names = dict.fromkeys([*TUNING_OPTIONS, *(name for each in given for name in each)])
+    differ = [name for name in names if len({each.get(name) for each in given}) > 1]
+    words = ([_option_words(name, each.get(name)) for name in differ] for each in given)
     return [tuple(filter(None, found)) for found in words]
 
 

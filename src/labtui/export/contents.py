@@ -134,13 +134,14 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
         StoreError: when the database cannot be read.
     """
     state = stored_state(folder) if state is None else state
-    runs = measured_from_state(state)
+    edition = _edition_of(folder)
+    runs = measured_from_state(state, edition.run_scripts if edition is not None else ())
     sources = {one.source for one in runs if one.source}
     return Measurements(
         runs=runs,
         samples={source: samples_beside(source, folder.read) for source in sources},
         cost=lab_cost(state),
-        edition=_edition_of(folder),
+        edition=edition,
     )
 
 

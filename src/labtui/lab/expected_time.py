@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
+from labtui.domain.tuning import Tuning
 from labtui.lab.edition import Edition
 from labtui.results.measured import own_options
 from labtui.results.rows import ResultRow, Scatter
@@ -72,8 +73,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     """
     if run.unknown:
         return None
-    if own := run.script not in edition.run_scripts and not run.variant:
-        rows = [row for row in rows if all(each.options == own_options(run) for each in row.members)]
+    own = run.script not in edition.run_scripts and not run.variant
     if run.is_control and "--control" in run.extra_args:
         at = run.extra_args.index("--control")
         run = replace(run, extra_args=(*run.extra_args[:at], *run.extra_args[at + 2 :]))
@@ -81,7 +81,8 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         found, one = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
         again = any("{baseline_" in line for line in run.program.lines)
         return total([found, one]) if again and one is not None else found
-    row = _matching_row(run, rows) or _matching_row(run.called(edition.names), rows)
+    tuning = own_options(run) if own else run.tuning
+    row = _matching_row(run, rows, tuning) or _matching_row(run.called(edition.names), rows, tuning)
     if row is not None:
         epoch, first = (_scaled(s, row.batch_size, run) for s in (row.epoch_seconds, row.warmup_seconds))
     elif own:
@@ -116,7 +117,7 @@ def control_epochs(run: RunSpec, rows: Sequence[ResultRow]) -> int:
 
     That is, with the scatter between the run's own epochs, the 95 % margin of the mean is within that share.
     """
-    row, steady = _matching_row(run, rows), _STEADY[0]
+    row, steady = _matching_row(run, rows, run.tuning), _STEADY[0]
     if row is not None and row.scatter is not None and row.epoch_seconds is not None:
         wanted = CONTROL_SHARE * row.epoch_seconds.value
         deviation = row.scatter.deviation
@@ -124,13 +125,13 @@ def control_epochs(run: RunSpec, rows: Sequence[ResultRow]) -> int:
     return 1 + steady
 
 
-def _matching_row(run: RunSpec, rows: Sequence[ResultRow]) -> ResultRow | None:
+def _matching_row(run: RunSpec, rows: Sequence[ResultRow], tuning: Tuning) -> ResultRow | None:
     """The row of the student's own results with the run's configuration, if any; the same batch is preferred."""
     same = [
         row
         for row in rows
         if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
-        == (run.model, run.n_gpus, run.data_set, run.tuning)
+        == (run.model, run.n_gpus, run.data_set, tuning)
         and row.epoch_seconds is not None  # None while a run has only its warm-up epoch
     ]
     best = [row for row in same if row.batch_size == run.batch_size] or same

@@ -123,10 +123,8 @@ def _images_note(configuration: Configuration, bound: Interval | None) -> Iterab
     """A note that says why the throughput is bounded or absent; nothing where the images are known."""
     if bound is None:
         missing = "its steps per epoch" if configuration.batch_size is not None else "its global batch"
-        yield (
-            f"The log says neither how many images an epoch has nor {missing}: "
-            "no throughput without `labtui results --images N`."
-        )
+        unsaid = f"how many images an epoch has nor {missing}"
+        yield f"The log says neither {unsaid}: no throughput without `labtui results --images N`."
     elif configuration.images is None:
         used = f"; {CIFAR10_IMAGES:,} is in this range and is used" if bound.contains(CIFAR10_IMAGES) else ""
         yield (
@@ -171,11 +169,8 @@ def _steps(configuration: Configuration, members: Sequence[MeasuredRun]) -> tupl
     (steps,) = printed
     if planned is None or planned == steps:
         return steps, []
-    note = (
-        f"The log prints {steps:,} steps per epoch, but {images:,} images in global batches of {batch:,} are "
-        f"{planned:,}."
-    )
-    return steps, [note]
+    expected = f"{images:,} images in global batches of {batch:,} are {planned:,}"
+    return steps, [f"The log prints {steps:,} steps per epoch, but {expected}."]
 
 
 # --------------------------------------------------------------------------- compared with a baseline
@@ -233,10 +228,9 @@ def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
     if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
         return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
     of_what = "images" if configuration.unit == "images" else "sequences"
-    return (
-        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU per step, "
-        f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
-    )
+    theirs = f"{baseline.per_gpu_batch:,.0f} {of_what} per GPU per step"
+    mine = f"this run {configuration.per_gpu_batch:,.0f}"
+    return f"The one-GPU baseline has {theirs}, {mine}: the speedup mixes both effects."
 
 
 def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
@@ -266,9 +260,6 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
         numbers = [str(run.run_id) for run in baseline.members if run.run_id]
         which = f"runs {', '.join(numbers)}" if numbers else f"{len(baseline.members)} runs"
         yield f"The one-GPU baseline is the mean of {which}."
-    yield from measured.options_note("It and its baseline", (*baseline.members[:1], *row.members[:1]))
-    if row.configuration.apart:
-        yield "The log names no model: its runs are treated as one model and compared only with each other."
     if not row.from_rate and (row.images is None or baseline.images is None):
         yield "The speedup assumes that both epochs have the same number of images, which the logs do not say."
     if row.efficiency is not None and row.efficiency.value > MAX_EFFICIENCY:
@@ -289,8 +280,13 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
         return replace(changes, batch_factor=1.0, step_factor=efficiency)
     if not row.steps or not baseline.steps:
         return changes
+    if n > 1 and row.steps == baseline.steps and None in (row.batch_size, baseline.batch_size):
+        return changes.with_notes(_SAME_STEPS)
     batch_factor = baseline.steps / row.steps / n
     return replace(changes, batch_factor=batch_factor, step_factor=speedup.scaled(row.steps / baseline.steps))
+
+
+_SAME_STEPS = "It has the steps of one GPU and an unknown batch, so what is lost is not split into parts."
 
 
 def _both_whole_batches(row: ResultRow, baseline: ResultRow) -> bool:
@@ -349,9 +345,8 @@ def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
         return row
     mine = replace(row.configuration, gpu_kind="")
     cpus = found.get(("cpu", 0, mine.work_key), ())
-    cpu = next(
-        (one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row)), None
-    )
+    alike = (one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row))
+    cpu = next(alike, None)
     if cpu is None or cpu.epoch_seconds is None:
         return row
     seconds, theirs = measured.printed_epoch_seconds(row.members), measured.printed_epoch_seconds(cpu.members)
@@ -366,12 +361,11 @@ def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:
     return one.batch_size == other.batch_size
 
 
-def _overall_notes(rows: Sequence[ResultRow]) -> tuple[str, ...]:
-    notes = {
-        "Small runs are kept separate from the lab's: CPU devices stood in for GPUs.": [
-            r.mark == "small" for r in rows
-        ],
-        "Practice runs are kept separate from real ones.": [r.mark == "practice" for r in rows],
-        "Some runs are still in progress; their numbers will change.": [r.live for r in rows],
-    }
-    return tuple(note for note, holds in notes.items() if any(holds))
+def _overall_notes(rows: Sequence[ResultRow]) -> Iterable[str]:
+    marks = {row.mark for row in rows}
+    if "small" in marks:
+        yield "Small runs are kept separate from the lab's: CPU devices stood in for GPUs."
+    if "practice" in marks:
+        yield "Practice runs are kept separate from real ones."
+    if any(row.live for row in rows):
+        yield "Some runs are still in progress; their numbers will change."

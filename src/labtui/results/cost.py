@@ -50,6 +50,7 @@ class LabCost(msgspec.Struct, frozen=True, kw_only=True):
 def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
     """GPU-hours of all real jobs; a running job counts up to the cluster's time at the last reading of the queue.
 
+    A job that asks Slurm for no GPU has none allocated, and may have trained on those that the student told of.
     With `practice`, those of the rehearsed jobs instead.
     """
     by_task: dict[str, list[JobCost]] = {}
@@ -74,6 +75,7 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
     runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
     wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
+    trained = sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)
     running = job.phase is JobPhase.RUNNING
     if running:  # its log may be newer than the queue's answer
         wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
@@ -83,7 +85,7 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
         gpus=gpus,
         wall_seconds=wall,
         allocated=gpus * wall / _HOUR,
-        used=min(gpus * wall / _HOUR, sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)),
+        used=min(gpus * wall / _HOUR, trained) if gpus else trained,
         core_hours=submission.cpus * submission.nodes * wall / _HOUR,
         running=running,
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from labtui.domain.model import Interval, Program, WorkUnit, plural
 from labtui.domain.run import DEEDS, Mark
-from labtui.domain.tuning import Tuning, tuning_words
+from labtui.domain.tuning import Tuning, distinguishing_words
 from labtui.results.measured import MeasuredRun
 from labtui.slurm.values import number
 
@@ -32,7 +32,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     whose batch or images are unknown.
     `apart` is not "" for a run of unknown configuration or with a log that contradicts itself. Such a run is neither
     pooled nor compared, except with runs of the same log if all of them can be taken for one model without a name.
-    `tuning` holds the script options that change the speed. `unit` is what a rate counts; with tokens, a batch counts
+    `tuning` holds the script options that change the speed, and a script of the student's own.
+    `unit` is what a rate counts; with tokens, a batch counts
     sequences of `sequence_length`. `validated`: each epoch's time includes a validation. `gpu_kind` is the GPU's name
     where the log prints it. `mark` tells practice runs and small runs from real ones.
     """
@@ -149,7 +150,8 @@ def difference(one: Configuration, other: Configuration) -> str:
     if one.validated != other.validated:
         words.append(f"{'no ' if one.validated else 'a '}validation inside its epochs")
     if one.tuning != other.tuning:
-        here, there = (", ".join(tuning_words(each.tuning)) or "none" for each in (one, other))
+        words_of = distinguishing_words([one.tuning, other.tuning])
+        here, there = (", ".join(each) or "none" for each in words_of)
         words.append(f"other options ({there}, here {here})")
     return " and ".join(words)
 

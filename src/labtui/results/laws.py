@@ -6,7 +6,7 @@ the formulas.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
@@ -120,28 +120,23 @@ def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
         law=law,
         serial_fraction=share,
         n_gpus=tuple(point.n for point in points),
-        remarks=_remarks(share, points, (base, *rows)),
+        remarks=tuple(_remarks(share, points, (base, *rows))),
         baseline=base.configuration,
     )
 
 
-def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[ResultRow]) -> tuple[str, ...]:
+def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[ResultRow]) -> Iterable[str]:
     """What the points cannot show, and where the law does not hold."""
-    below = share.hi < 0
-    remarks = {
-        f"{len(rows)} sizes are too few to determine a law: the fraction is a summary, not a forecast.": (
-            len(rows) < ENOUGH_SIZES
-        ),
-        "The fraction is negative: faster than that many GPUs should be (superlinear).": below,
-        "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty.": (
-            share.lo < 0 and not below
-        ),
-        "The interval covers the rounding of the printed times, not the scatter between epochs: one "
-        "size has a single epoch.": any(point.scatter is None for point in points),
-        _bend_sentence(points): True,
-        _gain_sentence(rows): True,
-    }
-    return tuple(text for text, holds in remarks.items() if text and holds)
+    if len(rows) < ENOUGH_SIZES:
+        yield f"{len(rows)} sizes are too few to determine a law: the fraction is a summary, not a forecast."
+    if share.hi < 0:
+        yield "The fraction is negative: faster than that many GPUs should be (superlinear)."
+    elif share.lo < 0:
+        yield "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty."
+    if any(point.scatter is None for point in points):
+        rounding = "The interval covers the rounding of the printed times, not the scatter between epochs"
+        yield f"{rounding}: one size has a single epoch."
+    yield from filter(None, (_bend_sentence(points), _gain_sentence(rows)))
 
 
 def _bend_sentence(points: Sequence[ScalingPoint]) -> str:
@@ -158,8 +153,6 @@ def _gain_sentence(rows: Sequence[ResultRow]) -> str:
     """Say which step to more GPUs gained nothing; "" if none."""
     for fewer, more in itertools.pairwise(rows):
         if fewer.speedup and more.speedup and more.speedup.value < fewer.speedup.value * _GAIN:
-            return (
-                f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs gained nothing: "
-                "the work is too small to be split across so many."
-            )
+            step = f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs"
+            return f"{step} gained nothing: the work is too small to be split across so many."
     return ""

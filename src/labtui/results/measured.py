@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, JobPhase, RunPhase, RunSpec, count_epochs, plural
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
-from labtui.domain.tuning import named_options
+from labtui.domain.tuning import Tuning, named_options
 from labtui.slurm.values import job_id
 from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -87,8 +87,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `doubts` are
     sentences about what the log leaves open. `data_set` names the images where a lab has several data sets ("" for
     others and for bare logs). `job_name` stands for the model where neither plan nor log names one. `takes_images`: the
-    edition's number of images applies, since the script is the edition's, as labtui sent it. `options` are those of a
-    run of the student's own job file, as `own_options`.
+    edition's number of images applies, since the script is the edition's, as labtui sent it.
     """
 
     run: RunRecord
@@ -103,7 +102,6 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str = ""
     data_set: str = ""
     takes_images: bool = True
-    options: Mapping[str, str] = {}
 
     @property
     def who(self) -> str:
@@ -121,23 +119,30 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
-    """All runs of a lab folder that have epochs or a rate, or started and ended without, by their numbers."""
+def measured_from_state(state: LabState, scripts: Collection[str] = ()) -> tuple[MeasuredRun, ...]:
+    """All runs of a lab folder that have epochs or a rate, or started and ended without, by their numbers.
+
+    `scripts` are the edition's: another script of a job file is the student's own, and any option may change its speed.
+    """
     return tuple(
-        _from_run_state(run, state.submissions.get(run.token), state.mark_of(run))
+        _from_run_state(run, state.submissions.get(run.token), state.mark_of(run), scripts)
         for _, run in sorted(state.runs.items())
         if run.epochs or run.throughput is not None or (run.started and run.outcome is not None)
     )
 
 
-def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mark) -> MeasuredRun:
+def _from_run_state(
+    run: RunState, submission: SubmissionState | None, mark: Mark, scripts: Collection[str]
+) -> MeasuredRun:
     """The measured run of a lab folder's run: what was planned takes precedence over its log."""
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     job = submission.job if submission is not None else None
     left_queue = job is not None and job.phase is JobPhase.SETTLING
-    own = submission is None or submission.form == "own"
+    own, known = submission is None or submission.form == "own", planned_facts(run.spec)
+    if own and submission is not None and (run.spec.named or run.spec.script not in scripts):
+        known["tuning"] = own_options(run.spec)
     return MeasuredRun(
-        run=replace(run, **planned_facts(run.spec), contradictions=found),
+        run=replace(run, **known, contradictions=found),
         run_id=run.run_id,
         job_id=job.job_id if job is not None else "",
         job_name=submission.job_name if submission else "",
@@ -148,7 +153,6 @@ def _from_run_state(run: RunState, submission: SubmissionState | None, mark: Mar
         task_id=run.task_id,
         data_set=run.spec.data_set,
         takes_images=not own and not run.spec.variant,
-        options=own_options(run.spec) if own else {},
     )
 
 
@@ -200,32 +204,34 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
     return run, tuple(f"The {each} was read from the file's name; the log does not say." for each in found)
 
 
+_NAMELESS = (
+    "The log names no model (`submit --model` does): its runs, as one model, are compared with no others."
+)
+
+
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, early ends, missing epochs, contradictions."""
     notes = [said for run in members for said in (_end_note(run), _loss_note(run)) if said]
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
-    notes += options_note("Its runs", members)
+    if all(run.run.model is None and run.run.program is None for run in members):
+        notes.append(_NAMELESS)
     remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
     return (*notes, *dict.fromkeys(remarks))
 
 
-_SIZES = re.compile(r"[bo]|bs|\w*(gpus?|epochs?|batch|batch_size)|(out|output|save|log|checkpoint)(_\w+)?")
+_HARMLESS = re.compile(
+    r"[bo]|bs|lr|seed|learning_rate|\w*(gpus?|nodes?|devices?|epochs?|batch(_size)?)|(out(put)?|save|log|checkpoint)(_\w+)?"
+)
 
 
-def own_options(spec: RunSpec) -> dict[str, str]:
-    """The script of a student's own run and its options by name, without its size, its epochs and where it writes."""
-    options = named_options(spec.arguments).items()
-    return {"script": spec.script, **{name: value for name, value in options if not _SIZES.fullmatch(name)}}
+def own_options(spec: RunSpec) -> Tuning:
+    """The script of a student's own run and those of its options that may change its speed.
 
-
-def options_note(who: str, runs: Iterable[MeasuredRun]) -> tuple[str, ...]:
-    """A note on the options in which runs of the student's own scripts differ, as far as they are known."""
-    given = [run.options for run in runs if len(run.options) > 1]
-    names = dict.fromkeys(name for each in given for name in each)
-    values = {name: dict.fromkeys(each.get(name, "not given") for each in given) for name in names}
-    told = [f"{name} {' or '.join(found)}" for name, found in values.items() if len(found) > 1]
-    return (f"{who} differ in options: {', '.join(told)}.",) if told else ()
+    Size, batch and epochs are fields of the run; learning rate, seed and where it writes make no step slower.
+    """
+    options = [pair for pair in named_options(spec.arguments).items() if not _HARMLESS.fullmatch(pair[0])]
+    return tuple(filter(all, [("script", spec.script), *sorted(options)]))
 
 
 def _end_note(run: MeasuredRun) -> str:

@@ -167,6 +167,8 @@ def cost_lines(cost: LabCost) -> list[str]:
     """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
     total = cost.total
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {total.jobs} jobs"]
+    if total.used > total.allocated:
+        lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
     for task, each in cost.tasks.items():
         name = f"task {clean(task)}" if task else "own jobs"
         lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")

@@ -70,7 +70,7 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
         if row.device == "cpu" or row.n_gpus is None or row.contradicted or row.configuration.control:
             continue
         baseline = row.baseline and row.baseline.configuration
-        key = (bool(row.mark), row.model, row.configuration.framework, baseline or "without a baseline")
+        key = (bool(row.mark), row.model, row.configuration.framework, baseline or row.configuration.work_key)
         found = gathered.setdefault(key, {})
         if row.n_gpus not in found or (row.baseline is not None and same_batch(row, row.baseline)):
             found[row.n_gpus] = row
@@ -353,7 +353,10 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outlooks(rows: Sequence[ResultRow]) -> tuple[Outlook, ...]:
-    """An outlook for every line that was measured on n/2 and n GPUs with the same batch per GPU."""
+    """An outlook for every line that was measured on n/2 and n GPUs with the same batch per GPU.
+
+    None above 100 %, where what made it faster than ideal is not known.
+    """
     return tuple(each for line in scaling_lines(rows) if (each := _outlook(line)) is not None)
 
 
@@ -367,7 +370,8 @@ def _outlook(line: ScalingLine) -> Outlook | None:
     if half is None or not (same_batch(last, base) and same_batch(half, base)):
         return None
     before, now = (row.step_factor or row.efficiency for row in (half, last))
-    if before is None or now is None or now.value <= 0:
+    faster_than_ideal = last.efficiency is not None and last.efficiency.value > 1
+    if before is None or now is None or now.value <= 0 or faster_than_ideal:
         return None
     counted = base.steps if last.step_factor is not None else None
     share = counted / (2 * n * -(-counted // (2 * n))) if counted else 1.0

@@ -85,7 +85,7 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
         "model": row.model,
         "framework": one.framework,
         "batch per GPU": "" if one.per_gpu_batch is None else f"{one.per_gpu_batch:,.0f}",
-        "options": ", ".join(tuning_words(one.tuning)),
+        "options": ", ".join(tuning_words(tuple(each for each in one.tuning if each[0] != "script"))),
         "data set": one.data_set,
         "images an epoch": "" if one.images is None else count_text(one.images),
         "validation": "inside the epoch" if one.validated else "not in the epoch",

@@ -132,7 +132,8 @@ def gather_evidence(
     Raises:
         FolderError: when scripts or answers cannot be read.
     """
-    numbers = results or compute_results(measured_from_state(state), images=edition.images)
+    runs = measured_from_state(state, edition.run_scripts)
+    numbers = results or compute_results(runs, images=edition.images)
     files = folder.script_files()
     scripts = {name: FileFact(name, data) for name, data in files.items()}
     seen, seen_at = needed_paths_seen(folder, state)

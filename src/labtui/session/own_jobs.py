@@ -148,8 +148,9 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
             f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.",
             "Change its --gres, or leave --gpus out.",
         )
-    if gpus <= 1:  # with at most one GPU the number is certain
-        answers = {"n_gpus": script.gpus, **answers}
+    # A script that is not the lab's may find GPUs that its job did not ask for, where Slurm does not manage them.
+    if gpus == 1 or (not gpus and not any("model" in run.unknown for run in found)):
+        answers = {"n_gpus": gpus, **answers}
     return tuple(fill_unknown(run, answers) for run in found)
 
 

@@ -250,7 +250,8 @@ class Session:
         from labtui.results.compute import compute_results
         from labtui.results.measured import measured_from_state
 
-        return compute_results(measured_from_state(self.state), images=self.edition.images)
+        runs = measured_from_state(self.state, self.edition.run_scripts)
+        return compute_results(runs, images=self.edition.images)
 
     def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
         """The drafts that a task plans, with this folder's account, queue and paths; `overrides` come first.

@@ -140,8 +140,9 @@ class ViewModel:
 
             images = self.edition.images if self.edition is not None else 50_000
             names = self.edition.names if self.edition is not None else {}
+            scripts = self.edition.run_scripts if self.edition is not None else ()
             state = replace(self.state, runs={run.run_id: run for run in mine})
-            results = renamed(compute_results(measured_from_state(state), images=images), names)
+            results = renamed(compute_results(measured_from_state(state, scripts), images=images), names)
             sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
             marked = self.session.practice
             found = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
