@@ -25,9 +25,8 @@ def check_mirrors(cluster: Cluster, folder: Path, streams: tuple[str, ...] = ("o
                     continue
                 mirror = session.log_path(token, stream)  # type: ignore[arg-type]
                 assert mirror is not None, (token, stream)
-                remote = remote_file(
-                    cluster, submission.remote_logs[stream].replace("%j", submission.job.job_id)
-                )
+                path = submission.remote_logs[stream].replace("%j", submission.job.job_id)
+                remote = remote_file(cluster, path)
                 assert mirror.read_bytes() == remote
                 total += len(remote)
     return total

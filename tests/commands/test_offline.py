@@ -75,9 +75,7 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Nothing to watch: every run is over" in capsys.readouterr().err
 
 
-def test_only_the_runs_that_are_missing_are_sent_and_all_again_where_that_is_said(
-    folder, capsys, monkeypatch
-):
+def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, capsys, monkeypatch):
     dry_run = ["submit", "10.5", "--dry-run", "--offline", "--json"]
     with open_session(folder.path, start=False) as session:
         one = session.drafts("10.5")[0].runs[0]
@@ -124,9 +122,7 @@ def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, capsys
 
 
 def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys):
-    found = Diagnosis(
-        kind="missing-module", line=3, text="No module named 'x'", advice="Install it.", stream="err"
-    )
+    found = Diagnosis(kind="missing-module", line=3, text="No module named 'x'", advice=".", stream="err")
     with open_session(folder.path, start=False) as session:
         session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"), ended(1, "failed", (found,)))
         write_log(session, "lt1", "Hello\n")

@@ -75,6 +75,8 @@ def test_a_file_without_an_account_gets_the_lab_folders_as_when_it_is_submitted(
     text = re.sub("#SBATCH --account.*\n", "", JOB)
     assert text != JOB
     (folder.path / "job.slurm").write_text(text)
+    assert main(["submit", "job.slurm", "--yes", "--accept", "account=no"]) == 2
+    assert "There are no findings." in capsys.readouterr().err
     assert "account" not in {each["rule"] for each in found(capsys, code=0)}
     assert main(["submit", "job.slurm", "--dry-run", "--offline"]) == 0
     said = capsys.readouterr().out
@@ -122,9 +124,7 @@ def test_lint_without_a_file_or_with_one_that_is_not_there(folder, capsys):
 
 
 def test_each_rule_needs_a_reason_which_is_kept(folder, capsys):
-    (folder.path / "job.slurm").write_text(
-        JOB.replace("#SBATCH --time", "#SBATCH -- nodes=1\n#SBATCH --time")
-    )
+    (folder.path / "job.slurm").write_text(JOB.replace("#SBATCH --time", "#SBATCH -- n=1\n#SBATCH --time"))
     submit = ["submit", "job.slurm", "--task", "10.5", "--yes"]
     assert main(submit) == 1
     shown = capsys.readouterr()

@@ -51,9 +51,7 @@ def batches(rows: Any) -> list[tuple[int, int, str]]:
     return [(row["n_gpus"], row["batch_size"], row["outcome"]) for row in rows["runs"]]
 
 
-def test_after_an_out_of_memory_half_the_batch_on_all_sizes_once_a_terminal_said_yes(
-    folder, capsys, monkeypatch
-):
+def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(folder, capsys, monkeypatch):
     assert main(["submit", "7", "--batch-size", "2048", "--wait", *LONG]) == 0
     assert main(["watch"]) == 1
     captured = capsys.readouterr()

@@ -67,11 +67,9 @@ def test_every_finding_has_a_status_and_what_is_wrong_a_fix():
     for key, table in _table().items():
         assert table["title"], key
         for seen, (status, sentence, *fix) in ((name, row) for name, row in table.items() if name != "title"):
-            assert status in get_args(Status) and sentence.startswith(("{", *string.ascii_letters)), (
-                key,
-                seen,
-            )
-            assert bool(fix) or status not in ("warning", "problem"), (key, seen)
+            where, begins = (key, seen), ("{", *string.ascii_letters)
+            assert status in get_args(Status) and sentence.startswith(begins), where
+            assert bool(fix) or status not in ("warning", "problem"), where
 
 
 def test_clocks():

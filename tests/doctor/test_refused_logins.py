@@ -18,9 +18,7 @@ from tests.doctor.test_doctor import doctor_checks
 from tests.real_cluster import Cluster, Student
 
 HERE = Endpoint(alias="h", host="h", port=22, user="me")
-SITE = Profile(
-    id="p", title="p", login_hosts=("h",), data_hosts=("dt1",), password_host="dt1", support="help@x"
-)
+SITE = Profile(id="p", title="p", login_hosts=("h",), data_hosts=("dt1",), password_host="dt1", support="h@x")
 
 
 def problems(student: Student, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
@@ -131,7 +129,7 @@ def test_where_a_password_is_changed_is_the_profiles_business():
     wrong = LoginRefused("Wrong.", "Again.", reason="password")
     assert "first password" in check_refusal(wrong, SITE, "me").fix
     closed = LoginRefused("Closed.", "Ask.", reason="account-expired")
-    assert check_refusal(closed, SITE, "me").fix == "Ask. Support: help@x."
+    assert check_refusal(closed, SITE, "me").fix == "Ask. Support: h@x."
     no_key = LoginRefused("No key.", "Make.", reason="no-key")
     assert check_refusal(no_key, SITE, "me").action == "set-up-key"
 

@@ -233,9 +233,7 @@ def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):
     assert len(slides) >= 5 and {slide.shapes.title.text_frame.text for slide in slides} == {"What differs"}
     words = "\n".join(text for slide in slides for text in texts_of(slide))
     assert "print(79)" in words and "run 39" in words and "7  Code, continued" in words
-    tables = [
-        replace(table, rows=table.rows[:count], note="Each line is an epoch.") for count in range(20, 40)
-    ]
+    tables = [replace(table, rows=table.rows[:count], note="An epoch a line.") for count in range(20, 40)]
     pages = tuple(Page(title="Sources", blocks=(each,)) for each in tables)
     slides = list(presentation_of(pptx(replace(document, pages=pages))).slides)[1:]
     assert len(slides) > len(tables)

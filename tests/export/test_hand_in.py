@@ -107,13 +107,11 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     said = "ResNet152 · 1 GPU, ResNet152 · 2 GPUs and ResNet152 · 4 GPUs: not run yet."
     assert compared and all(said in page_text(page) for page in compared)
 
-    def one_gpu_fails(run):
+    def one_fails(run):
         fails = run.task_id == "10.6" and run.spec.n_gpus == 1
         return replace(run, epochs=(), outcome="oom") if fails else run
 
-    shown = "".join(
-        page_text(each) for each in pages_of(lab, one_gpu_fails) if each.kicker.startswith("10.6")
-    )
+    shown = "".join(page_text(each) for each in pages_of(lab, one_fails) if each.kicker.startswith("10.6"))
     assert "ResNet152 · 1 GPU: run 6 ran out of memory." in shown and "`labtui retry`" not in shown
     assert "There is no one-GPU run of this model to compare with, so no speedup." in shown
 
@@ -259,12 +257,16 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
     token, item = next(iter(contents.state.submissions.items()))
     told = {"effect": "80 CPUs for 1 GPU.", "reason": "memory"}
     found = AcceptedFinding(rule="many-cpus", file="job.slurm", line=9, **told)
-    submissions = {**contents.state.submissions, token: replace(item, accepted=(found,))}
+    sent = {token: replace(item, accepted=(found, found))}
+    for name, job in (("no", None), ("never", replace(item.job, slurm_state="CANCELLED", start_time=None))):
+        sent[name] = replace(item, token=name, job=job, accepted=(replace(found, reason="it did not run"),))
+    submissions = {**contents.state.submissions, **sent}
     last = hand_in(replace(contents, state=replace(contents.state, submissions=submissions))).pages[-1]
     table = next(block for block in last.blocks if isinstance(block, Table))
     assert all(row[3].startswith("logs/") for row in table.rows) and "authors' own" in table.note
     text = page_text(last)
-    assert "job.slurm:9" in text and "80 CPUs for 1 GPU." in text and "Reason: memory" in text
+    assert "job.slurm:9" in text and "80 CPUs for 1 GPU." in text and "did not run" not in text
+    assert text.count("Reason: memory") == 1
 
 
 def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tmp_path, monkeypatch):

@@ -112,9 +112,8 @@ def test_a_copy_is_started_and_the_change_is_the_students(folder):
     from labtui.session.folder import read_remote
 
     def box():
-        return check_task(EDITION, EDITION.task("10.6"), gather_evidence(folder, EDITION, LabState())).items[
-            0
-        ]
+        evidence = gather_evidence(folder, EDITION, LabState())
+        return check_task(EDITION, EDITION.task("10.6"), evidence).items[0]
 
     path = folder.scripts / "ResNet152.py"
     path.write_bytes(read_remote("ResNet152.py"))

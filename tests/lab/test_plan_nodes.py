@@ -109,13 +109,11 @@ def test_a_programs_sizes_share_a_job_as_far_as_they_share_nodes():
     assert jobs("hpc4ai-ch4", "4.5", "slurm") == [(1, [2, 4, 8, 16, 32, 64])]
 
 
-@pytest.mark.parametrize(
-    ("gpus", "per_node", "nodes"), [(6, 4, 2), (5, 4, 5), (8, 1, 8), (3, 4, 1), (12, 8, 2)]
-)
-def test_nodes_share_the_gpus_evenly(gpus, per_node, nodes):
+@pytest.mark.parametrize(("gpus", "each", "nodes"), [(6, 4, 2), (5, 4, 5), (8, 1, 8), (3, 4, 1), (12, 8, 2)])
+def test_nodes_share_the_gpus_evenly(gpus, each, nodes):
     size = {"n_gpus": gpus, "batch_size": gpus, "epochs": 2}
     spec = RunSpec(model="vit", device="gpu", script="a.py", launcher="torchrun", **size)
-    assert place_run(spec, "torchrun", replace(MN5, gpus_per_node=per_node)).nodes == nodes
+    assert place_run(spec, "torchrun", replace(MN5, gpus_per_node=each)).nodes == nodes
     assert place_run(replace(spec, launcher="python"), "one-job", MN5).nodes == 1
 
 

@@ -188,6 +188,7 @@ BROKEN = [
     Case("time", "above the queue, on the command line", given={"time": "600"}, fixable=False),
     job("time", "days", ("--time 01:15:00", "-t 1-00"), refused=True),
     job("no-gpu-asked", "no gres", ("#SBATCH --gres=gpu:4\n", "")),
+    job("no-gpu-asked", "in a queue without GPUs", ("#SBATCH --gres=gpu:4\n", ""), ("acc_debug", "gp_debug"), fixable=False, severity="warning"),
     job("few-cpus", "book sample", ("--cpus-per-task 80", "--cpus-per-task=20"), refused=True),
     job("few-cpus", "none given", ("#SBATCH --cpus-per-task 80          # at least 20 per GPU\n", ""), refused=True),
     job("log-name", "typing mistake", ("--output=%x.%j.out", "--output=%xo_%J.out")),

@@ -138,6 +138,22 @@ def test_cpus_for_each_gpu_are_wanted_only_where_the_site_says_so():
         assert {f.severity for f in found if f.rule == "few-cpus"} == expected
 
 
+def test_where_no_node_has_a_gpu_none_is_advised():
+    site, asking = replace(PROFILE, gpus_per_node=0), Case("*", "").files()
+    silent = {"job.slurm": asking["job.slurm"].replace(b"#SBATCH --gres=gpu:4\n", b"")}
+    assert "no-gpu-asked" not in {f.rule for f in preflight(asking | silent, draft(), site, ACCOUNT)}
+    (said,) = (f.effect for f in preflight(asking, draft(), site, ACCOUNT) if f.rule == "gpu-count")
+    assert said == "A node of MareNostrum 5 has 0 GPUs, not 4."
+
+
+def test_a_copy_is_to_be_changed_for_a_task_and_not_in_a_job_file_of_ones_own():
+    files = Case("*", "").files() | {"copy.py": Case("*", "").files()["ResNet50.py"]}
+    runs = tuple(replace(run, script="copy.py") for run in draft().runs)
+    for form, found in (("one-job", True), ("own", False)):
+        rules = {f.rule for f in preflight(files, replace(draft(), form=form, runs=runs), PROFILE, ACCOUNT)}
+        assert ("unchanged-copy" in rules) is found
+
+
 # --------------------------------------------------------------------------- job scripts as students have them
 
 CORPUS = Path(__file__).parent / "corpus"

@@ -134,8 +134,7 @@ def test_practice_never_shares_a_chart_and_is_marked():
 def test_epochs_and_accuracy_over_time():
     results = results_of(BOTH[0])
     epochs = epoch_chart(results)
-    names = [f"ResNet50 · {n}" for n in ("1 GPU", "2 GPUs", "4 GPUs")]
-    assert [series.name for series in epochs.series] == names
+    assert [each.name for each in epochs.series] == [f"ResNet50 · {n}" for n in ("1 GPU", "2 GPUs", "4 GPUs")]
     assert [point.hollow for point in epochs.series[0].points] == [True, False]
     accuracy = accuracy_chart(results)
     assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]

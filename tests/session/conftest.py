@@ -40,25 +40,11 @@ devices = "cpu"
 
 def draft(n_gpus: int = 1, qos: str = "acc_training", epochs: int = 5, **more: object) -> SubmissionDraft:
     """A submission with one run."""
-    spec = RunSpec(
-        model="ResNet50",
-        device="gpu",
-        n_gpus=n_gpus,
-        batch_size=256 * n_gpus,
-        epochs=epochs,
-        script="ResNet50.py",
-    )
-    values: dict[str, object] = {
-        "task_id": "10.5",
-        "form": "one-gpu" if n_gpus == 1 else "job-per-size",
-        "runs": (spec,),
-        "gpus": n_gpus,
-        "cpus": 20 * n_gpus,
-        "time_limit_minutes": 30,
-        "account": "nct_000",
-        "qos": qos,
-        "job_name": "ResNet50",
-    }
+    size = {"n_gpus": n_gpus, "batch_size": 256 * n_gpus, "epochs": epochs}
+    spec = RunSpec(model="ResNet50", device="gpu", script="ResNet50.py", **size)
+    form = "one-gpu" if n_gpus == 1 else "job-per-size"
+    values: dict[str, object] = {"task_id": "10.5", "form": form, "runs": (spec,), "time_limit_minutes": 30}
+    values |= {"account": "nct_000", "qos": qos, "gpus": n_gpus, "cpus": 20 * n_gpus, "job_name": "ResNet50"}
     return SubmissionDraft(**{**values, **more})  # type: ignore[arg-type]
 
 

@@ -62,9 +62,8 @@ def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench):
         bench.step()
     bench.cluster.put("100", keras_log(5, 4, 4))
     bench.run(60, lambda: epochs(bench) == [1, 2, 3])
-    assert b"".join(path.read_bytes() for path in bench.session.folder.logs.glob("*restart1*")) == keras_log(
-        5, 4, 4
-    )
+    again = bench.session.folder.logs.glob("*restart1*")
+    assert b"".join(path.read_bytes() for path in again) == keras_log(5, 4, 4)
 
 
 def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch):

@@ -139,6 +139,12 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
     assert files.keys() == {"a.slurm", "src/train.py", "src/net.py"}
     found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
     assert "src/train.py has no option --rate" in next(f.effect for f in found if f.rule == "script-option")
+    (tmp_path / "src" / "train.py").unlink()
+    for scripts, advice in (({}, "put it into"), ({"train.py": b""}, "Put it into")):
+        files = with_files_beside(path) | scripts
+        found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
+        said = next(f.effect for f in found if f.rule == "script-missing")
+        assert f"{advice} src/ beside the job file or scripts/src/" in said
 
 
 OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
@@ -170,9 +176,7 @@ def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
 
 
 def test_a_job_that_printed_what_is_not_read_did_start(bench):
-    assert (
-        run_own(bench, "python train.py --batch 9 --epochs 3 --n_gpus 2", b"all went well\n").cause == "done"
-    )
+    assert run_own(bench, "python train.py --batch 9 --epochs 3 --n_gpus 2", b"all well\n").cause == "done"
 
 
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():

@@ -2,15 +2,21 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
 from labtui.commands.cli import main
-from labtui.doctor.findings import Check
+from labtui.commands.terminal import say
+from labtui.doctor.findings import Check, check_paths
+from labtui.doctor.setup import SiteSetup
+from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
-from labtui.session.lab_cluster import fix_check, requirements_of
-from labtui.session.settings import Settings, profile_of_host
+from labtui.session.lab_cluster import fix_check, requirements_of, site_words
+from labtui.session.settings import Settings, load_profile, profile_of_host
+from labtui.slurm.job_control import SbatchAnswer
+from labtui.slurm.probe import PathsProbe
 from tests.session.small_job import make_lab
 
 
@@ -24,6 +30,27 @@ def folder(tmp_path: Path) -> LabFolder:
 def test_a_lab_says_on_what_it_trains(folder):
     needed = requirements_of(folder, folder.settings())
     assert (needed.gpu_runs, needed.cpu_runs, needed.account) == (True, True, "nct_325")
+    for data_dir, file in (("", "cluster.toml"), ("/d", "lab.toml")):
+        own = replace(folder.settings(), profile="cluster.toml", data_dir=data_dir)
+        wanted = replace(requirements_of(folder, own), data_dir="/d")
+        checks = check_paths(PathsProbe(), wanted, {})
+        assert f"(data_dir in {file})" in next(check.fix for check in checks if check.key == "data")
+
+
+def test_the_nodes_that_init_found():
+    profile = replace(load_profile("slurm"), title="hydra", gpus_per_node=1, cpus_per_node=80)
+    words = site_words(SiteSetup(profile=profile, text="", unknown=(), trial=SbatchAnswer()))
+    assert words[0].startswith("hydra: 1 GPU and 80 CPUs a node;")
+
+
+def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("labtui.commands.doctor._passphrase", lambda: say("New passphrase"))
+    monkeypatch.setattr("labtui.doctor.setup._login", Mock(side_effect=UsageError("Wrong.")))
+    assert main(["key", "--cluster", "mn5", "--identity", str(tmp_path / "key")]) == 2
+    said = capsys.readouterr().err
+    assert (
+        said.index("New passphrase") < said.index("asked for your password once more") < said.index("Wrong")
+    )
 
 
 def settable(**settings: str) -> Check:

@@ -117,7 +117,6 @@ def test_a_request_is_taken_once_and_an_old_one_never(tmp_path, monkeypatch):
     assert answers == ["token"]
     monkeypatch.setattr(journal, "TAKEN_WITHIN_S", -1.0)
     with box._open() as db:
-        db.execute(
-            "INSERT INTO requests (at, request) VALUES (0, ?)", (msgspec.json.encode(wanted).decode(),)
-        )
+        row = (msgspec.json.encode(wanted).decode(),)
+        db.execute("INSERT INTO requests (at, request) VALUES (0, ?)", row)
     assert box.take() is None

@@ -45,12 +45,8 @@ def test_a_lost_database_is_rebuilt(open_bench, damage):
     report = repair(LabFolder.open(first.path))
     assert (report.submissions, report.rebuilt, report.epochs) == (1, 1, 10)
     second = open_bench(first.cluster)
-    assert [run.spec for run in second.session.state.runs.values()] == [
-        run.spec for run in before.runs.values()
-    ]
-    assert [run.epochs for run in second.session.state.runs.values()] == [
-        run.epochs for run in before.runs.values()
-    ]
+    old, new = ([(run.spec, run.epochs) for run in s.runs.values()] for s in (before, second.session.state))
+    assert old == new
     (submission,) = second.session.state.submissions.values()
     assert submission.job.job_id == "100"
     assert submission.remote_logs == next(iter(before.submissions.values())).remote_logs

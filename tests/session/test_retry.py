@@ -182,9 +182,7 @@ def test_the_smallest_batch_that_did_not_fit():
 
 def test_main_memory_says_nothing_about_the_batch():
     """The node's memory ran out, not the GPU's: the batch may well fit, and half of it is no cure."""
-    finding = Diagnosis(
-        kind="host-memory", line=9, text="oom_kill", advice="Ask for more CPUs.", stream="err"
-    )
+    finding = Diagnosis(kind="host-memory", line=9, text="oom_kill", advice="More CPUs.", stream="err")
 
     def change(run):
         return replace(run, outcome="oom", epochs=(), diagnosis=(finding,))

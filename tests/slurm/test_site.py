@@ -5,6 +5,7 @@ import tomllib
 import pytest
 from msgspec.structs import replace
 
+from labtui.domain.errors import UsageError
 from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe, gpus_of, site_probe
@@ -146,6 +147,14 @@ def test_without_a_gpu_partition_the_profile_says_so():
     made = site_profile("login.x.org", PROBE, site, Choices())
     assert any("No partition with GPUs" in sentence for sentence in made.unknown)
     assert "gpus_per_node" not in made.text
+    asked = replace(site, partitions=(replace(site.partitions[0], gpus=0), gpu("old", gpus=0, up=False)))
+    found = values(asked, queue="cpu")
+    assert (found["gpu_queue"], found["gpus_per_node"], found["cpus_per_node"]) == ("cpu", 0, 64)
+    question = next(each for each in questions(PROBE, asked, Choices()) if each.key == "queue")
+    assert question.options == ("cpu (no time limit known)",) and question.default == "cpu"
+    assert "queue" not in question_keys(asked, queue="old")
+    with pytest.raises(UsageError, match="no partition nosuch here; yours: cpu"):
+        question_keys(asked, queue="nosuch")
 
 
 @pytest.mark.parametrize(

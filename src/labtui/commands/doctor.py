@@ -128,8 +128,8 @@ def run_key(args: argparse.Namespace) -> int:
         say(
             f"Making {path}: the private half stays on this computer, {public_half(path).name} goes to the cluster."
         )
-        say("You are asked for your password once more, to copy it there.")
         passphrase = "" if args.no_passphrase else _passphrase()
+        say("You are asked for your password once more, to copy it there.")
     done = set_up_key(profile, overrides, TerminalPrompter(), path, passphrase)
     if done.made:
         print(f"Made {done.path}.")

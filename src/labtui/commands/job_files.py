@@ -69,9 +69,8 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     if hours is not None and draft.gpus:
         most = gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes)
-        cost = f", {hours_text(hours.value)} GPU-hours expected" + f", {hours_text(most)} at most" * bool(
-            most
-        )
+        cost = f", {hours_text(hours.value)} GPU-hours expected"
+        cost += f", {hours_text(most)} at most" * bool(most)
     return (
         f"{draft.job_name}: {runs_in_words(draft, names)}; {limit}{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
@@ -134,9 +133,8 @@ def accepted_of(
 
     rules = {found.rule for preview in previews for found in preview.findings}
     if idle := sorted(reasons.keys() - rules):
-        raise UsageError(
-            f"The rule {idle[0]!r} found nothing.", f"Rules with findings: {', '.join(sorted(rules))}."
-        )
+        found = f"Rules with findings: {', '.join(sorted(rules))}." if rules else "There are no findings."
+        raise UsageError(f"The rule {idle[0]!r} found nothing.", found)
     errors = "submitted with --force" if force else ""
     return tuple(accepted(preview.findings, reasons, errors=errors) for preview in previews)
 
@@ -151,9 +149,8 @@ def reasons_of(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         rule, equals, reason = word.partition("=")
         if not equals or not rule.strip() or not reason.strip():
-            raise UsageError(
-                "--accept takes RULE=REASON.", "Example: --accept few-cpus='this run loads no images'."
-            )
+            example = "Example: --accept few-cpus='this run loads no images'."
+            raise UsageError("--accept takes RULE=REASON.", example)
         reasons[rule.strip()] = plain(reason).strip()
     return reasons
 

@@ -79,7 +79,7 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder (or the command line) needs; for empty texts profile and cluster decide.
 
-    `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
+    `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs; `data_file` has the data set's path.
     """
 
     account: str = ""
@@ -87,6 +87,7 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     root: str = ""
     data_dir: str = ""
+    data_file: str = "lab.toml"
     container: str = ""
     framework: str = "tensorflow"
     gpu_runs: bool = True
@@ -296,7 +297,7 @@ def check_paths(
 
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
-        yield _check_data(facts(data_dir), other, charged(data_dir))
+        yield _check_data(facts(data_dir), other, charged(data_dir), wanted.data_file)
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)
@@ -313,8 +314,11 @@ def check_paths(
         yield judge("quota", seen, name=name, percent=100 * share)
 
 
-def _check_data(facts: PathFacts, other: PathFacts, account: str) -> Check:
-    """The check of the data set; `other` is where it may be instead, `account` a remark on the path's account."""
+def _check_data(facts: PathFacts, other: PathFacts, account: str, file: str) -> Check:
+    """The check of the data set; `other` is where it may be instead, `account` a remark on the path's account.
+
+    `file` is where the path is written.
+    """
     there = facts.kind == "dir" and facts.readable
     names, settings = facts.batches_missing, {}
     if there and not facts.batches_missing:
@@ -324,13 +328,8 @@ def _check_data(facts: PathFacts, other: PathFacts, account: str) -> Check:
         seen, settings = "elsewhere", {"data_dir": other.path}
     else:
         seen = "incomplete" if there else _fault_of(facts)
-    words: dict[str, Any] = {
-        "path": facts.path,
-        "other": other.path,
-        "account": account,
-        "names": ", ".join(names),
-    }
-    return judge("data", seen, settings=settings, **words)
+    words: dict[str, Any] = {"path": facts.path, "other": other.path, "account": account, "file": file}
+    return judge("data", seen, settings=settings, names=", ".join(names), **words)
 
 
 def _fault_of(facts: PathFacts) -> str:
@@ -346,10 +345,5 @@ def check_python(python: str, framework: str, answer: tuple[int, str] | None) ->
         seen = "no-framework"
     elif status in (NOT_EXECUTABLE, NOT_FOUND) or "No such file or directory" in last:
         seen = "no-program"
-    words: dict[str, Any] = {
-        "python": python,
-        "framework": framework,
-        "said": last or "no answer",
-        "limit": PYTHON_LIMIT_S,
-    }
-    return judge("python", seen, **words)
+    words: dict[str, Any] = {"python": python, "framework": framework, "limit": PYTHON_LIMIT_S}
+    return judge("python", seen, said=last or "no answer", **words)

@@ -180,7 +180,7 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
     """Make the profile of the connected cluster; `host` is its name as the student wrote it.
 
     Raises:
-        UsageError: Slurm's accounting says that the chosen account is not the student's.
+        UsageError: Slurm says that the chosen account is not the student's, or that there is no such partition.
         LabError: the connection is gone, or the login shell does not start.
     """
     slurm, site = connection.ask(slurm_probe()), connection.ask(site_probe())

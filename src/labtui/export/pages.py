@@ -207,20 +207,19 @@ def _conclusions(contents: LabContents) -> Page:
 def _sources(contents: LabContents) -> Page:
     """Where each number was read, and which findings were overridden."""
     table = tables.sources_table(contents.named)
-    overridden = [
-        plain(
-            f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
-            f"{item.effect} Reason: {item.reason or 'none given'}",
-            "note",
-        )
+    overridden = dict.fromkeys(
+        f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
+        f"{item.effect} Reason: {item.reason or 'none given'}"
         for submission in contents.state.submissions.values()
+        if (job := submission.job) is not None and (job.start_time or job.slurm_state != "CANCELLED")
         for item in submission.accepted
-    ]
+    )
     note = (
         "Each line is the end of an epoch; the logs are in logs/ of the lab folder. Numbers in the answers are the "
         "authors' own."
     )
-    blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *overridden)
+    notes = (plain(text, "note") for text in overridden)
+    blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *notes)
     return Page(
         title="Where the numbers come from",
         kicker="Sources",

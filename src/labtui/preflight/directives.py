@@ -156,9 +156,11 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     used = (gpus_of(c.text) or 0 for c in job.launches if " cpu" not in c.text)
     wanted = (context.draft.gpus if context.draft else 0) or max(used, default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
-    if wanted and job.gpus == 0 and not broken:
+    queue = context.profile.queue(job.value(context.profile.queue_option))
+    if wanted and job.gpus == 0 and not broken and node_gpus(context):
         effect = "The job gets no GPU: the training fails or silently uses the CPU."
-        yield Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))
+        hit = Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))
+        yield hit if queue is None or queue.devices == "gpu" else Hit(1, effect, None, "warning")
 
 
 _GPUS = re.compile(

@@ -95,9 +95,12 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if name in context.files or name in made:
             continue
         base, text = name.rpartition("/")[2], job.lines[command.line - 1]
-        effect, fix = f"{name} is not sent with the job: put it into scripts/, or correct its name.", None
+        folder = "" if ".." in name else name.removesuffix(base)
+        place = f"{folder} beside the job file or scripts/{folder}" if folder else "scripts/"
+        effect, fix = f"{name} is not sent with the job: put it into {place}, or correct its name.", None
         if base in context.files:
             effect = f"{name} is not there when the job runs: {base} is sent into the job's own folder."
+            effect += f" Put it into {place}." if folder else ""
             if match["script"] in text:
                 fix = replace_line(job, command.line, text.replace(match["script"], base), f"write {base}")
         yield Hit(command.line, effect, fix, "warning" if moves else None)
@@ -226,9 +229,10 @@ def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
 def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A training script that is byte for byte the same as another one: both run the same training.
 
-    The student forgot to change the copy, so its GPU-hours would measure the original again.
+    The student forgot to change the copy, so its GPU-hours would measure the original again. No task asks for that
+    in a job file of the student's own.
     """
-    runs = context.draft.runs if context.draft is not None else ()
+    runs = context.draft.runs if context.draft is not None and context.draft.form != "own" else ()
     if script.name in context.brought or script.name not in {run.script for run in runs}:
         return
     others = (name for name, text in sorted(context.files.items()) if text == script.text != "")

@@ -51,7 +51,8 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_of(c.text), c) for c in job.launches)
     used = [(n, c) for n, c in counts if n is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
-        effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
+        more = ": ask for more nodes" if most else ""
+        effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}{more}."
         value = re.sub(r"\d+$", str(most), request.value)
         yield value_hit(job, request.name, effect, value, title=f"ask for {most}")
         return

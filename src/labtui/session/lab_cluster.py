@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.cluster.target import Prompter
 from labtui.domain.errors import LabError, UsageError
+from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.session.planning import lab_root
 from labtui.session.settings import Settings, changed, cluster_user, hosts_of, load_profile
@@ -69,6 +70,8 @@ def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirement
     only_torch = runs and all(run.script.startswith("pytorch/") for run in runs)
     told = ("account", "qos", "partition", "root", "data_dir", "container")
     wanted: dict[str, Any] = {name: getattr(settings, name) for name in told}
+    if settings.profile.endswith(".toml") and not settings.data_dir:
+        wanted["data_file"] = settings.profile
     return Requirements(
         framework="torch" if only_torch else "tensorflow",
         gpu_runs=not runs or any(run.device == "gpu" for run in runs),
@@ -140,7 +143,7 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
     if not trial.ok:
         verdict = f"Slurm would refuse a job with one GPU: {trial.sentence} {trial.hint}"
     return (
-        f"{profile.title}: {profile.gpus_per_node} GPUs and {profile.cpus_per_node} CPUs a node; "
+        f"{profile.title}: {plural(profile.gpus_per_node, 'GPU')} and {plural(profile.cpus_per_node, 'CPU')} a node; "
         f"GPU jobs go to {profile.gpu_queue or 'no queue yet'}, charged to {account}.",
         *(f"Not known: {sentence}" for sentence in setup.unknown),
         *(f"{path} is not on the login node: correct it in cluster.toml." for path in setup.absent),

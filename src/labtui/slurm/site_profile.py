@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from labtui.domain.errors import UsageError
 from labtui.domain.terminal_text import inert
 from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import CONTAINER_PROGRAMS, DATA_FOLDER, SitePartition, SiteProbe
@@ -134,15 +135,24 @@ def _default_qos(slurm: SlurmProbe, account: str) -> str:
 
 
 def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[SiteQuestion]:
-    """The open questions, in the order to ask. Each answer, put into `choices`, may change those that follow."""
+    """The open questions, in the order to ask. Each answer, put into `choices`, may change those that follow.
+
+    Raises:
+        UsageError: Slurm listed its partitions, and the chosen one is not among them.
+    """
     names = accounts(slurm, site)
     if not choices.account and len(names) != 1:
         default = site.default_account if site.default_account in names else next(iter(names), "")
         yield _question("account", default, names, "account" if names else "no-account")
-    found = queues(slurm, site, account_of(slurm, site, choices), gpus=True)
+    account = account_of(slurm, site, choices)
+    found, others = (queues(slurm, site, account, gpus=gpus) for gpus in (True, False))
+    open_ones = [queue.name for queue in (*found, *others)]
+    listed = (*open_ones, *(partition.name for partition in site.partitions))
+    if open_ones and choices.queue and choices.queue not in listed:
+        sentence = f"There is no partition {choices.queue} here; yours: {', '.join(open_ones)}."
+        raise UsageError(sentence, f"--partition {open_ones[0]}")
     if not choices.queue and len(found) != 1 and _pick(found, choices) is None:
-        default = found[0].name if found else ""
-        options = tuple(queue.words for queue in found)
+        default, options = next(iter(open_ones), ""), tuple(queue.words for queue in found or others)
         yield _question("queue", default, options, "queue" if found else "no-queue")
     if not choices.data_dir and len(site.data) != 1:
         yield _question("data_dir", _data(site), site.data)
@@ -193,6 +203,7 @@ def site_profile(
     by_qos = bool(chosen and chosen.qos)
     gpu_name = chosen.name if chosen else choices.queue
     cpu = next((queue for queue in cpu_queues if queue.partition.default), next(iter(cpu_queues), None))
+    nodes = chosen or _pick(cpu_queues, choices) or cpu
     cpu_name = cpu.name if cpu else gpu_name
     if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
         cpu_name = _default_qos(slurm, account)
@@ -207,12 +218,10 @@ def site_profile(
         _toml("title", site.cluster or host, "scontrol show config" if site.cluster else "the login host"),
         _toml("login_hosts", [host], "as given"),
         _toml("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
-        _toml(
-            "queue_option", "qos" if by_qos else "partition", "what a job names (AllowQos of the partition)"
-        ),
+        _toml("queue_option", "qos" if by_qos else "partition", "what a job names (its AllowQos)"),
         _toml("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
         _toml("cpu_queue", cpu_name, "the default partition, or the first without GPUs"),
-        *(_node_lines(chosen.partition, cpu.partition if cpu else chosen.partition) if chosen else ()),
+        *(_node_lines(nodes.partition, (cpu or nodes).partition) if nodes else ()),
         _toml("root", "labtui", "below your home directory; a path from / names another place"),
         _toml("data_dir", choices.data_dir or _data(site), "`labtui doctor` looks whether it is complete"),
         _toml("notes", list(_notes(slurm, site, by_qos=by_qos)), "more facts about the site"),
@@ -238,13 +247,14 @@ def _toml(key: str, value: Any, source: str = "") -> str:
 
 
 def _node_lines(gpu: SitePartition, cpu: SitePartition) -> Iterator[str]:
-    if not gpu.cpus:
+    if not gpu.cpus or gpu.gpus is None:
         return
-    source, gpus = f"{gpu.nodes_from}, partition {gpu.name}", gpu.gpus or 1
+    source, gpus = f"{gpu.nodes_from}, partition {gpu.name}", gpu.gpus
     yield _toml("gres", "gpu", source)
     yield _toml("gpus_per_node", gpus, source)
     yield _toml("cpus_per_node", min(gpu.cpus, cpu.cpus or gpu.cpus), "the smaller nodes of both queues")
-    yield _toml("cpus_per_gpu", max(1, gpu.cpus // gpus), f"{gpu.cpus} CPUs shared by {gpus} GPUs")
+    if gpus:
+        yield _toml("cpus_per_gpu", max(1, gpu.cpus // gpus), f"{gpu.cpus} CPUs shared by {gpus} GPUs")
 
 
 def _data(site: SiteProbe) -> str:
