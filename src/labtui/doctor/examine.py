@@ -83,19 +83,16 @@ def _check_key(endpoint: Endpoint) -> findings.Check:
         return findings.judge("key", seen, action="set-up-key", path=wanted)
     mode = stat.S_IMODE(path.stat().st_mode)
     if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
-        identity = {"identity": str(path)}
-        return findings.judge(
-            "key", "open", action="protect-key", settings=identity, path=path, mode=f"{mode:o}"
-        )
+        key = {"identity": str(path)}
+        return findings.judge("key", "open", action="protect-key", settings=key, path=path, mode=f"{mode:o}")
     certificates = (*endpoint.certificate_files, path.with_name(path.name + "-cert.pub"))
     file = next((file for file in certificates if file.is_file()), None)
     ends = certificate_end(file) if file else None
     if ends is None:
         return findings.judge("key", "fine", path=f"{path} with the certificate {file}" if file else path)
     left = (ends - datetime.now(UTC)).total_seconds()
-    seen = (
-        "certificate-over" if left <= 0 else "certificate-soon" if left < CERTIFICATE_SOON_S else "certified"
-    )
+    over, soon = left <= 0, left < CERTIFICATE_SOON_S
+    seen = "certificate-over" if over else "certificate-soon" if soon else "certified"
     return findings.judge("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
 
 
