@@ -42,12 +42,8 @@ def test_a_fix_whose_lines_were_edited_since_changes_nothing(content, other):
 
 
 LONG = [
-    "singularity " * 40_000,
-    "--epochs 1 python " * 20_000 + ".py",
-    "python x.py -- epochs \\\n" * 10_000,
-    "“—x" * 50_000,
-    "<a" * 100_000,
-    "cat <<E\n" * 10_000,
+    *("singularity " * 40_000, "--epochs 1 python " * 20_000 + ".py", "python x.py -- epochs \\\n" * 10_000),
+    *("“—x" * 50_000, "<a" * 100_000, "cat <<E\n" * 10_000),
 ]
 
 

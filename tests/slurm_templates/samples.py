@@ -35,14 +35,9 @@ CONTEXT = JobContext(token="k7qzm2", edition="hpc4ai-ch10", practice=False)
 
 def run(n_gpus: int, *, model: str = "ResNet50", batch: int = 2048, **more: object) -> RunSpec:
     """A run of the book: its batch per GPU, five epochs; 0 GPUs is the sequential script on the CPU."""
-    values: dict[str, object] = {
-        "model": model,
-        "device": "gpu" if n_gpus else "cpu",
-        "n_gpus": n_gpus,
-        "batch_size": batch * max(1, n_gpus),
-        "epochs": 5,
-        "script": f"{model}.py" if n_gpus else f"{model}_seq.py",
-    }
+    device, script = ("gpu", f"{model}.py") if n_gpus else ("cpu", f"{model}_seq.py")
+    values: dict[str, object] = {"model": model, "device": device, "n_gpus": n_gpus, "script": script}
+    values |= {"batch_size": batch * max(1, n_gpus), "epochs": 5}
     return RunSpec(**(values | more))  # type: ignore[arg-type]
 
 
@@ -71,12 +66,8 @@ PI = Program(
 
 def timed(processes: int) -> RunSpec:
     """A run of chapter 4, on as many nodes as hold its processes."""
-    values: dict[str, object] = {
-        "program": PI,
-        "processes": processes,
-        "size": "4294967296",
-        "launcher": "srun",
-    }
+    values: dict[str, object] = {"program": PI, "processes": processes, "size": "4294967296"}
+    values["launcher"] = "srun"
     return run(
         0, model="pi", batch=1, script="pi/pi_mpi.c", arguments=PI.words(processes, "4294967296"), **values
     )
@@ -95,18 +86,10 @@ def draft(form: JobForm, **more: object) -> SubmissionDraft:
         "srun-python": (run(8, nodes=2, launcher="srun-python", script="tensorflow/train_multiworker.py"),),
     }[form]
     nodes, gpus = allocation(runs)
-    values: dict[str, object] = {
-        "task_id": "10.5",
-        "form": form,
-        "runs": runs,
-        "gpus": gpus,
-        "nodes": nodes,
-        "cpus": 64 if form == "mpi" else 20 * max(1, gpus),
-        "time_limit_minutes": 75,
-        "account": "nct_345",
-        "qos": "acc_debug" if gpus else "gp_debug",
-        "job_name": f"{runs[0].model}-{form}-zm2",
-    }
+    cpus, qos = 64 if form == "mpi" else 20 * max(1, gpus), "acc_debug" if gpus else "gp_debug"
+    values: dict[str, object] = {"task_id": "10.5", "form": form, "job_name": f"{runs[0].model}-{form}-zm2"}
+    values |= {"runs": runs, "gpus": gpus, "nodes": nodes, "cpus": cpus, "time_limit_minutes": 75}
+    values |= {"account": "nct_345", "qos": qos}
     return SubmissionDraft(**(values | more))  # type: ignore[arg-type]
 
 
