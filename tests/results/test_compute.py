@@ -12,7 +12,7 @@ from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, own_options
 from labtui.results.report import results_json
-from labtui.results.scaling import lost_efficiency
+from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.session.run_matcher import NOTHING_KNOWN
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
@@ -70,12 +70,15 @@ def own(n_gpus, seconds, words="", script="a.py", **more):
 def test_runs_of_own_scripts_are_pooled_and_compared_with_the_same_script_and_options_only():
     ones = own(1, 1.0, "--base 1 --lr 0.1"), own(1, 1.2, "--lr=0.5 -o x --base 1"), own(1, 4.0, "--base 4")
     more = own(1, 3.0, "--crash", outcome="failed"), own(1, 2.0, "--base 4", "b.py"), own(4, 9.0, "--base 8")
-    rows = compute_results([*ones, *more, own(2, 0.55, "--n_gpus 2 --base 1 --epochs 9")]).rows
+    twos = own(2, 0.55, "--n_gpus 2 --base 1 --epochs 9"), own(2, 0.55, "--base 16")
+    rows = compute_results([*ones, *more, *twos]).rows
     assert [(row.name, row.runs, row.speedup and round(row.speedup.value, 2)) for row in rows] == [
         *(("ResNet50 (script a.py, base 1)", 2, 1), ("ResNet50 (script a.py, base 4)", 1, 1)),
         *(("ResNet50 (script a.py, crash)", 1, 1), ("ResNet50 (script b.py, base 4)", 1, 1)),
-        *(("ResNet50 (script a.py, base 1)", 1, 2), ("ResNet50 (script a.py, base 8)", 1, None)),
+        *(("ResNet50 (script a.py, base 1)", 1, 2), ("ResNet50 (script a.py, base 16)", 1, None)),
+        ("ResNet50 (script a.py, base 8)", 1, None),
     ]
+    assert all(len({row.configuration.tuning for row in line.rows}) == 1 for line in scaling_lines(rows))
     assert any("has other options (base 1, here base 8), so" in note for note in rows[-1].notes)
 
 

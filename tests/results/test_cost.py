@@ -63,7 +63,11 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
 
 
 def test_runs_of_a_folder_know_their_job_and_log():
-    first, second = measured_from_state(lab(segment=1))
+    state = lab(segment=1)
+    own = replace(state, submissions={"t1": replace(state.submissions["t1"], form="own")})
+    tunings = [measured_from_state(own, scripts)[0].run.tuning for scripts in ((), ("ResNet50.py",))]
+    assert tunings == [(("script", "ResNet50.py"),), ()], "of a script that is the edition's as for its runs"
+    first, second = measured_from_state(state)
     assert (first.job_id, first.source) == ("77", "logs/ResNet50-1-4gpu-ab12.77.restart1.out")
     assert second.run.n_gpus == 4 and not second.live
     rows = compute_results([first, second]).rows

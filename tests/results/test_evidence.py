@@ -54,9 +54,8 @@ def test_a_loss_that_is_no_number_is_said():
 
 
 def test_each_process_of_one_training_has_its_own_warm_up():
-    samples = [
-        replace(epoch(n, s), starts_process=n in (1, 4)) for n, s in enumerate([30, 10, 10, 28, 10, 10], 1)
-    ]
+    seconds = enumerate([30, 10, 10, 28, 10, 10], 1)
+    samples = [replace(epoch(n, s), starts_process=n in (1, 4)) for n, s in seconds]
     one = replace(run(1, [1]).run, epochs=tuple(samples), epochs_planned=6)
     (row,) = compute_results([MeasuredRun(run=one)]).rows
     assert row.epoch_seconds.value == 10 and row.epochs == 4
@@ -102,10 +101,8 @@ def curve_of(values, name="accuracy"):
 
 def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     assert [point.epoch for point in curve_of([0.1, math.nan, 0.3]).points] == [1, 3]
-    epochs = (
-        epoch(1, 5, metrics={"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}),
-    )
-    curves = accuracy_curves(MeasuredRun(run=replace(run(1, [1]).run, epochs=epochs)))
+    metrics = {"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}
+    curves = accuracy_curves(run(1, [], epochs=(epoch(1, 5, metrics=metrics),)))
     assert [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in curves] == [
         *(("accuracy", False, 0.5), ("val_accuracy", True, 0.4), ("val_acc1", True, 0.4)),
     ]

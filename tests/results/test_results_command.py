@@ -158,9 +158,8 @@ def job(token: str, job_id: str, runs: list[tuple[int, int, float]], *, practice
 def folder(tmp_path, monkeypatch) -> Path:
     """A lab folder with a job of 1 and 4 GPUs and a practice job of 2."""
     made = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    state = after(
-        *job("aaa", "41", [(1, 1, 14.0), (2, 4, 5.0)]), *job("bbb", "42", [(3, 2, 1.0)], practice=True)
-    )
+    rehearsed = job("bbb", "42", [(3, 2, 1.0)], practice=True)
+    state = after(*job("aaa", "41", [(1, 1, 14.0), (2, 4, 5.0)]), *rehearsed)
     with contextlib.closing(Store(made.database_path)) as store:
         store.write(LabState(), state)
         store.write_readings(state, {"aaa": "41", "bbb": "42"})

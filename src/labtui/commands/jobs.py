@@ -170,7 +170,7 @@ def _remedy(view: View, line: RunLine) -> str:
 def _print_bill(bill: LabCost) -> None:
     for task, cost in bill.tasks.items():
         if cost.allocated:
-            hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} of them spent on training"
+            hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} spent on training"
             say(f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' * bill.practice}")
 
 
