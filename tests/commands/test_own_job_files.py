@@ -138,6 +138,10 @@ def test_each_rule_needs_a_reason_which_is_kept(folder, capsys):
     (run,) = answer_of(capsys, "queue", "--offline")["runs"]
     (kept,) = run["submission"]["accepted"]
     assert (kept["rule"], kept["line"], kept["reason"]) == ("lone-dashes", 7, "our [site] knows it")
+    assert main(["cancel", "1"]) == 0
+    main(["retry", "1", "--yes"])
+    assert "lone-dashes is overridden as before: our [site] knows it" in capsys.readouterr().err
+    assert answer_of(capsys, "queue", "--offline")["runs"][1]["submission"]["accepted"] == [kept]
 
 
 @pytest.mark.cluster

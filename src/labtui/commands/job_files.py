@@ -44,9 +44,8 @@ def answers_of(args: argparse.Namespace) -> Answers:
     """
     n_gpus = number(args.gpus) if args.gpus is not None else None
     if args.gpus is not None and n_gpus is None:
-        raise UsageError(
-            "--gpus takes one number for a job file.", "Its text decides how many trainings it runs."
-        )
+        hint = "Its text decides how many trainings it runs."
+        raise UsageError("--gpus takes one number for a job file.", hint)
     batch: int | None = args.batch_size
     said = {
         "model": args.model or None,
@@ -137,6 +136,17 @@ def accepted_of(
         raise UsageError(f"The rule {idle[0]!r} found nothing.", found)
     errors = "submitted with --force" if force else ""
     return tuple(accepted(preview.findings, reasons, errors=errors) for preview in previews)
+
+
+def kept_reasons(previews: Sequence[Preview], before: Sequence[AcceptedFinding]) -> dict[str, str]:
+    """The reasons given before, by rule, for the rules that find the same as then and nothing else."""
+    reasons = {(each.rule, each.file, each.line, each.effect): each.reason for each in before}
+    found = [each for preview in previews for each in preview.findings]
+    others = {each.rule for each in found if each.key not in reasons}
+    kept = {each.rule: reasons[each.key] for each in found if each.rule not in others}
+    for rule, reason in kept.items():
+        say(f"{rule} is overridden as before: {reason}")
+    return kept
 
 
 def reasons_of(words: Sequence[str]) -> dict[str, str]:

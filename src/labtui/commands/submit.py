@@ -80,8 +80,17 @@ def run_submit(args: argparse.Namespace) -> int:
         return send(lab, args, drafts) if drafts else 1
 
 
-def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
-    """Show, check, confirm and submit drafts; `sentence` explains drafts that differ from a task's plan."""
+def send(
+    lab: Open,
+    args: argparse.Namespace,
+    drafts: list[SubmissionDraft],
+    sentence: str = "",
+    before: Sequence[AcceptedFinding] = (),
+) -> int:
+    """Show, check, confirm and submit drafts.
+
+    `sentence` explains drafts that differ from a task's plan, `before` are findings that were overridden before.
+    """
     reasons = job_files.reasons_of(args.accept)
     if args.show_commands:
         from labtui.session.preview import commands_of_draft
@@ -97,6 +106,7 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     for draft, preview in zip(drafts, previews, strict=True):
         say(job_files.job_line(draft, preview, lab.session.edition.names))
     found = job_files.show_findings(previews)
+    reasons = job_files.kept_reasons(previews, before) | reasons
     accepted = job_files.accepted_of(previews, reasons, force=args.force)
     if job_files.is_blocked(previews, reasons) and not args.force:
         say("Nothing was submitted. Correct this, or override it: --accept RULE=REASON.")
@@ -130,10 +140,8 @@ def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
         raise UsageError("--task and --model need a job file.", "labtui submit job.slurm --task 10.5")
     drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if not drafts:
-        raise UsageError(
-            f"Task {args.task} plans no runs{' like that' if args.gpus else ''}.",
-            f"`labtui check {args.task}` shows what it asks for.",
-        )
+        none = f"Task {args.task} plans no runs{' like that' if args.gpus else ''}."
+        raise UsageError(none, f"`labtui check {args.task}` shows what it asks for.")
     more = shlex.split(args.script_args or "")
     if args.control:
         drafts = _control_drafts(lab.session, drafts, args)
@@ -197,16 +205,8 @@ def _overrides(args: argparse.Namespace) -> PlanOverrides:
     gpus = tuple(size for size in sizes if size is not None) or None
     if None in sizes:
         raise UsageError("--gpus takes numbers with commas between them, e.g. 1,2,4.")
-    return PlanOverrides(
-        form=args.form,
-        gpus=gpus,
-        per_gpu_batch=args.batch_size,
-        epochs=args.epochs,
-        time_limit_minutes=args.time,
-        account=args.account,
-        qos=args.qos,
-        partition=args.partition,
-    )
+    same = {name: getattr(args, name) for name in ("form", "epochs", "account", "qos", "partition")}
+    return PlanOverrides(gpus=gpus, per_gpu_batch=args.batch_size, time_limit_minutes=args.time, **same)
 
 
 # --------------------------------------------------------------------------- dry run
@@ -285,10 +285,8 @@ def _submit(
     accepted: Sequence[tuple[AcceptedFinding, ...]],
 ) -> int:
     lab.session.start()
-    futures = [
-        lab.session.submit(draft, accepted=overridden)
-        for draft, overridden in zip(drafts, accepted, strict=True)
-    ]
+    jobs = zip(drafts, accepted, strict=True)
+    futures = [lab.session.submit(draft, accepted=overridden) for draft, overridden in jobs]
     tokens = list(lab.state.submissions)[-len(futures) :]
     if lab.session.elsewhere:
         tokens = [future.result() for future in futures]
@@ -297,10 +295,8 @@ def _submit(
     trouble: LabError | None = None
     try:
         lab.wait_online()
-        lab.wait(
-            lambda state: _settled(lab, state, tokens, wait=args.wait),
-            limit_s=None if args.wait else _UNKNOWN_LIMIT_S,
-        )
+        limit = None if args.wait else _UNKNOWN_LIMIT_S
+        lab.wait(lambda state: _settled(lab, state, tokens, wait=args.wait), limit_s=limit)
     except LabError as error:
         trouble = error
     rows = [_submission_row(lab.state, token) for token in tokens]
