@@ -150,6 +150,8 @@ def test_without_a_gpu_partition_the_profile_says_so():
     asked = replace(site, partitions=(replace(site.partitions[0], gpus=0), gpu("old", gpus=0, up=False)))
     found = values(asked, queue="cpu")
     assert (found["gpu_queue"], found["gpus_per_node"], found["cpus_per_node"]) == ("cpu", 0, 64)
+    elsewhere = replace(asked, partitions=(*asked.partitions, gpu(), gpu("other")))
+    assert "gpus_per_node" not in values(elsewhere, queue="cpu"), "other nodes have GPUs"
     question = next(each for each in questions(PROBE, asked, Choices()) if each.key == "queue")
     assert question.options == ("cpu (no time limit known)",) and question.default == "cpu"
     assert "queue" not in question_keys(asked, queue="old")

@@ -203,7 +203,7 @@ def site_profile(
     by_qos = bool(chosen and chosen.qos)
     gpu_name = chosen.name if chosen else choices.queue
     cpu = next((queue for queue in cpu_queues if queue.partition.default), next(iter(cpu_queues), None))
-    nodes = chosen or _pick(cpu_queues, choices) or cpu
+    nodes = chosen or (None if gpu_queues else _pick(cpu_queues, choices) or cpu)
     cpu_name = cpu.name if cpu else gpu_name
     if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
         cpu_name = _default_qos(slurm, account)
