@@ -170,13 +170,13 @@ def test_no_two_parts_contradict_each_other(state, cancel):
 
 
 @pytest.mark.parametrize(
-    ("task", "charted", "scope"),
+    ("task", "scope"),
     [
-        *(("10.5", False, {"10.5", "own 10.5"}), ("10.7", False, {"10.5", "10.6", "10.7"})),
-        *(("10.1", False, {"10.1"}), ("10.4", False, {"10.4"}), ("10.4", True, {"10.3", "10.4"})),
+        *(("10.5", {"10.5", "own 10.5"}), ("10.7", {"10.5", "10.6", "10.7"})),
+        *(("10.1", {"10.1"}), ("10.4", {"10.3", "10.4"})),
     ],
 )
-def test_a_task_shows_its_own_runs_or_those_it_compares(task, charted, scope):
+def test_a_task_shows_its_own_runs_or_those_it_compares(task, scope):
     names = ("10.1", "10.3", "10.4", "10.5", "10.6", "10.7", "own 10.5")
     runs, submissions = {}, {}
     for number, name in enumerate(names, 1):
@@ -188,7 +188,9 @@ def test_a_task_shows_its_own_runs_or_those_it_compares(task, charted, scope):
             job_file="mine.slurm" if name.startswith("own") else "",
         )  # fmt: skip
     state = LabState(runs=runs, submissions=submissions)
-    assert {run.token for run in runs_of(state, EDITION, task, charted=charted)} == scope
+    assert {run.token for run in runs_of(state, EDITION, task)} == scope
+    alone = {number: run for number, run in runs.items() if run.task_id != "10.4"}
+    assert not runs_of(replace(state, runs=alone), EDITION, "10.4"), "nothing to compare yet"
 
 
 def test_an_ended_job_whose_log_is_not_read_is_not_running():
@@ -441,14 +443,8 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     runs, submissions = {}, {}
     for number, (task, gpus, seconds) in enumerate((("10.3", 0, 215.0), ("10.4", 1, 14.0)), 1):
         epochs = tuple(sample(each, seconds=Interval.around(seconds, 0.1)) for each in (1, 2))
-        how = {
-            "token": f"lt{number}",
-            "task_id": task,
-            "phase": RunPhase.DONE,
-            "started": True,
-            "epochs": epochs,
-        }
-        how |= {"outcome": "completed", "images": 50_000, "framework": "Keras"}
+        how = {"token": f"lt{number}", "task_id": task, "phase": RunPhase.DONE, "started": True}
+        how |= {"outcome": "completed", "images": 50_000, "framework": "Keras", "epochs": epochs}
         runs[number] = one_run(number, spec(gpus=gpus, batch=256, epochs=2), **how)
         submissions[f"lt{number}"] = SubmissionState(
             token=f"lt{number}", task_id=task, form="cpu", job_name="j", run_ids=(number,), planned_at=NOW,
@@ -462,7 +458,9 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert title_state(before)[1] == "begun"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
-    assert [line.run_id for line in view.lines] == [2], "the CPU's run is listed in its own task"
+    assert [line.run_id for line in view.lines] == [1, 2], (
+        "the CPU's run counts, and is shown beside the GPU's"
+    )
     assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
     first = first_chart(view.charts)
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message

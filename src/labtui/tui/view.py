@@ -285,16 +285,15 @@ NO_VIEW = View(state=LabState(), loading=True)
 """The view before anything was read."""
 
 
-def runs_of(
-    state: LabState, edition: Edition | None, task_id: str, *, charted: bool = False
-) -> tuple[RunState, ...]:
-    """The runs of a task: its own, and if it plans none, those of the tasks it compares.
+def runs_of(state: LabState, edition: Edition | None, task_id: str) -> tuple[RunState, ...]:
+    """The runs of a task and those its checks compare them with, as a GPU's epoch with the CPU's of an earlier task.
 
-    With `charted`, also those that its charts compare them with, as a GPU's epoch with the CPU's of an earlier task.
+    While a task that plans runs has none of its own, there is nothing to compare.
     A run of another task from a job file of the student's own is included only if that task plans such a run.
     """
     task = edition.task(task_id) if edition is not None else None
-    others = {} if edition is None or task is None else _compared(edition, task, charted=charted)
+    begun = any(run.task_id == task_id for run in state.runs.values())
+    others = _compared(edition, task) if edition and task and (begun or not task.runs) else {}
 
     def shown(run: RunState) -> bool:
         submission = state.submissions.get(run.token)
@@ -305,11 +304,11 @@ def runs_of(
     return tuple(run for run in state.runs.values() if shown(run))
 
 
-def _compared(edition: Edition, task: Task, *, charted: bool) -> dict[str, set[tuple[object, ...]]]:
+def _compared(edition: Edition, task: Task) -> dict[str, set[tuple[object, ...]]]:
     """The sizes planned by the other tasks whose runs a task shows, by their ids."""
     from labtui.lab.edition import RunsCheck
 
-    checks = [each for each in task.checks if not task.runs or (charted and isinstance(each, RunsCheck))]
+    checks = [each for each in task.checks if not task.runs or isinstance(each, RunsCheck)]
     named = {name for check in checks for name in check.tasks} - {task.id}
     return {each.id: {_size(plan.spec) for plan in each.runs} for each in edition.tasks if each.id in named}
 

@@ -130,7 +130,7 @@ class ViewModel:
         """
         if not self.loaded or not any(run.epochs or run.throughput for run in self._task_runs()):
             return {}
-        mine = runs_of(self.state, self.edition, self.task_id, charted=True)
+        mine = self._task_runs()
         if self._cached[0] != mine:
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
@@ -204,10 +204,8 @@ class ViewModel:
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
         deck = next((name for name in DECKS if name in names), "")
         made = (folder.path / deck).stat().st_mtime
-        sources = (
-            path for place in (folder.answers, folder.logs) for path in files_inside(folder.path, place)
-        )
-        old = bool(deck) and any(path.stat().st_mtime > made for path in sources)
+        paths = (each for at in (folder.answers, folder.logs) for each in files_inside(folder.path, at))
+        old = bool(deck) and any(path.stat().st_mtime > made for path in paths)
         evidence = (edition, state.runs, jobs, state.places, names, old, files_stamp(folder))
         if edition is None or evidence == self._evidence:
             return False
