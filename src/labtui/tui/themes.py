@@ -276,7 +276,7 @@ def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:
 @lru_cache
 def _tones(colour: str, text: str) -> tuple[str, ...]:
     """Tones of a colour that stay as legible as text: from it towards the colour of text."""
-    return tuple(Color.parse(colour).blend(Color.parse(text), share).hex for share in (0, 0.3, 0.5, 0.65))
+    return tuple(Color.parse(colour).blend(Color.parse(text), share).hex for share in (0, 0.45, 0.8, 0.65))
 
 
 def roles(app: App[Any]) -> Roles:
