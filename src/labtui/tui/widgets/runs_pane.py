@@ -152,7 +152,7 @@ def table_of(
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     unit = unit_of(view)
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
-    narrow = width < 84 or bool(head) or len(batches) > 1
+    narrow = width < (120 if head or len(batches) > 1 else 84)
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
