@@ -64,6 +64,13 @@ class LogPane(RunPane):
         found = line.run.diagnosis[:1] if line is not None and line.phase is RunPhase.FAILED else ()
         return found[0].line + 2 if found and found[0].stream == "err" else None
 
+    def show_line(self, number: int | None) -> None:
+        """Mark a line of standard output and bring it into view; None: there is no line to mark."""
+        if number is not None:
+            self._stream = "out"
+            self.show(self.view)
+            self.tail.mark(number)
+
     def action_streams(self) -> None:
         """Switch between standard output and standard error."""
         self._stream = "err" if self._stream == "out" else "out"

@@ -80,12 +80,9 @@ class LogText:
     def shown_before(self, number: int) -> int:
         """The `number` of a line; for a folded record, that of the printed line that it is about."""
         row = self.row(number)
-        folded = self.number(row) != number
-        while (
-            folded
-            and row > 0
-            and (self._rows[row] > number or self.line(self._rows[row]).startswith("Epoch "))
-        ):
+        if self.number(row) == number:
+            return number
+        while row > 0 and (self._rows[row] > number or self.line(self._rows[row]).startswith("Epoch ")):
             row -= 1
         return self.number(row)
 
@@ -194,7 +191,8 @@ class TailView(ScrollView, can_focus=True):
     """A scroll view of one log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
     `read_as` maps line numbers to what labtui reads there. A search looks for `needle`; `match_line` is the line of
-    the current match, `search_ended` says that there is no (further) one: "not found", "none below", "none above".
+    the current match, or without a search a marked line; `search_ended` says that there is no (further) match: "not
+    found", "none below", "none above".
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -334,6 +332,12 @@ class TailView(ScrollView, can_focus=True):
         self.refresh()
         self.post_message(self.Moved())
 
+    def mark(self, number: int) -> None:
+        """Mark a line, or the printed line that a folded record is about, and bring it into view."""
+        self.search("")
+        self._show_match(self.file.shown_before(number) if self.file is not None else None, "")
+        self.refresh()
+
     def _show_match(self, line: int | None, none: str) -> None:
         self.search_ended = none if line is None else ""
         if line is None or self.file is None:
@@ -372,20 +376,16 @@ class TailView(ScrollView, can_focus=True):
         middle = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         quiet = self.get_component_rich_style("tail--number", partial=True)
         ends = self.get_component_rich_style("tail--read", partial=True)
-        parts = [
-            Strip([Segment(head, style + quiet)]),
-            middle,
-            Strip([Segment(f"  {read}" if read else "", style + ends)]),
-        ]
-        return Strip.join(parts)
+        last = Strip([Segment(f"  {read}" if read else "", style + ends)])
+        return Strip.join([Strip([Segment(head, style + quiet)]), middle, last])
 
     def _segments(self, text: str, number: int) -> list[Segment]:
         if text.encode().startswith(RECORD):
             return [Segment(text, self.get_component_rich_style("tail--record", partial=True))]
-        if not text or not self.needle or len(text.lower()) != len(text):
-            return [Segment(text, self._line_style(text))]
         name = "tail--current" if number == self.match_line else "tail--match"
         mark = self.get_component_rich_style(name)
+        if not text or not self.needle or len(text.lower()) != len(text):
+            return [Segment(text, mark if number == self.match_line else self._line_style(text))]
         low, needle = text.lower(), self.needle.lower()
         pieces: list[Segment] = []
         start = 0
