@@ -191,6 +191,16 @@ def test_bars_rise_from_the_axis_and_carry_their_values(kind):
     assert kind == "stacked" or all(value in "\n".join(rows) for value in ("13.60×", "8.10×", "5.38×"))
 
 
+def test_bars_have_a_dashed_ideal_and_the_chosen_one_is_marked():
+    ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1.0, 2.0, 4.0)))
+    spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26}, kind="bars")
+    cells = cells_of(replace(spec, series=(*spec.series, ideal)), 80, 16, Cursor(1, 2.0))
+    chosen = [style for sign, style in cells.values() if sign == "━"]
+    assert chosen and set(chosen) == {"bold red"}, "the axis under it"
+    value = "".join(sign for sign, style in cells.values() if style == "reverse bold red")
+    assert value == " 1.80× " and len({row for (_, row), (sign, _) in cells.items() if sign == "╌"}) == 3
+
+
 def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused():
     ticks = tuple((float(size), str(size)) for size in (1, 2, 4))
     rows = rows_of(replace(chart(), x_ticks=ticks))
@@ -260,10 +270,13 @@ def test_laws_are_curves_beside_the_points_and_named_once():
     cells = cells_of(replace(spec, series=(*spec.series, *laws)), 86, 25)
     text = "\n".join(rows_of(replace(spec, series=(*spec.series, *laws))))
     assert text.count("Amdahl") == text.count("Gustafson") == 1
-    dashes = [style for sign, style in cells.values() if sign in "⣀⠤⠒⠉"]
-    marks = [at for (at, _), (sign, _) in cells.items() if sign == "●"]
-    assert "\u2836" not in text, "each law has its own grey and dashes, and no colour of a network"
-    assert all(0.4 < dashes.count(tone) / (max(marks) - min(marks)) < 0.9 for tone in ("text", "quiet"))
+    dashes, dots = ([style for sign, style in cells.values() if sign in signs] for signs in ("⣀⠤⠒⠉", "⡀⠄⠂⠁"))
+    assert {style for sign, style in cells.values() if "\u2840" < sign <= "\u28ff"} >= {"blue"}, (
+        "the line on top"
+    )
+    assert {"text", "quiet"} <= set(dashes) and "quiet" in dots and "text" not in dots, (
+        "each law its own dashes"
+    )
 
 
 @pytest.mark.parametrize("width", [46, 57, 86])

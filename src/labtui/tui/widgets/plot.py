@@ -35,10 +35,10 @@ MIN_COLUMNS = 24
 LARGEST = 1e12
 MARKS = "●◆▲■▼✚"
 HOLLOW = "○◇△□▽✛"
-DASHES = "⣀⠤⠒⠉"
-"""A dash at each height within a cell, from the bottom."""
-DASHED = {"ideal": ("## ", "soft"), "Amdahl": ("# ", "text"), "Gustafson": ("### ", "quiet")}
-"""Of each line that was not measured: which columns have a dash, and its tone of grey; a colour is a network."""
+DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
+"""A dash, and a dot, at each height within a cell, from the bottom."""
+DASHED = {"ideal": (". ", "soft"), "Amdahl": ("#### ", "text"), "Gustafson": ("## . ", "quiet")}
+"""Of each line that was not measured: which columns have a dash or a dot, and its tone of grey."""
 JOINT = "▌"
 """Two marks in one cell, each with its colour in a half."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
@@ -126,9 +126,7 @@ class _Drawing:
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.short for each in self.laws] + [
-            self._end_texts(at)[0] for at in range(len(self.measured))
-        ]
+        ends = [each.short for each in self.laws] + [self._end_texts(at)[0] for at in range(len(self.names))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
@@ -191,8 +189,9 @@ class _Drawing:
 
     def draw(self) -> list[Text]:
         """Draw frame, ideal, lines (the chosen one last), marks, names and values, and return the rows."""
-        self._draw_frame()
-        self._draw_x_ticks()
+        if self.xs:
+            self._draw_frame()
+            self._draw_x_ticks()
         if self.spec.empty:
             lines = textwrap.wrap(self.spec.message, max(8, self.grid.width - self.left - 4))
             for at, text in enumerate(lines, self.rows // 3):
@@ -204,7 +203,7 @@ class _Drawing:
             if series.role != "measured":
                 self._draw_dashes(series)
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        for at in () if self.laws else order:
+        for at in order:
             self._draw_line(at)
         self._draw_cursor()
         for at in order[::-1] if len(order) <= HUES else order:
@@ -261,10 +260,11 @@ class _Drawing:
         for before, after in pairwise(series.points):
             first, last = self._column(before.x), self._column(after.x)
             low, high = self._height(before.y), self._height(after.y)
-            for column in (each for each in range(first, last + 1) if gaps[each % len(gaps)] == "#"):
+            for column in range(first, last + 1):
                 height = low + (column - first) / max(1, last - first) * (high - low)
-                sign = DASHES[int(height % 1 * len(DASHES))]
-                self.grid.put(column, self.rows - 1 - int(height), sign, getattr(self.look, tone))
+                if signs := DASHES.get(gaps[column % len(gaps)]):
+                    sign = signs[int(height % 1 * len(signs))]
+                    self.grid.put(column, self.rows - 1 - int(height), sign, getattr(self.look, tone))
 
     def _draw_line(self, at: int) -> None:
         """Draw a line in braille by plotext: the chosen one two dots thick, the part to a running run dotted.
@@ -392,6 +392,7 @@ class _Drawing:
         wide = max(1, min(12, int((self.columns / max(1, len(self.xs)) - 1.5) / count)))
         fills = (look.busy, look.axis, look.soft, look.quiet, look.line)
         below, texts = dict.fromkeys(self.xs, 0.0), []
+        self._draw_steps(count * wide + 2)
         for at, series in enumerate(self.measured):
             fill = fills[at % len(fills)] if stack else self._style(at)
             style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
@@ -401,15 +402,26 @@ class _Drawing:
                 self.grid.put(column + 2, row, self.names[at][: max(0, self.right - 3)], style)
             for point in series.points:
                 left = self._column(point.x) - count * wide // 2 + (0 if stack else at * wide)
+                chosen = self.cursor == Cursor(at, point.x) and not stack
+                self.grid.put(left, self.rows, "━" * wide * chosen, style)
                 low, high = below[point.x], below[point.x] + point.y
                 self._draw_bar(left, wide, low, high, fill, live=point.live)
                 below[point.x] = high if stack else 0.0
                 if not stack:
-                    texts.append((left, self._row(point.y), self._value(point), style))
+                    shown = f" {self._value(point)} " if chosen else self._value(point)
+                    texts.append((left, self._row(point.y), shown, "reverse " * chosen + style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
-            text = whole if cell_len(whole) <= wide + 2 else whole.strip("()").rstrip(" s%×")
+            text = whole if cell_len(whole) <= wide + 2 else whole.strip("() ").rstrip(" s%×")
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
-            self._write([(start, row - up) for up in (1, 2) for start in starts], text, style, around=0)
+            self._write([(start, row - up) for up in (1, 2) for start in starts], text, style, 0, look.soft)
+
+    def _draw_steps(self, wide: int) -> None:
+        """Draw the ideal over each size, as a dashed step of `wide` columns; bars and values lie over it."""
+        for point in (p for each in self.spec.series if each.role == "ideal" for p in each.points):
+            row = self._row(point.y)
+            self.grid.put(self._column(point.x) - wide // 2, row, "╌" * wide, self.look.soft)
+            if point.x == self.xs[-1]:
+                self.grid.put(self.left + self.columns + 2, row, "ideal", self.look.soft)
 
     def _draw_bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
         top, bottom = self._row(high), self._row(low)
