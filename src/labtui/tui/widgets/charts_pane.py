@@ -1,5 +1,6 @@
 """The charts pane: five views, one large chart with a cursor on its points, or four charts on very large windows."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from labtui.tui.guidance import headline, instead_of_chart, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
+from labtui.tui.widgets.log_pane import LogPane
 from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
 from labtui.tui.widgets.tail_view import STAMP, LogText
 
@@ -55,7 +57,8 @@ class ChartView(Widget, can_focus=False):
     def render(self) -> Text:
         """The heading and the plot; empty if a plot does not fit, only the heading if there is no spec."""
         spec, look = self.spec, roles(self.app)
-        lines = [self._heading(spec, look)] if self.heading else []
+        unit = "" if spec is None or spec.unit or spec.empty else plain(spec.y_label)
+        lines = [self._heading(spec, look)] if self.heading else [ink(unit, look.quiet)] * bool(unit)
         height = self.size.height - len(lines)
         if spec is None or height < MIN_HEIGHT:
             return Text("\n").join(lines if spec is None else [])
@@ -88,12 +91,11 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("right", "point(1)", "Point after", "the next point"),
         key("up", "series(-1)", "Line", "the line before", show=True),
         key("down", "series(1)", "Line after", "the next line"),
-        key(
-            "enter,space", "enlarge", "One or four", "on large windows: the chosen chart, or four", show=True
-        ),
+        key("enter,space", "enlarge", "One or four", "on large windows: one chart, or four", show=True),
         key("m", "models", "Filter", "all models or data sets together, or one after the other", show=True),
-        key("o", "law", "Laws", "Amdahl's and Gustafson's law over the speedups, or not", show=True),
-        key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
+        key("o", "law(True)", "Laws", "draw Amdahl's and Gustafson's law over the speedups", show=True),
+        key("o", "law(False)", "No laws", "draw the speedups without the laws", show=True),
+        key("y", "bars", "Bars", "draw a chart over GPU counts as bars, or as lines", show=True),
         *(
             key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart")
             for at, (name, title) in enumerate(VIEWS.items(), 1)
@@ -104,9 +106,9 @@ class ChartsPane(Pane, Container, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._chosen = ""  # the chosen view; "": none was chosen yet
-        self._turn = dict.fromkeys(VIEWS, 0)  # which of its charts each view shows, modulo their number
+        self._turn = Counter[str]()  # which of its charts each view shows alone, modulo their number
         self._only = ""  # the chosen line; "": all of them
-        self._kind: Kind | None = None
+        self._kinds: dict[str, Kind] = {}  # of the views that were switched
         self._law = False
         self._alone = False
         self._place = 0  # the chosen series
@@ -125,6 +127,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     def show(self, view: View) -> None:
         if self.view.task_id != view.task_id:
             self._chosen, self._only, self._x, self._place = "", "", None, 0
+            self._turn.clear()
         super().show(view)
 
     def _charts(self) -> tuple[ChartSpec, ...]:
@@ -142,12 +145,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         charts = self._charts_in(name)
         if not charts:
             return None
-        spec = with_kind(charts[self._turn[name] % len(charts)], self._kind)
-        if self._law and spec.family == "speedup":
-            laws = self._laws()
-            fits = [each for each in laws.series if each.role == "fit"] if laws is not None else []
-            message = laws.message if laws is not None else self._no_law()
-            return replace(spec, kind="lines", series=(*spec.series, *fits), message=message)
+        turn = 0 if self._four else self._turn[name]
+        spec = with_kind(charts[turn % len(charts)], self._kinds.get(name))
+        laws = self._laws() if self._law and spec.family == "speedup" else None
+        if laws is not None:
+            fits = [each for each in laws.series if each.role == "fit"]
+            return replace(spec, kind="lines", series=(*spec.series, *fits), message=laws.message)
         return spec
 
     def _laws(self) -> ChartSpec | None:
@@ -185,33 +188,31 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
+        if action == "law" and parameters == (self._law,):
+            return None
         spec = self.spec
         series = spec.measured if spec is not None else ()
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
         with_law = self._law and self.view_name == "speedup"
+        large = self._large and self.view_name != "training"
+        other = not self._four and len(self._charts_in(self._chosen)) > 1
         switches = spec is not None and spec.switchable
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
-            "enlarge": (
-                self._large and self.view_name != "training",
-                "Only a larger window shows four charts.",
-            ),
-            "view": (
-                parameters != (self._chosen,) or len(self._charts_in(self._chosen)) > 1,
-                "This view has no other chart.",
-            ),
+            "enlarge": (large, "Only a larger window shows four charts."),
+            "view": (parameters != (self._chosen,) or other, "This view has no other chart here."),
             "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
             "law": (with_law or not law, law),
             "bars": (switches and not with_law, "This chart is drawn in one way only."),
-            "log_line": (self._run() is not None, "No run of this lab has this point."),
+            "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))
         return "" if acts else reason
 
     def action_view(self, name: str) -> None:
         """Show a view; for the current one, its next chart."""
         if name == self.view_name and self._chosen:
-            self._turn[name] += 1
+            self._turn[name] += not self._four
         elif "training" in (name, self.view_name):  # its x axis has epochs, the others' have sizes
             self._x = None
         self._chosen = name
@@ -240,17 +241,19 @@ class ChartsPane(Pane, Container, can_focus=True):
         now = choices.index(self._only) if self._only in choices else 0
         self._only = choices[(now + 1) % len(choices)]
         self._place, self._x = 0, None
+        if self._law and self.view_name == "speedup" and (why := self._no_law()):
+            self.notify(why, severity="warning", timeout=4, markup=False)
         self.on_resize()
 
     def action_bars(self) -> None:
-        """Switch between bars and lines in all charts that can have both."""
+        """Switch between bars and lines in the current view."""
         spec = self.spec
-        self._kind = "lines" if spec is not None and spec.kind == "bars" else "bars"
+        self._kinds[self.view_name] = "lines" if spec is not None and spec.kind == "bars" else "bars"
         self.on_resize()
 
-    def action_law(self) -> None:
+    def action_law(self, drawn: bool) -> None:
         """Show or hide the fitted laws over the speedups."""
-        self._law = not self._law
+        self._law = drawn
         self.on_resize()
 
     def action_enlarge(self) -> None:
@@ -259,10 +262,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         self.on_resize()
 
     async def action_log_line(self) -> None:
-        """Open the log of the run that the point comes from."""
-        line = self._run()
+        """Open the log of the run that the point comes from, at the point's line."""
+        line, number = self._origin()
         if line is not None:
             await self.app.choose_run(line.run_id, open_log=True)
+            log = self.screen.query_one(LogPane)
+            log.call_after_refresh(log.show_line, number)
 
     # ------------------------------------------------------------------ showing
 
@@ -271,9 +276,13 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Whether four charts fit, each with at least 60 x 16 cells."""
         return self.size.width >= 122 and self.size.height >= 40
 
+    @property
+    def _four(self) -> bool:
+        """Whether the main charts of four views are shown."""
+        return self._large and not self._alone and self.view_name != "training"
+
     def paint(self, view: View) -> None:
-        four = self._large and not self._alone and self.view_name != "training"
-        self.set_class(four, "-four")
+        self.set_class(four := self._four, "-four")
         say(self, "#chart-views", self._views_text())
         say(self, "#chart-sentence", self._sentence())
         found = self._point()
@@ -320,8 +329,8 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _sentence(self) -> Text:
         view, spec = self.view, self.spec
-        text = (spec.message or spec.title * spec.over_time) if spec is not None else ""
-        text = text or headline(view) or instead_of_chart(view)
+        text = (spec.message or spec.title) if spec is not None else ""
+        text = text or (VIEWS[self.view_name] if view.charts else headline(view) or instead_of_chart(view))
         return ink(text, "bold", no_wrap=True)
 
     # ------------------------------------------------------------------ the strip
@@ -333,12 +342,13 @@ class ChartsPane(Pane, Container, can_focus=True):
         rows = self.view.charted if run is not None else ()
         return next((row for row in rows if any(each.run_id == run for each in row.members)), None)
 
-    def _run(self) -> RunLine | None:
-        """The run of the log line that the point at the cursor comes from; for a mean, of the last line."""
+    def _origin(self) -> tuple[RunLine | None, int | None]:
+        """The run and the log line that the point at the cursor comes from; for a mean, the last ones."""
         found, row = self._point(), self._row()
-        ids = [each.run_id for each in row.origins if each.run_id is not None] if row is not None else []
-        ids = [found[1].run or 0] if found is not None and found[1].line else ids
-        return self.view.every.get(ids[-1]) if ids else None
+        if found is not None and found[1].line:
+            return self.view.every.get(found[1].run or 0), found[1].line
+        places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
+        return (self.view.every.get(places[-1][0]), places[-1][1]) if places else (None, None)
 
     def _run_words(self, number: int) -> str:
         """The number of a run, and how it ended if it ended badly."""
@@ -353,11 +363,12 @@ class ChartsPane(Pane, Container, can_focus=True):
             return Text("")
         point = found[1]
         row = self._row()
-        line = self._run()
+        line, number = self._origin()
         mark, colour = look_of(spec, self._place, styles, chosen=True, hollow=point.live)
         left = ink(f"{mark} ", colour, no_wrap=True)
         left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
-        left.append(f"   {value_text(spec, point)}", "bold")
+        unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
+        left.append(f"   {value_text(spec, point)}{unit}", "bold")
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
         numbers = [point.run] if point.line and point.run else numbers
         run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
@@ -368,27 +379,25 @@ class ChartsPane(Pane, Container, can_focus=True):
             shown = value_text(spec, point).removesuffix("×").removesuffix(" s")
             bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
             bounds = f"between {bounds.replace(' to ', ' and ')}" if bounds and wide else bounds
-        told = row is None or row.is_baseline or spec.over_time or self.view_name == "efficiency"
-        share = f"{words.percent(row.efficiency)} efficient" if row is not None and not told else ""
+        told = row is not None and not row.is_baseline and self.view_name == "speedup"
+        share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
         room = self.size.width - left.cell_len - 1
         origins = (where, run, plural(len(numbers), "run"))
         origin = next((each for each in origins if len(each) < room), "")
         first = ends(left, ink(origin, styles.soft), self.size.width)
-        return Text("\n").join([first, self._log_text(row, line, point.line)])
+        return Text("\n").join([first, self._log_text(row, line, number, not point.line)])
 
-    def _log_text(self, row: ResultRow | None, line: RunLine | None, number: int | None) -> Text:
-        """The log line `number`, else the row's (for a record, the printed line near it); for a mean, the last one."""
-        single = bool(number)
-        number = number or (row.origins[-1].line if row is not None and row.origins else None)
+    def _log_text(self, row: ResultRow | None, line: RunLine | None, number: int | None, mean: bool) -> Text:
+        """A log line (for a record, the printed line near it); `mean`: the last one of several epochs."""
         path = self.app.session.log_path(line.run.token, "out") if line is not None else None
         if path is None or number is None or row is None or line is None:
             return Text("")
         last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")
-        mean = f"mean of {row.epochs} epochs{of}, the last: {last}" if row.epochs > 1 and not single else ""
+        said = f"mean of {row.epochs} epochs{of}, the last: {last}" * (mean and row.epochs > 1)
         styles, (shown, text) = roles(self.app), shown_line(self.app.session.folder.path, path, number)
-        place = f"{mean}line {shown}  " if text else ""
+        place = f"{said}line {shown}  " if text else ""
         shown_text = shorten(text, self.size.width - len(place))
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
 
