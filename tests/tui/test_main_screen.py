@@ -126,9 +126,7 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session)
         await until(pilot, lambda: bool(app.view_model.checks))
         assert "10.7" not in text_of(app)
         view, check = app.main.view, app.main.view.check
-        stale = replace(
-            check, items=tuple(replace(each, stale=each.kind == "charts") for each in check.items)
-        )
+        stale = replace(check, items=tuple(replace(i, stale=i.kind == "charts") for i in check.items))
         app.main.show(replace(view, checks={**view.checks, check.task_id: stale}))
         assert "Charts 4 outdated" in {str(tab.label) for tab in app.main.query("Tab")}
         await pilot.press("g")

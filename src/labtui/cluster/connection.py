@@ -143,9 +143,7 @@ class Connection:
         plan = plan_push(files)
 
         def missing(wanted: Sequence[PushFile]) -> list[PushFile]:
-            parts = (
-                wanted[start : start + PUSH_BATCH] for start in range(0, max(1, len(wanted)), PUSH_BATCH)
-            )
+            parts = (wanted[at : at + PUSH_BATCH] for at in range(0, max(1, len(wanted)), PUSH_BATCH))
             return [file for part in parts for file in self.ask(put_files(remote_dir, part))]
 
         needed = missing(plan)

@@ -421,9 +421,7 @@ def _row_lines(row: Sequence[str], widths: Sequence[float], size: float) -> floa
 def _column_widths(block: Table, size: float) -> list[float]:
     """Widths that fit the widest cells; the widest columns are narrowed where the table is wider than the slide."""
     lines = [block.headings, *(row for row in block.rows if len(row) > 1)]
-    wanted = [
-        max(_inches(text, size) for text in column) * 1.04 + 0.25 for column in zip(*lines, strict=True)
-    ]
+    wanted = [max(_inches(text, size) for text in cells) * 1.04 + 0.25 for cells in zip(*lines, strict=True)]
     while sum(wanted) > WIDTH + 0.01 and max(wanted) > 0.5:
         widest = wanted.index(max(wanted))
         wanted[widest] = max(0.5, wanted[widest] - max(0.05, (sum(wanted) - WIDTH) / 4))

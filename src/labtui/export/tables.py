@@ -208,9 +208,8 @@ def csv_text(results: Results) -> str:
 
 def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
     """The JSON's fields as columns: an interval as three, the "as printed" reading as ``printed_...``."""
-    record: dict[str, Any] = {
-        f"printed_{name}": value for name, value in fields.get("as_printed", {}).items()
-    }
+    printed = fields.get("as_printed", {})
+    record: dict[str, Any] = {f"printed_{name}": value for name, value in printed.items()}
     for field, value in fields.items():
         name = _RENAMED.get(field, field)
         is_interval = isinstance(value, dict) and "value" in value

@@ -204,9 +204,7 @@ def _rate_in_script(script: str, evidence: Evidence) -> str:
 
 def _check_metric(ctx: _Context, check: schema.MetricCheck) -> Iterator[CheckItem]:
     sentence = f"{check.metric} reached {check.at_least:g}"
-    models = {
-        plan.spec.model for source in ctx.edition.tasks_of(ctx.task, check.tasks) for plan in source.runs
-    }
+    models = {plan.spec.model for task in ctx.edition.tasks_of(ctx.task, check.tasks) for plan in task.runs}
     values = [
         (value, sample.epoch, run)
         for run in ctx.evidence.state.runs.values()

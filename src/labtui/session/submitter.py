@@ -126,9 +126,7 @@ class Submitter:
         known.look_at = self._context.now() + _LOOK_AGAIN_S[min(known.looks, len(_LOOK_AGAIN_S) - 1)]
         directory = self._context.absolute(submission.remote_dir)
         call = lookup(directory, submission.token, submission.job_name)
-        self._ask(
-            lambda: self._context.cluster.ask(call), lambda outcome: self._looked_up(submission, outcome)
-        )
+        self._ask(lambda: self._context.cluster.ask(call), lambda found: self._looked_up(submission, found))
 
     def _ask(self, question: Callable[[], Any], answered: Done) -> None:
         def done(outcome: Callable[[], Any]) -> None:

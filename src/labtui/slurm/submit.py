@@ -115,10 +115,7 @@ def _read_submitted(result: CommandResult) -> str:
 def _hint_alternatives(key: str, out: str) -> str:
     """After a refused account or QoS: a sentence with those open to this user; "" if not known."""
     found = parse_associations(out)
-    names = {
-        "account": [item.account for item in found],
-        "qos": [name for item in found for name in item.qos],
-    }
+    names = {"account": [row.account for row in found], "qos": [name for row in found for name in row.qos]}
     mine = ", ".join(dict.fromkeys(names.get(key, ())))
     return f"Open to you: {mine}." if mine else ""
 

@@ -98,9 +98,8 @@ def connection_label(view: View) -> tuple[str, str, str]:
     """The glyph, word and role of the connection; "connecting" until the first attempt has ended."""
     connection = view.state.connection
     status = connection.status if connection.tried else "connecting"
-    word = (
-        "not connected" if view.read_only and status == "connecting" else CONNECTION_WORDS.get(status, status)
-    )
+    early = view.read_only and status == "connecting"
+    word = "not connected" if early else CONNECTION_WORDS.get(status, status)
     return CONNECTION_GLYPHS.get(status, "?"), word, CONNECTION_ROLES.get(status, "quiet")
 
 

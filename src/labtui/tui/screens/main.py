@@ -120,9 +120,8 @@ class MainScreen(FramedScreen):
         self.show_frame(view)
         counts = {pane: str(view.count(pane)) for pane in ("runs", "charts", "answers")}
         old = sum(item.stale for item in (view.check.items if view.check else ()) if item.kind == "charts")
-        counts["charts"] = (
-            f"{old} outdated" if old else f"{counts['charts']} exported" * bool(counts["charts"])
-        )
+        made = f"{counts['charts']} exported" * bool(counts["charts"])
+        counts["charts"] = f"{old} outdated" if old else made
         for tab in self.query(Tab):
             count = counts.get(tab.id or "", "")
             label = f"{PANES[tab.id or 'task']} {count}".strip()

@@ -297,9 +297,7 @@ def help_page(app: LabApp) -> Table:
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, told)
     runs = (f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))
-    table.add_row(
-        Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts and charts; page up and down, too"
-    )
+    table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
     table.add_row("", "Runs", "   ".join(runs))
     table.add_row("", "Tasks", f"{'   '.join(tasks)}   or the sign of its runs under way, failed, cancelled")
