@@ -30,14 +30,10 @@ async def test_title_tabs_pane_and_size_change_in_one_frame(filled_session, fram
         frames.clear()
         await pilot.press("c")
         await until(pilot, lambda: "4 Efficiency" in text_of(app))
-        for task, key, words in (
-            ("10.3", "r", "215 s"),
-            ("10.5", "r", "0:11 left"),
-            ("10.6", "t", "ResNet152"),
-        ):
-            app.go_to_task(task)
+        for at, key, said in (("10.3", "r", "215 s"), ("10.5", "r", "0:11 left"), ("10.6", "t", "ResNet152")):
+            app.go_to_task(at)
             await pilot.press(key)
-            await until(pilot, lambda words=words: words in text_of(app), words)
+            await until(pilot, lambda said=said: said in text_of(app), said)
         changed = list(frames)
         app.go_to_task("10.5")
         await pilot.press("r")
