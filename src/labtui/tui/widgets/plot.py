@@ -267,7 +267,7 @@ class _Drawing:
                     self.grid.put(column, self.rows - 1 - int(height), sign, getattr(self.look, tone))
 
     def _draw_line(self, at: int) -> None:
-        """Draw a braille line through the middle of its marks' cells: two dots thick if chosen, dotted to a live one."""
+        """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
         series, style = self.measured[at], self._style(at)
         lifts = (-1 / 8, 1 / 8) if at == self.cursor.series else (0.0,)
         for before, after in (pair for piece in line_pieces(self.spec, series) for pair in pairwise(piece)):
