@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase
+from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost
@@ -67,6 +67,10 @@ def test_runs_of_a_folder_know_their_job_and_log():
     own = replace(state, submissions={"t1": replace(state.submissions["t1"], form="own")})
     tunings = [measured_from_state(own, scripts)[0].run.tuning for scripts in ((), ("ResNet50.py",))]
     assert tunings == [(("script", "ResNet50.py"),), ()], "of a script that is the edition's as for its runs"
+    for found, device in (((), None), ((Diagnosis(kind="no-gpu", line=1, text="", advice=""),), "cpu")):
+        plan = replace(spec(1), device="cpu", unknown=("n_gpus",))  # an own job that asks for no GPU
+        asked = {**state.runs, 1: replace(state.runs[1], spec=plan, diagnosis=found)}
+        assert measured_from_state(replace(state, runs=asked))[0].run.device == device
     first, second = measured_from_state(state)
     assert (first.job_id, first.source) == ("77", "logs/ResNet50-1-4gpu-ab12.77.restart1.out")
     assert second.run.n_gpus == 4 and not second.live

@@ -114,10 +114,7 @@ EPOCHS = (epoch(1, 29), epoch(2, 14))
 
 
 def report(*runs: ParsedRun, lines: tuple[tuple[int, str], ...] = ()) -> LogReport:
-    diagnosis = tuple(
-        Diagnosis(kind="no-gpu", line=line, text="no GPU", advice="--nv", stream=stream)
-        for line, stream in lines
-    )
+    diagnosis = tuple(Diagnosis(kind="no-gpu", line=at, text="", advice="", stream=of) for at, of in lines)
     return LogReport(runs=runs, diagnosis=diagnosis)
 
 

@@ -77,8 +77,7 @@ def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
     given = [dict(tuning) for tuning in tunings]
     names = dict.fromkeys([*TUNING_OPTIONS, *(name for each in given for name in each)])
     differ = [name for name in names if len({each.get(name) for each in given}) > 1]
-    words = ([_option_words(name, each.get(name)) for name in differ] for each in given)
-    return [tuple(filter(None, found)) for found in words]
+    return [tuple(filter(None, (_option_words(name, each.get(name)) for name in differ))) for each in given]
 
 
 def named_options(words: Sequence[str]) -> dict[str, str]:

@@ -150,8 +150,7 @@ def difference(one: Configuration, other: Configuration) -> str:
     if one.validated != other.validated:
         words.append(f"{'no ' if one.validated else 'a '}validation inside its epochs")
     if one.tuning != other.tuning:
-        words_of = distinguishing_words([one.tuning, other.tuning])
-        here, there = (", ".join(each) or "none" for each in words_of)
+        here, there = (", ".join(each) or "none" for each in distinguishing_words([one.tuning, other.tuning]))
         words.append(f"other options ({there}, here {here})")
     return " and ".join(words)
 

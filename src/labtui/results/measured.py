@@ -141,6 +141,8 @@ def _from_run_state(
     own, known = submission is None or submission.form == "own", planned_facts(run.spec)
     if own and submission is not None and (run.spec.named or run.spec.script not in scripts):
         known["tuning"] = own_options(run.spec)
+    if run.spec.device == "cpu" and any(each.kind == "no-gpu" for each in run.diagnosis):
+        known |= {"device": "cpu", "n_gpus": 0}  # its job asked for no GPU, and it found none
     return MeasuredRun(
         run=replace(run, **known, contradictions=found),
         run_id=run.run_id,

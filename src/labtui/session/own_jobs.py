@@ -151,6 +151,8 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     # A script that is not the lab's may find GPUs that its job did not ask for, where Slurm does not manage them.
     if gpus == 1 or (not gpus and not any("model" in run.unknown for run in found)):
         answers = {"n_gpus": gpus, **answers}
+    elif not gpus:
+        found = [replace(run, device="cpu") if "n_gpus" in run.unknown else run for run in found]
     return tuple(fill_unknown(run, answers) for run in found)
 
 
