@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.events import Key
-from textual.widgets import TextArea
+from textual.widgets import Input, TextArea
 
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
@@ -68,7 +68,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
     monkeypatch.setattr(filled_session, "hold", hold)
     async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
         await pilot.press("T")
-        await until(pilot, lambda: types(app))
+        await until(pilot, lambda: types(app) and app.screen.query_one(Input).value == "30")
         await pilot.press("9", "9", "9", "9", "enter")
         await until(pilot, lambda: "it ends before that" in text_of(app))
         assert not filled_session.requests
@@ -245,10 +245,11 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
     started: list[Future[str]] = []
     hear: list[Callable[[str], None]] = []
 
-    def export_all(folder: Any, told: Callable[[str], None]) -> Future[str]:
+    def export_all(folder: Any, told: Callable[[str], None], noted: Any) -> Future[str]:
         assert folder == filled_session.folder.path
         started.append(Future())
         hear.append(told)
+        noted(["no author"])
         return started[-1]
 
     monkeypatch.setattr("labtui.tui.screens.main.export_all", export_all)
@@ -262,8 +263,8 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        await pilot.press("x")
-        await until(pilot, lambda: len(started) == 2)
+        await pilot.press("x", "exclamation_mark")
+        await until(pilot, lambda: len(started) == 2 and "no author" in text_of(app))
         started[1].set_exception(ExportError("The disk is [full].", "Remove something."))
         await until(pilot, lambda: "The disk is [full]." in text_of(app) and "Exporting" not in text_of(app))
         assert "Remove something." in text_of(app)

@@ -114,6 +114,7 @@ async def test_a_task_without_runs_plans_the_own_job_file(session):
         await pilot.press("s")
         await until(pilot, lambda: "This task needs no run." in text_of(app))
         path = write(session, TOLD)
+        await until(pilot, lambda: app.view_model.own_jobs)
         await pilot.press("s")
         await until(pilot, lambda: ready(app.screen))
         screen = app.screen

@@ -34,6 +34,7 @@ from labtui.tui.guidance import (
     instead_of_chart,
     live_reason,
     next_step,
+    remedy,
     result,
     runs_again,
     status_line,
@@ -567,6 +568,9 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" in card
     assert [line.run_id for line in runs_again(view)] == [1], "what is selected, though nothing misses it"
+    check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
+    again = remedy(replace(view, checks={view.task_id: check}), view.every[4])
+    assert (again.label, again.reason) == ("Run again", "Run 3 has this size. Nothing is missing.")
     assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
     model = ViewModel(SimpleNamespace(state=view.state, **told), clock=lambda: NOW)  # type: ignore[arg-type]

@@ -83,9 +83,7 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
         return _with_certificate(_load(private[0], endpoint, prompter), private[0], endpoint, str(private[0]))
     if candidates:
         raise failure("key-public", path=candidates[0])
-    if len(agent_keys) == 1:
-        return OfferedKey(agent_keys[0], "the agent's key")
-    return None
+    return OfferedKey(agent_keys[0], "the agent's key") if len(agent_keys) == 1 else None
 
 
 def _public_blob(path: Path) -> bytes | None:

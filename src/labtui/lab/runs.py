@@ -99,7 +99,7 @@ class Sweep(Table, frozen=True, kw_only=True):
                     script=self.script,
                     learning_rate=self.learning_rate,
                     extra_args=(*self.options, *words),
-                    launcher=launcher_of(self.form),
+                    launcher=cast("Launcher", self.form) if self.form in MANY_NODES else "python",
                     batch_option=self.batch_option,
                     data_set=self.data_set or "",
                     arguments=self.arguments,
@@ -112,11 +112,6 @@ class Sweep(Table, frozen=True, kw_only=True):
             )
             for words, batch, gpus in every
         )
-
-
-def launcher_of(form: TemplateForm) -> Launcher:
-    """What starts the processes of a training in this form."""
-    return cast("Launcher", form) if form in MANY_NODES else "python"
 
 
 def _as_tuple(value: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -258,7 +258,7 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     if len(baseline.members) > 1:
         numbers = [str(run.run_id) for run in baseline.members if run.run_id]
         which = f"runs {', '.join(numbers)}" if numbers else f"{len(baseline.members)} runs"
-        yield f"The one-GPU baseline is the mean of {which}."
+        yield f"{measured.MEAN_BASELINE} {which}."
     if not row.from_rate and (row.images is None or baseline.images is None):
         yield "The speedup assumes that both epochs have the same number of images, which the logs do not say."
     if row.efficiency is not None and row.efficiency.value > MAX_EFFICIENCY:

@@ -264,6 +264,8 @@ def _loss_note(run: MeasuredRun) -> str:
     return "" if first is None else f"The loss is not a number from epoch {first} on: the training diverged."
 
 
+MEAN_BASELINE = "The one-GPU baseline is the mean of"
+"""How the note on a row begins whose baseline has several runs."""
 SHORTEST = 1e-9
 """Times (s) and rates (1/s) with a lower bound below this count as zero: nothing is divided by them."""
 

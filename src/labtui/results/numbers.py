@@ -27,16 +27,12 @@ ABSENT = "–"
 
 def decimals(half_width: float, most: int) -> int:
     """How many decimals are worth showing: down to the first one that the half-width affects, `most` at most."""
-    if half_width <= 0:
-        return most
-    return min(most, max(0, math.ceil(-math.log10(half_width * 1.0000001))))
+    return most if half_width <= 0 else min(most, max(0, math.ceil(-math.log10(half_width * 1.0000001))))
 
 
 def rate_text(rate: Interval | None) -> str:
     """Images or tokens per second: ``3,676``; two decimals below ten."""
-    if rate is None:
-        return ABSENT
-    return fixed(rate.value, 0 if rate.value >= 10 else 2)
+    return ABSENT if rate is None else fixed(rate.value, 0 if rate.value >= 10 else 2)
 
 
 def _supported_text(value: Interval | float, most: int) -> str:

@@ -152,9 +152,9 @@ def gather_evidence(
 
 
 def files_stamp(folder: LabFolder) -> frozenset[tuple[str, int, int]]:
-    """Path, modification time (ns) and size of every file the checks read: equal while no file changes."""
+    """Path, modification time (ns) and size of every file that checks and screens read: equal while no file changes."""
     stamp = set()
-    for place in (folder.scripts, folder.answers, folder.plots):
+    for place in (folder.scripts, folder.slurm, folder.answers, folder.plots):
         for path in files_inside(folder.path, place):
             with contextlib.suppress(OSError):  # it was just deleted
                 status = path.stat()

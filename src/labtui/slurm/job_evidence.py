@@ -140,9 +140,8 @@ def differs(old: JobView, new: JobView) -> bool:
 
 def _steady_estimate(old: float | None, new: float | None) -> float | None:
     """The old estimate if the new one differs by less than `SLACK_S`, else the new one."""
-    if old is not None and new is not None and abs(new - old) < SLACK_S:
-        return old
-    return new
+    alike = old is not None and new is not None and abs(new - old) < SLACK_S
+    return old if alike else new
 
 
 # --------------------------------------------------------------------------- all of the student's jobs

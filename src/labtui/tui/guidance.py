@@ -86,11 +86,16 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
 
 
 def remedy(view: View, line: RunLine) -> NextStep:
-    """After a run that ended badly: the label for running it again ("" if there is no need to), and advice."""
+    """After a run that ended badly: the label for running it again ("" if it ended as it should), and advice."""
     run, aim = line.run, ended_as_asked(view, line)
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
-    if aim or (run.task_id == view.task_id and view.count("runs").full):
-        return NextStep("", "This is what the task asks for." if aim else "This size was run again.")
+    if aim:
+        return NextStep("", "This is what the task asks for.")
+    if run.task_id == view.task_id and view.count("runs").full:
+        wanted = RunPhase.DONE, run.spec.label
+        same = [one.run_id for one in view.lines if (one.phase, one.run.spec.label) == wanted]
+        there = f"Run {same[-1]} has this size. " if same else ""
+        return NextStep("Run again", f"{there}Nothing is missing.")
     if run.outcome == "time-limit":
         advice = "Press R to run it again, with more time where the queue allows."
     elif run.outcome is None and line.submission is not None:
@@ -129,7 +134,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
         label = f"Submit {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
         done = view.count("answers").done
-        label = f"Answer question {done + 1}"
+        label = missing = f"Answer question {done + 1}"
     if item.kind == "charts":
         charts = view.count("charts")
         label = f"Export {plural(charts.of - charts.done, 'chart')}"

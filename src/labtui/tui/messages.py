@@ -23,6 +23,7 @@ from typing import Any
 from textual.app import App
 
 from labtui.domain.errors import ExportError, LabError
+from labtui.domain.model import plural
 from labtui.domain.terminal_text import display_text
 
 
@@ -118,22 +119,23 @@ def _other_screen() -> Iterator[None]:
 
 
 TIMEOUT_S = 600.0
-MAX_NAMED = 4
+MAX_NAMED = 3
 """The most files that the export's message names; more do not fit a window of 80 columns."""
-MAX_NOTES = 3
-"""The most remarks that the export's message repeats."""
 
 
-def export_all(folder: Path, told: Callable[[str], None]) -> Future[str]:
+def export_all(folder: Path, told: Callable[[str], None], remarked: Callable[..., None]) -> Future[str]:
     """Start the export of a lab folder; the future gives a summary, or raises `ExportError`.
 
-    `told` is called in another thread with the file that is being made: ``3 of 11: deck.pptx``.
+    In another thread, `told` is called with the file that is being made, as ``3 of 11: deck.pptx``, and at the end
+    `remarked` with the list of the export's remarks.
     """
     future: Future[str] = Future()
 
     def work() -> None:
         try:
-            future.set_result(_run(folder, told))
+            said, remarks = _run(folder, told)
+            remarked(remarks)
+            future.set_result(said)
         except Exception as error:  # any error is shown on the screen
             future.set_exception(error)
 
@@ -141,7 +143,7 @@ def export_all(folder: Path, told: Callable[[str], None]) -> Future[str]:
     return future
 
 
-def _run(folder: Path, told: Callable[[str], None]) -> str:
+def _run(folder: Path, told: Callable[[str], None]) -> tuple[str, list[str]]:
     # -P: no file in the student's folder is imported as a module
     command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
     said = []
@@ -170,21 +172,17 @@ def _refusal(said: str) -> ExportError:
     return ExportError(display_text(sentence.encode()), display_text(hint.encode()))
 
 
-def _summary(answer: bytes) -> str:
-    """The files that were written, in words, and the export's remarks."""
+def _summary(answer: bytes) -> tuple[str, list[str]]:
+    """What was written, in one sentence, and the export's remarks."""
     import json
 
     report = json.loads(answer)
     paths = [Path(path) for path in report["files"]]
     notes = [display_text(str(note).encode()) for note in report["notes"]]
-    if len(notes) > MAX_NOTES:
-        others = len(notes) - MAX_NOTES + 1
-        notes[MAX_NOTES - 1 :] = [f"{others} more remarks: run `labtui export` to read them."]
-    plots = sum(1 for path in paths if path.parent.name == "plots")
+    plots = {path.stem for path in paths if path.parent.name == "plots"}
     names = [path.name for path in paths if path.parent.name != "plots"]
     names.sort(key=lambda name: not name.startswith(("deck", "report")))
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    parts = [", ".join(names[:MAX_NAMED]) + more, f"{plots} files in plots/" if plots else ""]
-    place = os.path.commonpath([path.parent for path in paths]) if paths else ""
-    where = f" in {place}" if place else ""
-    return "\n".join([f"Written{where}: {'; '.join(part for part in parts if part)}.", *notes])
+    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
+    parts = [*names[:MAX_NAMED], *more, *([plural(len(plots), "chart")] if plots else [])]
+    said = f" {plural(len(notes), 'remark')}: press ! to read." if notes else ""
+    return f"{', '.join(parts)} written.{said}", notes

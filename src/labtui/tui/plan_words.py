@@ -83,7 +83,6 @@ def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval |
 
 def step(plan: Plan) -> NextStep:
     """The next step: a fix, or Submit."""
-    jobs = plural(len(plan.drafts), "job")
     if not plan.drafts:
         return NextStep("Take a run back", nothing_to_send(plan), "drop_row", key="d")
     if plan.problem is not None:
@@ -92,7 +91,9 @@ def step(plan: Plan) -> NextStep:
         return _fix_step(plan, plan.errors[0])
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
-    return NextStep(f"Submit {jobs}", "Slurm accepts it." if accepts else "", "send", key="s")
+    return NextStep(
+        f"Submit {plural(len(plan.drafts), 'job')}", "Slurm accepts it." if accepts else "", "send", key="s"
+    )
 
 
 def nothing_to_send(plan: Plan) -> str:
@@ -224,7 +225,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     rows = plan.rows
     programs = any(row.spec.program is not None for row in rows)
     titles = {
-        "in": "",
+        "in": "send",
         "model": "program" if programs else "model",
         "gpus": words.counted(row.spec for row in rows),
         "batch": "size" if programs else "batch",
@@ -237,10 +238,8 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
         "options": "command" if programs else "options",
     }
     drop = {"per_gpu", "rate", "epochs"} if programs else set()
-    if len(plan.drafts) < 2:
-        drop.add("job")
-    if plan.job_file is None and len({row.spec.model for row in rows}) < 2:
-        drop.add("model")
+    drop |= {"job"} if len(plan.drafts) < 2 else set()
+    drop |= {"model"} if plan.job_file is None and len({row.spec.model for row in rows}) < 2 else set()
     made = [cells(plan, at, row) for at, row in enumerate(rows)]
     wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
     for name in ("", *OPTIONAL):
@@ -264,7 +263,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
     found = {
-        "in": "✔" if row.included else words.NOTHING,
+        "in": "[x]" if row.included else "[ ]",
         "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
@@ -336,7 +335,7 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
 
 
 def confirmation(plan: Plan) -> Text:
-    """What to confirm before submitting: edited scripts, overridden findings and warnings; empty if there are none."""
+    """What to confirm before submitting: edited scripts, overridden findings, warnings; may be empty."""
     text = Text()
     for name in sorted(plan.edited_jobs):
         text.append(f"{name}: script edited by you\n")

@@ -56,7 +56,9 @@ class ViewModel:
         self.edition_problem: LabError | None = None
         self.loaded = False
         self.deck, self.deck_old = "", False
+        self.own_jobs = False  # whether the student has a job file of their own
         self.exporting: Future[str] | None = None
+        self.remarks: list[str] = []  # of the last export
         self.checks: Mapping[str, TaskCheck] = {}
         self._cached: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks
@@ -197,6 +199,7 @@ class ViewModel:
         """Check all tasks if a run, a job, a remote path or a file has changed since; return whether one had."""
         from labtui.cluster.local_files import files_inside
         from labtui.session.labs import check_folder, files_stamp
+        from labtui.session.own_jobs import job_files
 
         folder, state, edition = self.session.folder, self.state, self.edition
         # a log that only grows is not evidence
@@ -210,6 +213,7 @@ class ViewModel:
         if edition is None or evidence == self._evidence:
             return False
         self._evidence, self.deck, self.deck_old = evidence, deck, old
+        self.own_jobs = bool(job_files(folder))
         self.checks = {check.task_id: check for check in check_folder(folder, edition, state)}
         return True
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from textual import on
@@ -14,6 +17,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
+from labtui.domain.model import Stream
 from labtui.tui import STYLES
 from labtui.tui.guidance import instead_of_runs, runs_again
 from labtui.tui.messages import export_all
@@ -27,6 +31,7 @@ class MainScreen(FramedScreen):
     """The screen with the panes. A pane is mounted when it is first shown, and watches the app's view."""
 
     AUTO_FOCUS = ""
+    _log_copy: TemporaryDirectory[str] | None = None  # an editor may still show it: it goes when labtui ends
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("s", "plan", "Submit", "see the plan of this task, change it, check it, submit it", show=True),
@@ -35,7 +40,9 @@ class MainScreen(FramedScreen):
         key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
-        key("e", "edit", "Edit", "open the script or the answers in your editor", show=True),
+        key(
+            "e", "edit", "Edit", "open the script, the answers or a copy of the log in your editor", show=True
+        ),
         key("b", "start_copy", "Begin copy", "start the script that a task asks for", show=True),
         key("g", "task_list", "Tasks", "go to the list of tasks; enter goes back to the pane", show=True),
         key("left_square_bracket", "step_task(-1)", "Task before", "go to the previous task"),
@@ -118,13 +125,8 @@ class MainScreen(FramedScreen):
     def show(self, view: View) -> None:
         """Repaint the frame and the tabs with a new view."""
         self.show_frame(view)
-        counts = {pane: str(view.count(pane)) for pane in ("runs", "charts", "answers")}
-        old = sum(item.stale for item in (view.check.items if view.check else ()) if item.kind == "charts")
-        made = f"{counts['charts']} exported" * bool(counts["charts"])
-        counts["charts"] = f"{old} outdated" if old else made
         for tab in self.query(Tab):
-            count = counts.get(tab.id or "", "")
-            label = f"{PANES[tab.id or 'task']} {count}".strip()
+            label = f"{PANES[tab.id or 'task']} {view.count(tab.id or '')}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # the focused one was hidden, may be back
@@ -136,10 +138,12 @@ class MainScreen(FramedScreen):
         self.call_after_refresh(self.app.repaint)
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """Why an action is disabled; None (no key) for the current pane, and for `start_copy` if there is no copy."""
+        """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
-        if action == "pane" and parameters == (self.pane,):
+        if action == "pane" and parameters == (self.pane,) and not isinstance(self.focused, TaskList):
             return None
+        if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
+            return instead_of_runs(view)
         if action == "retry_run" and not runs_again(view):
             return "Only a run that failed or was cancelled is run again."
         if action == "start_copy":
@@ -191,8 +195,9 @@ class MainScreen(FramedScreen):
         view = self.view
         unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
         after = [row.task_id for row in view.tasks].index(view.task_id) + 1
-        later = (row.task_id for row in view.tasks[after:] if row.status != "done")
-        ahead = next(filter(None, later), None)
+        ahead = next(
+            (row.task_id for row in view.tasks[after:] if row.task_id and row.status != "done"), None
+        )
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self.action_go_to(ahead)
 
@@ -213,15 +218,9 @@ class MainScreen(FramedScreen):
 
     async def action_show_plan(self) -> None:
         """Make the plan and push its screen."""
-        from labtui.session.own_jobs import job_files
-
         self.query_one(NoteLine).plan = ""
-        session, task_id = self.app.session, self.app.view_model.task_id
-        drafts = session.drafts(task_id) if task_id else ()
-        if not drafts and not job_files(session.folder):
-            self.notify(instead_of_runs(self.view), timeout=8, markup=False)
-            return
-        await self.app.show_plan(task_id, drafts)
+        task_id = self.app.view_model.task_id
+        await self.app.show_plan(task_id, self.app.session.drafts(task_id) if task_id else ())
 
     async def action_retry_run(self, these: Sequence[int] = ()) -> None:
         """Plan `these` runs again, else those of `runs_again`; each is changed according to how it ended."""
@@ -232,10 +231,8 @@ class MainScreen(FramedScreen):
         jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
         proposals = [retry_after(self.app.session, line.run_id) for line in lines]
-        said = [
-            proposal.sentence if len(lines) == 1 else f"Run {line.run_id}: {proposal.sentence}"
-            for line, proposal in zip(lines, proposals, strict=True)
-        ]
+        heads = [f"Run {line.run_id}: " * (len(lines) > 1) for line in lines]
+        said = [head + proposal.sentence for head, proposal in zip(heads, proposals, strict=True)]
         drafts = tuple(draft for each in proposals for draft in each.drafts)
         await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
 
@@ -250,14 +247,21 @@ class MainScreen(FramedScreen):
     # ------------------------------------------------------------------ files
 
     def action_edit(self) -> None:
-        """Open the file that belongs to the current pane and run in the student's editor."""
+        """Open the file that belongs to the current pane and run in the student's editor; of a log, a copy."""
         if self.pane == "answers":
             self.app.save_answers()
-        self.app.open_editor(self._edited())
+        path = self._edited()
+        if self.pane == "log":
+            self._log_copy = TemporaryDirectory(prefix="labtui-")
+            path = Path(shutil.copy(path, self._log_copy.name))
+        self.app.open_editor(path)
 
     def _edited(self) -> Path:
-        """In the answers pane the answers; else the selected run's job file or script; else the task's first script."""
+        """In these panes the log or the answers; else the run's job file or script; else the task's first script."""
         view, folder, line = self.view, self.app.session.folder, self.view.line
+        if self.pane == "log":
+            stream: Stream = getattr(next(iter(self.query("#pane-log")), None), "stream", "out")
+            return self.app.view_model.log_path(stream) or folder.logs / "none"
         if self.pane == "answers":
             from labtui.session.labs import AnswerFiles
 
@@ -282,13 +286,13 @@ class MainScreen(FramedScreen):
         if (going := app.view_model.exporting) is not None and not going.done():
             app.notify("The export is still under way.", severity="warning", markup=False)
             return
-        note = self.query_one(NoteLine)
+        note, remarked = self.query_one(NoteLine), partial(setattr, app.view_model, "remarks")
 
         def told(done: str) -> None:
             app.call_later(setattr, note, "export", done and f"Exporting {done}")
 
         def start() -> Future[str]:
-            app.view_model.exporting = future = export_all(app.session.folder.path, told)
+            app.view_model.exporting = future = export_all(app.session.folder.path, told, remarked)
             note.export = "Exporting charts, tables and slides ..."
             future.add_done_callback(lambda _: told(""))
             return future

@@ -252,18 +252,23 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, C
 
 
 def problems_text(app: LabApp) -> Text:
-    """All current problems with their hints, then the incidents that the practice cluster simulated."""
+    """All current problems with their hints, failed runs that are missing, the last export's remarks, incidents."""
     page, state, incidents = Text(), app.view_model.state, app.incidents
     for problem in state.problems:
         page.append(f"! {problem.sentence}\n", style="bold")
         page.append(f"  {problem.hint}\n\n" if problem.hint else "\n")
     connection = state.connection
-    if not state.problems and not connection.sentence and not incidents:
+    for task in app.view.tasks:
+        mine = (line for line in app.view.every.values() if line.run.task_id == task.task_id)
+        for line in app.view.failures(task.task_id, mine):
+            page.append(f"! Run {line.run_id} {line.word}.\n", style="bold")
+            page.append(f"  {task.task_id} {task.title}: Runs (r) says why, R runs it again.\n\n")
+    if not page and not connection.sentence and not incidents:
         page.append("The connection and labtui have no problem.\n")
-        failed = [run.run_id for run in state.runs.values() if run.phase is RunPhase.FAILED]
-        page.append(f"{words.run_numbers(failed)} failed: Runs (r) says why.\n" if failed else "")
     if connection.sentence:
         page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")
+    if remarks := app.view_model.remarks:
+        page.append("\n  ".join(["Remarks of the last export:", *remarks]) + "\n\n")
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
@@ -308,8 +313,7 @@ def jobs_page(app: LabApp) -> Table | Text:
     """The student's active jobs at the last poll, including those that this folder did not submit."""
     read_at, jobs, now = app.session.state.refreshed_at, app.session.my_jobs(), app.view_model.clock()
     if not jobs:
-        known = read_at is not None
-        return Text("No job of yours is in the queue." if known else "The queue has not been read yet.")
+        return Text("No job of yours is in the queue." if read_at else "The queue has not been read yet.")
     # seconds of the cluster's clock since the poll
     later = 0.0 if read_at is None else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
@@ -324,7 +328,7 @@ def jobs_page(app: LabApp) -> Table | Text:
 
 PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
     "help": ("Keys here", help_page),
-    "problems": ("Problems of the connection and of labtui", problems_text),
+    "problems": ("Problems of the connection, of labtui and of runs", problems_text),
     "requests": ("Requests to the cluster", requests_text),
     "jobs": ("Your jobs on the cluster", jobs_page),
 }
@@ -372,8 +376,10 @@ class DoctorScreen(TextScreen):
                 session.note_paths(seen)
         except Exception as error:  # a check must never take the screens down
             session.faults.write(error)
-            fix = f"{session.folder.problem_log.name} in the lab folder says where."
-            said = "The check broke off."
+            said, fix = (
+                "The check broke off.",
+                f"{session.folder.problem_log.name} in the lab folder says where.",
+            )
             self._checks.append(Check(key="doctor", title="Doctor", status="problem", sentence=said, fix=fix))
         self._under_way = False
         app.call_later(self._show)

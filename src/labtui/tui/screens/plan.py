@@ -135,6 +135,8 @@ class PlanScreen(FramedScreen):
             found = self.found if self.is_mounted else None
             has = found is not None and (found.copy if action == "start_copy" else found.finding.fix)
             return "" if has else None
+        if action == "send" and not self.plan.drafts:
+            return plan_words.nothing_to_send(self.plan)
         if action == "controls" and self.app.session.practice:
             return None
         return None if action == "next_form" and self.plan.next_form is None else ""
@@ -356,10 +358,9 @@ class PlanScreen(FramedScreen):
     def action_edit(self) -> None:
         """Open a script with an error, else the job script at the cursor, in the editor; what is saved is submitted."""
         scripts = self.app.session.folder.scripts
-        path = scripts / self.plan.errors[0].finding.file if self.plan.errors else None
-        if self.plan.job_file is not None:
-            self.app.open_editor(self.plan.job_file)
-        elif path is not None and path.is_file():
+        wrong = scripts / self.plan.errors[0].finding.file if self.plan.errors else None
+        path = self.plan.job_file or wrong
+        if path is not None and path.is_file():
             self.app.open_editor(path)
         elif self.plan.checked and self.plan.drafts:
             path = self.plan.draft_file(self.job)
@@ -414,9 +415,7 @@ class PlanScreen(FramedScreen):
         plan = self.plan
         if confirmed is None:
             return
-        if not plan.drafts:
-            self.app.notify(plan_words.nothing_to_send(plan), severity="warning", markup=False)
-        elif self._read_again() or not plan.checked:
+        if self._read_again() or not plan.checked:
             self.sending = True
         elif plan.problem is not None:
             self.app.report(plan.problem[1])

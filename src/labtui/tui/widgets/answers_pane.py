@@ -316,11 +316,10 @@ def _numbers(text: Text, view: View) -> None:
     text.append("Your numbers\n", style="bold underline")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:
-        name = row.label
         rate = f", {rate_text(row.throughput)} {row.configuration.unit}/s" * (row.throughput is not None)
         epoch = f"{with_uncertainty(row, row.epoch_seconds)} s{rate}"
         time = epoch if row.program is None else time_text(row)
-        text.append(f"{name}{', so far' * row.live}\n", style="bold").append(f"  {time}\n")
+        text.append(f"{row.label}{', so far' * row.live}\n", style="bold").append(f"  {time}\n")
         if row.speedup is not None and not row.is_baseline:
             share = words.percent(row.weak_efficiency or row.efficiency)
             text.append(f"  speedup {words.ratio(row.speedup)}, {share}\n")

@@ -26,7 +26,7 @@ class LogPane(RunPane):
         key("escape", "close_search", "Back", "close the search"),
     ]
 
-    _stream: Stream = "out"
+    stream: Stream = "out"
     _run_id: int | None = None
 
     def compose(self) -> ComposeResult:
@@ -41,15 +41,15 @@ class LogPane(RunPane):
         chosen = line is not None and line.run_id != self._run_id
         self._run_id = line.run_id if line is not None else None
         if chosen:
-            self._stream = "err" if self._error_line is not None else "out"
+            self.stream = "err" if self._error_line is not None else "out"
         tail = self.tail
-        tail.numbered = self.size.width >= 72
-        tail.show_file(self.app.view_model.log_path(self._stream), self.app.session.folder.path)
+        tail.numbered = wide = self.size.width >= 72
+        tail.show_file(self.app.view_model.log_path(self.stream), self.app.session.folder.path)
         tail.read_as = {}
-        if self.size.width >= 84 and (file := tail.file) is not None:
-            tail.read_as = {file.shown_before(at): text for at, text in read_as(view, self._stream).items()}
+        if wide and (file := tail.file) is not None:
+            tail.read_as = {file.shown_before(at): text for at, text in read_as(view, self.stream).items()}
         if chosen:
-            tail.show_end_of(last_line(view, line) if self._stream == "out" else self._error_line)
+            tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
         self._show_title()
         self.refresh_bindings()
 
@@ -73,9 +73,9 @@ class LogPane(RunPane):
 
     def action_streams(self) -> None:
         """Switch between standard output and standard error."""
-        self._stream = "err" if self._stream == "out" else "out"
+        self.stream = "err" if self.stream == "out" else "out"
         self.show(self.view)
-        if self._stream == "err" and self._error_line is not None:
+        if self.stream == "err" and self._error_line is not None:
             self.tail.show_end_of(self._error_line)
 
     @on(TailView.Moved)
@@ -90,7 +90,7 @@ class LogPane(RunPane):
             say(self, "#log-title", ink(headline(self.view), styles.quiet))
             return
         text = ink(f"Run {line.run_id}, {line.run.spec.devices}".removesuffix(", "), "bold")
-        if self._stream == "out" and self._error_line is not None:
+        if self.stream == "out" and self._error_line is not None:
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
         if line.phase in ENDED_BADLY:
@@ -98,7 +98,7 @@ class LogPane(RunPane):
         if others := self._others(line):
             text.append(f"   with {words.run_numbers(others).lower()}", styles.soft)
         file, live = self.tail.file, line.phase in TRAINING
-        named = "standard output" if self._stream == "out" else "standard error"
+        named = "standard output" if self.stream == "out" else "standard error"
         text.append(f"   {file.path.name if file is not None else named}", styles.soft)
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
         say(self, "#log-title", ends(text, right, max(10, self.size.width)))
@@ -132,12 +132,12 @@ class LogPane(RunPane):
 
 
 def place_of(view: TailView, *, live: bool) -> str:
-    """The position in a log in words: folded records, the search, following or lines below, the number of lines."""
+    """The position in a log in words: hidden lines, the search, following or lines below, the number of lines."""
     if view.file is None:
         return "nothing read yet"
     parts = []
     if view.file.hidden:
-        parts.append(f"{plural(view.file.hidden, 'record')} folded (z)")
+        parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
     if view.needle:
         at = f"line {view.match_line}" if view.match_line is not None else ""
         parts.append(f"/{view.needle}  {'  '.join(filter(None, (at, view.search_ended)))}".rstrip())

@@ -184,13 +184,13 @@ class RunPane(Pane, Vertical):
         line = self._line
         from labtui.tui.screens.modals import DIGITS, Ask, entry_choices
 
-        run_id, submission, others = line.run_id, line.submission, self._others(line)
-        text = f"Run {run_id}: minutes from the job's start to its end."
+        run_id, others = line.run_id, self._others(line)
+        asked = 60 * line.submission.time_limit_minutes if line.submission is not None else 0
+        limit = (line.job is not None and line.job.time_limit_s) or asked
+        now = f"{limit / 60:.0f}" if limit else ""
+        text = f"Run {run_id}: end its job so many minutes after its start."
         if others:
-            ends = "ends" if len(others) == 1 else "end"
-            text += f" {words.run_numbers(others)} in the same job {ends} with it."
-        if submission is not None and submission.time_limit_minutes:
-            text += f" The job script asks for {submission.time_limit_minutes} min."
+            text += f" {words.run_numbers(others)} in the same job would end, too."
 
         def answered(typed_text: str | None) -> None:
             if typed_text is not None:
@@ -198,9 +198,9 @@ class RunPane(Pane, Vertical):
                 done = f"The job of run {run_id} ends {typed_text} min after its start."
                 self.app.follow(end, done)
 
-        text += " Slurm ends it then, even when labtui is closed."
+        text += f" Slurm ends it then, even when labtui is closed.\nMinutes{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
-        self.app.push_screen(Ask(text, choices=choices, entry="", check=problem, only=DIGITS), answered)
+        self.app.push_screen(Ask(text, choices=choices, entry=now, check=problem, only=DIGITS), answered)
 
 
 def minutes_problem(line: RunLine, text: str) -> str:

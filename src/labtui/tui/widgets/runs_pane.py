@@ -13,6 +13,7 @@ from textual.widgets import DataTable, Digits
 
 from labtui.domain.model import RunPhase
 from labtui.results.charts import ChartSpec
+from labtui.results.measured import MEAN_BASELINE
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, result, unit_of
@@ -48,6 +49,7 @@ class RunsPane(RunPane):
             yield PlainText(id="result-words")
         yield PlainText(id="result-line")
         yield KeyedTable(id="runs-table", cursor_type="row")
+        yield PlainText(id="runs-note")
         with Glance(id="glance"):
             with Vertical(id="glance-left"):
                 yield ChartView(id="glance-chart")
@@ -66,6 +68,9 @@ class RunsPane(RunPane):
         if view.run_id is not None and table.selected_key != str(view.run_id):
             with self.prevent(DataTable.RowHighlighted):
                 table.select_key(str(view.run_id))
+        notes = [note for row in view.charted for note in row.notes if note.startswith(MEAN_BASELINE)]
+        say(self, "#runs-note", ink("\n".join(dict.fromkeys(notes)), styles.quiet))
+        self.query_one("#runs-note").display = bool(notes)
         self._show_glance(view, styles)
         self.refresh_bindings()
 
@@ -94,8 +99,7 @@ class RunsPane(RunPane):
 
     def _show_glance(self, view: View, styles: Roles) -> None:
         line, spec, failed = view.line, glance_chart(view), failed_line(view)
-        glance = self.query_one("#glance")
-        glance.display = line is not None or spec is not None
+        self.query_one("#glance").display = line is not None or spec is not None
         chart = self.query_one("#glance-chart", ChartView)
         chart.display = spec is not None
         self.set_class(spec is not None and not spec.empty, "-measured")
@@ -260,9 +264,8 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         cells = min(MAX_BAR, width - 12)
         done = round(line.share * cells)
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
-        left = f"epoch {len(line.run.epochs) + 1}"
-        if line.left_s is not None:
-            left = f"{words.clock_span(line.left_s)} left"
+        epoch = f"epoch {len(line.run.epochs) + 1}"
+        left = epoch if line.left_s is None else f"{words.clock_span(line.left_s)} left"
         return text.append(f"  {left}", "bold")
     done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and ended_as_asked(view, line)
     head, _, rest = line.word.partition(", " if done else ": ")
@@ -282,34 +285,29 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 def failed_line(view: View) -> RunLine | None:
     """The failed run to explain: the selected one, or one whose failure ended the selected one's job."""
     line = view.line
-    if line is None or line.phase not in (RunPhase.FAILED, RunPhase.CANCELLED):
+    if line is None or line.phase not in ENDED_BADLY:
         return None
-    if line.phase is RunPhase.FAILED:
-        return line
-    same = (other for other in view.lines if other.run.token == line.run.token)
-    return next((other for other in same if other.phase is RunPhase.FAILED), None)
+    same = (line, *(other for other in view.lines if other.run.token == line.run.token))
+    return next((each for each in same if each.phase is RunPhase.FAILED), None)
 
 
 def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The card of a failed run: the log's own error line with its place, one sentence, advice, the keys."""
     ground = f" on {styles.bad_ground}"
-    text = Text()
-    found = line.run.diagnosis[0] if line.run.diagnosis else None
-    if found is not None:
-        for part in textwrap.wrap(found.text.strip(), room := max(20, width - 2)):
+    text, room = Text(), max(20, width - 2)
+    for found in line.run.diagnosis[:1]:
+        for part in textwrap.wrap(found.text.strip(), room):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
         place = f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n"
         text.append("▌ ", styles.bad).append(place, styles.quiet)
     again = remedy(view, line)
-    keys = [("R", again.label, "screen.retry_run")] if again.label else []
-    keys.append(("l", "Open the log", "screen.pane('log')"))
     text.append(f"{line.sign} ", styles.bad).append(f"{explain(line)}\n", "bold")
-    for part in textwrap.wrap(again.reason, max(20, width - 2)):
+    for part in textwrap.wrap(again.reason, room):
         text.append(f"  {part}\n", styles.soft)
     text.append("\n")
-    for at, (name, label, action) in enumerate(keys):
-        style = styles.chip if at == 0 else f"bold {styles.busy}"
-        text.append(f" {name}  {label} ", clickable(action, style)).append("  ")
+    if again.label:
+        text.append(f" R  {again.label} ", clickable("screen.retry_run", styles.chip)).append("  ")
+    text.append(" l  Open the log ", clickable("screen.pane('log')", f"bold {styles.busy}"))
     return text
 
 
@@ -335,9 +333,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
     run, spec = line.run, line.run.spec
     where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
-    size = spec.devices
-    if spec.program is not None:
-        size = spec.program.counted(spec.processes)
+    size = spec.devices if spec.program is None else spec.program.counted(spec.processes)
     text = ink(f"Run {run.run_id}", "bold").append(f"  {size}{where}", styles.quiet)
     facts: list[tuple[str, str, str]] = []
     if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
@@ -352,16 +348,15 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
             facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
     facts += [("training", _training(line), " in all")] * (line.run.total_seconds is not None)
     facts += [("GPU mem.", _memory(line), "")] * (line.run.gpu_memory is not None)
+    sparks = ""
     if busy and line.phase is RunPhase.RUNNING:
         recent = busy[-12:]
         facts.append(("GPU use", f"{100 * sum(recent) / len(recent):.0f} %", " lately"))
-    if facts:
-        text.append("\n")
+        sparks = "\n" + "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
+    text.append("\n" * bool(facts))
     for name, value, rest in facts:
         text.append(f"\n{name:<9}", styles.soft).append(value, "bold").append(rest, styles.soft)
-    if busy and line.phase is RunPhase.RUNNING:
-        sparks = "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
-        text.append(f"\n{sparks}", styles.busy)
+    text.append(sparks, styles.busy)
     warning = limit_warning(line.job, line.run, line.row, words.cluster_now(view))
     return text.append(f"\n{warning}" if warning else "", styles.warn)
 
