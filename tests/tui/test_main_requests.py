@@ -217,7 +217,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
         await until(pilot, lambda: "line 3 of standard error" in text_of(app))
         write_log(session, "lt1", "".join(f"text {number}\n" for number in range(1, 99)), "err")
         await pilot.press("l")
-        await until(pilot, lambda: "The error is in" not in text_of(app) and "  text 3\n" in text_of(app))
+        await until(pilot, lambda: "The error is in" not in text_of(app) and "  text 3 " in text_of(app))
         await pilot.press("o")
         await until(pilot, lambda: "The error is in standard error: press o." in text_of(app))
         session.feed(changes.ended(1, "cancelled", (found,)))  # nobody asks why
@@ -293,7 +293,7 @@ async def test_a_refused_login_names_the_key_that_asks_again(session):
 async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeypatch):
     def examine(*_: object) -> Iterator[Check]:
         yield judge("login", "fine", user="me", host="h", methods="publickey")
-        yield judge("data", "missing", path="[bold]cifar[/]", account="")
+        yield judge("data", "missing", path="[bold]cifar[/]", account="", file="lab.toml")
         raise RuntimeError("broken off")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)

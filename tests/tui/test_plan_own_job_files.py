@@ -50,7 +50,7 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session
         assert (draft.form, draft.job_file, draft.task_id) == ("own", "mine.slurm", "10.5")
         assert screen.plan.previews[0].script == TOLD
         await pilot.press("enter")  # the file says what it trains on: it is changed there
-        await until(pilot, lambda: "Press e to change it there." in text_of(app))
+        await until(pilot, lambda: "It comes from your job file" in text_of(app))
         assert app.screen is screen
         await pilot.press("s")
         await until(pilot, lambda: len(session.requests) == 1)
