@@ -88,7 +88,7 @@ def test_from_the_command_to_a_ticked_task(terminal, tmp_path):
     terminal.press("x")
     terminal.come_to("deck.pdf")
     terminal.press("a")
-    terminal.come_to("Question 1", "No answer yet")
+    terminal.come_to("Answer question 1", "No answer yet")
     for number in range(5):
         terminal.press("C-n", f"answer{number}")
         terminal.come_to(f"answer{number}")
