@@ -259,6 +259,8 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
         numbers = [str(run.run_id) for run in baseline.members if run.run_id]
         which = f"runs {', '.join(numbers)}" if numbers else f"{len(baseline.members)} runs"
         yield f"{measured.MEAN_BASELINE} {which}."
+    if row.configuration.apart:
+        yield "The log names no model: its runs are treated as one model and compared only with each other."
     if not row.from_rate and (row.images is None or baseline.images is None):
         yield "The speedup assumes that both epochs have the same number of images, which the logs do not say."
     if row.efficiency is not None and row.efficiency.value > MAX_EFFICIENCY:

@@ -206,9 +206,7 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
     return run, tuple(f"The {each} was read from the file's name; the log does not say." for each in found)
 
 
-_NAMELESS = (
-    "The log names no model (`submit --model` does): its runs, as one model, are compared with no others."
-)
+_NAMELESS = "The log names no model (`submit --model` does), so its runs are compared with no others."
 
 
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
@@ -216,7 +214,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     notes = [said for run in members for said in (_end_note(run), _loss_note(run)) if said]
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
-    if all(run.run.model is None and run.run.program is None for run in members):
+    if all(run.run_id and run.run.model is None and run.run.program is None for run in members):
         notes.append(_NAMELESS)
     remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
     return (*notes, *dict.fromkeys(remarks))
