@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, line_pieces, slug
 from labtui.results.compute import compute_results
-from labtui.results.messages import loss_message, lost_points, scaling_message
+from labtui.results.messages import loss_message, scaling_message
 from labtui.results.numbers import lost_text, uncertainty
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -82,12 +82,12 @@ def test_two_series_of_one_network_are_told_apart():
 
 
 def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
-    assert lost_points(compute_results([run(0, [9, 5])]).rows[0]) == [], "the CPU loses nothing"
+    assert lost_efficiency(compute_results([run(0, [9, 5])]).rows[0]) == (), "the CPU loses nothing"
     ideal = compute_results([run(n, [9, 8 / n], batch=1000 * n, images=8000) for n in (1, 2)])
     assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:
-            shown = [float(points) for points in lost_points(row)]
+            shown = [float(part.points) for part in lost_efficiency(row)]
             assert round(sum(shown), 1) == float(lost_text(row.efficiency))
             exact = [100 * part.share.value for part in lost_efficiency(row)]
             assert all(abs(one - other) < 0.1 for one, other in zip(shown, exact, strict=True))

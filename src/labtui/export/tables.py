@@ -17,10 +17,11 @@ from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin, best_curve, by_log, cite
-from labtui.results.messages import count_words, lost_points, note_lines
+from labtui.results.messages import count_words, note_lines
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results
+from labtui.results.scaling import lost_efficiency
 
 _MAX_LINES = 6
 Facts = tuple[tuple[str, str], ...]
@@ -158,8 +159,8 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
         facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))
     if family not in ("speedup", "laws") and last.speedup:
         facts.append((_times(last.speedup), f"as fast as one GPU, on {many}"))
-    if (lost := lost_points(last)) and family != "efficiency-loss":
-        share = f"{lost[0]} of {numbers.lost_text(last.efficiency)}"
+    if (lost := lost_efficiency(last)) and family != "efficiency-loss":
+        share = f"{lost[0].points} of {numbers.lost_text(last.efficiency)}"
         facts.append((share, "lost points are the short last batch"))
     return tuple(facts[:3])
 

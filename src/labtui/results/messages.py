@@ -10,7 +10,7 @@ from labtui.results.charts import distinct
 from labtui.results.measured import AccuracyCurve
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, three_digits
 from labtui.results.rows import LawFit, ResultRow, Results
-from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, scaling_lines
+from labtui.results.scaling import LostPart, ScalingLine, lost_efficiency, pop_metrics, scaling_lines
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -140,22 +140,12 @@ def acceleration_message(row: ResultRow | None) -> str:
 _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEPS: "Slower steps cost"}
 
 
-def lost_points(row: ResultRow) -> list[str]:
-    """The parts of a row's lost efficiency in points; the largest absorbs rounding, so they add up to `lost_text`."""
-    total, shares = numbers.lost_text(row.efficiency), [part.share.value for part in lost_efficiency(row)]
-    digits = len(total.partition(".")[2])
-    shown = [round(100 * share, digits) + 0.0 for share in shares]
-    if shares:
-        shown[shares.index(max(shares))] += float(total) - sum(shown)
-    return [numbers.fixed(each, digits) for each in shown]
-
-
 def loss_sentence(row: ResultRow) -> str:
     """All lost parts of a row: ``Four GPUs lose 36.8 points of efficiency: 10.7 short last batch, ...``."""
-    pairs = zip(lost_points(row), lost_efficiency(row), strict=True)
-    found = [(points, part) for points, part in pairs if float(points)]
-    parts = [f"{_with_half(points, part.share)} {part.name}" for points, part in found]
-    to = ", ".join(parts) if found[1:] else f"all by {found[0][1].name}" if found else "all within rounding"
+    found = [part for part in lost_efficiency(row) if float(part.points)]
+    to = ", ".join(f"{_with_half(part)} {part.name}" for part in found) or "all within rounding"
+    if len(found) == 1:
+        to = f"all by {found[0].name}"
     many = count_words(row.n_gpus or 0, start=True)
     return f"{many} lose {numbers.lost_text(row.efficiency)} points of efficiency: {to}."
 
@@ -194,14 +184,14 @@ def pop_sentence(row: ResultRow) -> str:
     return f"As POP metrics: {', '.join(values)}." if values else ""
 
 
-def _with_half(points: str, share: Interval) -> str:
-    half = numbers.in_digits_of(points, 100 * share.half_width)
-    return f"{points} ±{half}" if float(half) else points
+def _with_half(part: LostPart) -> str:
+    half = numbers.in_digits_of(part.points, 100 * part.share.half_width)
+    return f"{part.points} ±{half}" if float(half) else part.points
 
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
     """The part that costs most, where its lower bound is above all other parts' upper bounds; else the sum."""
-    found = [row for row in rows if (row.n_gpus or 0) > 1 and any(map(float, lost_points(row)))]
+    found = [row for row in rows if scaling.loses(row)]
     if not found:
         return ""
     row = min(found, key=lambda each: _value(each.efficiency))
@@ -212,8 +202,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != scaling.UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
-        share = lost_points(row)[parts.index(most)]
-        which = "all" if share == lost else f"most: {share} of the"
+        which = "all" if most.points == lost else f"most: {most.points} of the"
         return _with_end(f"{what} {which} {lost} points that {name} loses", f" on {many}")
     return f"{name} loses {lost} points of efficiency on {many}"
 

@@ -132,11 +132,11 @@ def scaling_sentences(results: Results) -> list[str]:
 def loss_text(row: ResultRow, clock: str) -> str:
     """Where a row's efficiency went: the sum, a table of the parts, remarks; `clock` is the one on the GPUs' clock."""
     grid, nothing = [["part", "points lost", "known from"]], []
-    for part, points in zip(scaling.lost_efficiency(row), messages.lost_points(row), strict=True):
-        if not float(points):
+    for part in scaling.lost_efficiency(row):
+        if float(part.points):
+            grid.append([part.name, part.points, part.evidence])
+        else:
             nothing.append(part.name)
-            continue
-        grid.append([part.name, points, part.evidence])
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{mark_words(row.mark)}: efficiency {percent_text(row.efficiency)}"
     told = (
         f"Costs nothing: {', '.join(nothing)}." if nothing else "",

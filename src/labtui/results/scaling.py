@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
 from labtui.results.measured import SHORTEST
-from labtui.results.numbers import clean, three_digits
+from labtui.results.numbers import clean, fixed, lost_text, three_digits
 from labtui.results.rows import ResultRow, StepTimes
 from labtui.slurm.values import number
 from labtui.training_logs.patterns import BASELINE
@@ -214,11 +214,12 @@ def data_seconds(row: ResultRow) -> Interval | None:
 
 
 class LostPart(NamedTuple):
-    """A lost part of the efficiency, as a fraction of 1, and what it is known from."""
+    """A lost part of the efficiency: a fraction of 1, what it is known from, and its points of 100 as shown."""
 
     name: str
     share: Interval
     evidence: str
+    points: str = ""
 
 
 SHORT_BATCH, SLOWER_STEPS, UNEXPLAINED = "short last batch", "slower steps", "unexplained"
@@ -246,24 +247,42 @@ COLOUR_OF_PART = {
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E.
 
-    Slower steps are split into `measured_parts`. A part that its bounds cannot tell from zero stays in the rest, whose
-    bounds it widens.
+    The points of the largest part absorb rounding, so that all add up to `lost_text`.
     """
     if row.efficiency is None or row.batch_factor is None:
         return ()
-    short = LostPart(SHORT_BATCH, Interval.exact(1 - row.batch_factor), "the number of steps")
-    slower = Interval.exact(row.batch_factor).minus(row.efficiency)
+    parts = _split(row, row.efficiency, row.batch_factor)
+    total = lost_text(row.efficiency)
+    digits = len(total.partition(".")[2])
+    points = [round(100 * part.share.value, digits) + 0.0 for part in parts]
+    largest = max(range(len(parts)), key=lambda at: parts[at].share.value)
+    points[largest] += float(total) - sum(points)
+    return tuple(part._replace(points=fixed(each, digits)) for part, each in zip(parts, points, strict=True))
+
+
+def _split(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
+    """The lost parts; slower steps are split into `measured_parts`.
+
+    A part that its bounds cannot tell from zero stays in the rest, whose bounds it widens.
+    """
+    short = LostPart(SHORT_BATCH, Interval.exact(1 - batch_factor), "the number of steps")
+    slower = Interval.exact(batch_factor).minus(efficiency)
     found = measured_parts(row)
     known = [part for part in found if part.share.lo > 0 and part.share.value >= _MIN_SHARE]
     if not known and not _step_times(row):
-        return short, LostPart(SLOWER_STEPS, slower, "the time of a step")
+        return [short, LostPart(SLOWER_STEPS, slower, "the time of a step")]
     rest = slower
     for part in found:
         hidden = part.share.minus(Interval.exact(part.share.value))
         rest = rest.minus(part.share if part in known else hidden)
     unexplained = LostPart(UNEXPLAINED, rest, "what is left")
     nothing = not _step_times(row) and abs(rest.value) < _MIN_SHARE / 1000
-    return (short, *known) if nothing else (short, *known, unexplained)
+    return [short, *known] if nothing else [short, *known, unexplained]
+
+
+def loses(row: ResultRow) -> bool:
+    """Whether a row loses some efficiency, in the digits that are shown."""
+    return any(float(part.points) for part in lost_efficiency(row))
 
 
 def measured_parts(row: ResultRow) -> list[LostPart]:

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import charts as specs
-from labtui.results import messages, numbers
+from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
 from labtui.results.laws import law_speedup
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
 from labtui.results.rows import LawFit, ResultRow, Results
-from labtui.results.scaling import SHORT_BATCH, Outlook, ScalingLine, lost_efficiency, outlooks, scaling_lines
+from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 from labtui.slurm.values import number
 
 _FIELDS = {
@@ -237,13 +237,12 @@ def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
 
 def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     """The efficiency that was kept and the parts that were lost, for each line and number of GPUs."""
-    rows = [(line, row) for line in lines for row in line.rows if any(map(float, messages.lost_points(row)))]
+    rows = [(line, row) for line in lines for row in line.rows if scaling.loses(row)]
     several = len({line.name for line, _ in rows}) > 1
     shares: dict[str, list[Point]] = {}
     for x, (_, row) in enumerate(rows):
-        parts = [(part.name, part.share) for part in lost_efficiency(row)]
-        texts = [percent_text(row.efficiency), *(f"{points} points" for points in messages.lost_points(row))]
-        for (name, share), label in zip([("efficiency", row.efficiency), *parts], texts, strict=True):
+        parts = [(part.name, part.share, f"{part.points} points") for part in lost_efficiency(row)]
+        for name, share, label in (("efficiency", row.efficiency, percent_text(row.efficiency)), *parts):
             if share is not None:
                 point = interval_point(float(x), share, label=label, live=row.live)
                 shares.setdefault(name, []).append(point)
@@ -265,7 +264,8 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
             (float(x), f"{line.name} on {row.n_gpus} GPUs" if several else f"{row.n_gpus}")
             for x, (line, row) in enumerate(rows)
         ),
-        notes=("The last batch of an epoch is smaller but costs a whole step.",) * (SHORT_BATCH in shares),
+        notes=("The last batch of an epoch is smaller but costs a whole step.",)
+        * (scaling.SHORT_BATCH in shares),
     )
 
 
@@ -281,7 +281,7 @@ def law_chart(results: Results) -> ChartSpec:
         points = tuple(points_of("speedup", rows))
         series.append(Series(name=line.name, points=points, hue=specs.MODEL_HUES.get(line.model, 0)))
         series += map(_curve, fits)
-        series += [each for outlook in outlooks(rows) for each in _outlook_series(outlook)]
+        series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
     if counts:
         ends = tuple(Point(x=n, y=n) for n in (counts[0], counts[-1]))

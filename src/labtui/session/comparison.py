@@ -11,7 +11,6 @@ from labtui.domain.tuning import tuning_words
 from labtui.preflight.findings import imported_files
 from labtui.results.compute import own_rows
 from labtui.results.grouping import devices, same_images
-from labtui.results.messages import lost_points
 from labtui.results.numbers import ABSENT, clean, count_text, three_digits
 from labtui.results.rows import ResultRow
 from labtui.results.scaling import lost_efficiency
@@ -98,11 +97,7 @@ def _facts(session: Session, number: int, row: ResultRow, job_script: bytes) -> 
         SLOWED_BY: ", ".join(
             f"{name} in {100 * share:.0f} % of the samples" for name, share in slowed.items()
         ),
-        **{
-            LOST + part.name: f"{points} points"
-            for part, points in zip(lost_efficiency(row), lost_points(row), strict=True)
-            if float(points)
-        },
+        **{LOST + part.name: f"{part.points} points" for part in lost_efficiency(row) if float(part.points)},
     }
 
 
