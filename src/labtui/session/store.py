@@ -275,16 +275,12 @@ class Store:
             raise
 
     def back_up(self) -> None:
-        """Write a backup beside the database, from which `labtui repair` starts; skipped if there is a current one.
+        """Write a backup beside the database, from which `labtui repair` starts.
 
         Raises:
             StoreError: as `copy_to`; the previous backup stays.
         """
         target = backup_path(self.path)
-        paths = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        changed_at_ns = max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
-        if target.exists() and target.stat().st_mtime_ns >= changed_at_ns:
-            return
         part = target.with_name(f"{target.name}.part")
         self.copy_to(part)
         with store_errors(self.path):
