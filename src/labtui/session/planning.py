@@ -105,33 +105,29 @@ def plan(
     draft: SubmissionDraft,
     script: str | None,
     *,
-    keep_in: str = "slurm",
     accepted: Sequence[AcceptedFinding] = (),
 ) -> Planned:
-    """Give a draft its token, directory, run numbers and job script.
-
-    The script is written into the folder `keep_in` of the lab folder; nowhere if that is empty, as for previews and
-    commands to copy.
+    """Give a draft its token, directory, run numbers and job script. Writes nothing.
 
     Raises:
         UsageError: when the job needs more nodes than its queue takes.
         TemplateError: when the template does not fit the draft.
-        FolderError: when scripts cannot be read or the rendered one cannot be written.
+        FolderError: when scripts cannot be read.
     """
     own, token = draft.form == "own", new_token()
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
     named = draft if own else replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-8:]}")
     files = _files_of(session, named, script, token)
-    script_file = f"{keep_in or 'slurm'}/{file_name(named.job_name)}{f'-{token[-8:]}' if own else ''}.slurm"
-    if keep_in:
-        session.folder.write(script_file, files[SCRIPT_NAME])
+    script_name = file_name(named.job_name)
+    if own:
+        script_name += f"-{token[-8:]}"
     first = max(session.state.runs, default=0) + 1
     submission = SubmissionState(
         planned_at=session.clock.wall(),
         token=token,
         run_ids=tuple(range(first, first + len(named.runs))),
-        script_file=script_file,
+        script_file=f"slurm/{script_name}.slurm",
         remote_dir=remote_dir,
         remote_logs=logs_of(named, remote_dir, user=session.user),
         log_names=log_names_of(named),

@@ -56,7 +56,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.lab.run_choice import images_of
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
-    planned, state, now = plan(session, draft, script, keep_in=""), session.state, session.clock.wall()
+    planned, state, now = plan(session, draft, script), session.state, session.clock.wall()
     main, given, files = draft.job_file or SCRIPT_NAME, draft.given, dict(planned.files)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
@@ -213,7 +213,7 @@ def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualC
     Raises:
         TemplateError, FolderError: as for submitting it.
     """
-    login, planned = _Login(session), plan(session, draft, None, keep_in="")
+    login, planned = _Login(session), plan(session, draft, None)
     sent, there = planned.submission, f"cd {shlex.quote(planned.submission.remote_dir)} && "
     beside = f"{BY_HAND}/{PurePosixPath(sent.script_file).stem}"
     for name, data in planned.files.items() - session.folder.script_files().items():

@@ -335,7 +335,7 @@ class Session:
         from labtui.slurm.job_control import check_script
 
         self._must_write()
-        planned = planning.plan(self, draft, script, keep_in="")
+        planned = planning.plan(self, draft, script)
         text = planned.files[SCRIPT_NAME].decode("utf-8", "surrogateescape")
         return self._running_worker().ask(check_script(text, planned.submission.options))
 
@@ -400,13 +400,14 @@ class Session:
         self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]
     ) -> tuple[str, Future[str]]:
         planned = planning.plan(self, draft, script, accepted=accepted)
-        worker, token = self._running_worker(), planned.submission.token
-        future = worker.track_submission(token)
+        submission, worker = planned.submission, self._running_worker()
+        self.folder.write(submission.script_file, planned.files[SCRIPT_NAME])
+        future = worker.track_submission(submission.token)
         self._journal.intend(
-            lambda state: state.with_planned(planned.submission), files={token: planned.files}
+            lambda state: state.with_planned(submission), files={submission.token: planned.files}
         )
         worker.wake()
-        return token, future
+        return submission.token, future
 
     def _token_of_job(self, job_id: str) -> str:
         job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
