@@ -104,7 +104,7 @@ def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
     assert lab.submissions["t1"].job.start_estimate == 610.0
 
 
-def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again():
+def test_a_restart_that_nobody_saw_is_known_when_the_queue_speaks_again():
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     running = job_row({"job_id": "7", "state": "RUNNING", "start": "5"})
@@ -117,4 +117,4 @@ def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again():
         waiting = job_row({"job_id": "7", "state": "PENDING"})
         lab = after(seen(observe(lab, Tick(jobs=(waiting,)), moment)), state=lab)
     job = lab.submissions["t1"].job
-    assert (job.restarts, job.start_time, job.phase) == (1, None, JobPhase.QUEUED)
+    assert (job.start_time, job.phase) == (None, JobPhase.QUEUED)

@@ -364,7 +364,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
     seen_at: float = 0.0
     unknown_since: float | None = None
-    restarts: int = 0
     name: str = ""
     qos: str = ""
     comment: str = ""

@@ -87,7 +87,6 @@ def _merge(old: JobView, new: JobView) -> JobView:
     started_over = ran and new.phase is JobPhase.QUEUED
     return replace(
         new,
-        restarts=old.restarts + (1 if started_over else 0),
         start_estimate=new.start_estimate if new.phase is JobPhase.QUEUED else None,
         submit_time=new.submit_time or old.submit_time,
         start_time=new.start_time or (None if started_over else old.start_time),
@@ -105,7 +104,7 @@ def _with_local_estimate(view: JobView, tick: Tick, at: float) -> JobView:
 def _view_if_missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> JobView:
     """The view of a job that is missing from a good answer of the queue."""
     if account is not None and account.phase is JobPhase.FINISHED:
-        return replace(account, seen_at=at, restarts=old.restarts, node=account.node or old.node)
+        return replace(account, seen_at=at, node=account.node or old.node)
     since = old.unknown_since if old.evidence == "gone" and old.unknown_since is not None else at
     forgotten = at - since >= FORGOTTEN_AFTER_S
     return replace(
