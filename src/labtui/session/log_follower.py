@@ -70,8 +70,9 @@ class Followed(msgspec.Struct):
     stream: Stream
     job_id: str
     copy: LogCopy
-    looked_at: float | None = None
-    again_at: float | None = None
+    looked_at: float = 0.0
+    again_at: float | None = 0.0
+    """When it is due, if not an interval after it was looked at: at first at once."""
     read_at: float = 0.0
     behind: bool = False
     complete: bool = False
@@ -91,7 +92,6 @@ class LogFollower:
         self._visible: tuple[str, Stream] | None = None
         self._screen_was_last = False
         self._settled: set[tuple[str, Stream]] = set()
-        self._refreshed_for: LabState | None = None
         self._disk_retry_at = 0.0
 
     def watch(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
@@ -107,11 +107,7 @@ class LogFollower:
     # ------------------------------------------------------------------ followed logs
 
     def _refresh(self) -> None:
-        state = self._context.state
-        if state is self._refreshed_for:
-            return
-        self._refreshed_for = state
-        for submission in state.submissions.values():
+        for submission in self._context.state.submissions.values():
             token, job = submission.token, submission.job
             if job is None or submission.status is not SubmissionStatus.ACCEPTED:
                 continue
@@ -125,8 +121,8 @@ class LogFollower:
         self._followed.pop(key, None)
         if job.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
             self._settled.discard(key)  # the job was requeued or replaced by another one
-        remote = log_path(submission, key[1])
-        if key in self._settled or remote is None:
+        remote = None if key in self._settled else log_path(submission, key[1])
+        if remote is None:
             return
         if log is not None and log.complete and self._context.readings.are_current(submission):
             self._settled.add(key)
@@ -145,8 +141,6 @@ class LogFollower:
         """By the log's *current* interval, so that a job that began or came on screen is checked soon."""
         if item.again_at is not None:
             return item.again_at
-        if item.looked_at is None:
-            return 0.0
         return item.looked_at + self._interval(self._context.state.submissions[item.token], item)
 
     def _choose(self) -> Followed | None:
@@ -263,7 +257,7 @@ class LogFollower:
             self._apply(self._size_change(submission, item), *([reader.applied] if told else []))
         if not grown and not step.behind:
             self._maybe_complete(submission, item)
-        item.looked_at, item.again_at = now, None
+        item.looked_at = now
         if self._has_unread(item, reader) or (step.behind and step.grown):
             item.again_at = now
         elif step.behind:

@@ -171,9 +171,9 @@ class Submitter:
             tries = max(submission.attempt, look.attempts)
             self._change(token, SubmissionStatus.WAITING, sentence, attempt=tries)
 
-    def _set_sentence(self, submission: SubmissionState, sentence: str, hint: str = "") -> None:
+    def _set_sentence(self, submission: SubmissionState, sentence: str) -> None:
         if submission.sentence != sentence:
-            self._change(submission.token, submission.status, sentence, hint or submission.hint)
+            self._change(submission.token, submission.status, sentence, submission.hint)
 
     def _send(self, submission: SubmissionState) -> None:
         context, token = self._context, submission.token
