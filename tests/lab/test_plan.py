@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
 from labtui.lab.expected_time import expectation, run_seconds
-from labtui.lab.plan import PlanOverrides, fill, task_drafts, with_queue
+from labtui.lab.plan import PlanOverrides, fill, planned_specs, task_drafts, with_queue
 from labtui.results.measured import own_options
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full
@@ -56,6 +56,12 @@ def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(script,
     told = own_options(replace(run, script=script, arguments=tuple(words.split())))
     own = [replace(row, configuration=replace(row.configuration, tuning=told)) for row in rows]
     assert [run_seconds(run, EDITION, each) is not None for each in (own, rows)] == [known, False]
+
+
+def test_a_sweep_of_batches_with_one_batch_chosen_is_one_run():
+    task = load_edition("hpc4ai-ch11").task("11.1")
+    for runs, wanted in ((4, {}), (1, {"per_gpu_batch": 8}), (2, {"max_per_gpu_batch": 32})):
+        assert len(planned_specs(task, PlanOverrides(**wanted))) == runs
 
 
 def test_another_batch_takes_between_as_many_images_and_as_many_steps_a_second():

@@ -32,7 +32,7 @@ def test_shipped_templates_and_scripts_are_clean(profile_id, form):
         for task in edition.tasks:
             made = {own: FILES[name] + b"# changed\n" for name, own in task.copies_to_start}
             context = JobContext(token="lt0", edition=edition.id, practice=False, user="u1")
-            wanted = PlanOverrides(form=form, account=account, user="u1")
+            wanted = PlanOverrides(form=form, account=account, user="u1", data_dir="/data")
             for draft in task_drafts(edition, task.id, profile, wanted):
                 first = draft.runs[0]
                 kind = (draft.form, first.script, draft.gpus > 0, draft.nodes > 1, first.tuning)

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from labtui.commands.cli import main
 from labtui.commands.terminal import say
-from labtui.doctor.findings import Check, check_paths
+from labtui.doctor.findings import Check, Requirements, check_paths
 from labtui.doctor.setup import SiteSetup
 from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, requirements_of, site_words
 from labtui.session.settings import Settings, load_profile, profile_of_host
 from labtui.slurm.job_control import SbatchAnswer
-from labtui.slurm.probe import PathsProbe
+from labtui.slurm.probe import PathFacts, PathsProbe
 from tests.session.small_job import make_lab
 
 
@@ -28,13 +28,36 @@ def folder(tmp_path: Path) -> LabFolder:
 
 
 def test_a_lab_says_on_what_it_trains(folder):
-    needed = requirements_of(folder, folder.settings())
+    profile = load_profile("mn5")
+    needed = requirements_of(folder, folder.settings(), profile)
     assert (needed.gpu_runs, needed.cpu_runs, needed.account) == (True, True, "nct_325")
     for data_dir, file in (("", "cluster.toml"), ("/d", "lab.toml")):
         own = replace(folder.settings(), profile="cluster.toml", data_dir=data_dir)
-        wanted = replace(requirements_of(folder, own), data_dir="/d")
+        wanted = replace(requirements_of(folder, own, profile), data_dir="/d")
         checks = check_paths(PathsProbe(), wanted, {})
         assert f"(data_dir in {file})" in next(check.fix for check in checks if check.key == "data")
+
+
+def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
+    profile = replace(load_profile("mn5"), datasets_dir="/sets")
+    for edition, framework, data, images, image in (
+        ("hpc4ai-ch10", "tensorflow", profile.data_dir, (), "TensorFlow"),
+        ("hpc4ai-ch11", "torch", "", ("/sets/micro-224", "/sets/tiny-224"), "nvidiaPytorch"),
+        ("hpc4ai-ch15", "torch", "", (), "nvidiaPytorch"),
+        ("hpc4ai-ch4", "", "", (), ""),
+    ):
+        needs = requirements_of(None, Settings(edition=edition, profile="mn5"), profile)
+        assert (needs.framework, needs.data_dir, needs.image_folders) == (framework, data, images)
+        assert image in needs.container and bool(image) == bool(needs.container)
+    seen = PathFacts(path="/sets/tiny-224", kind="dir", readable=True)
+    wanted = Requirements(image_folders=("/sets/micro-224", "/sets/tiny-224"))
+    missing, there = (
+        each for each in check_paths(PathsProbe(paths={seen.path: seen}), wanted, {}) if each.key == "data"
+    )
+    assert (missing.status, there.status) == (
+        "problem",
+        "ok",
+    ) and "/sets/micro-224 does not" in missing.sentence
 
 
 def test_the_nodes_that_init_found():

@@ -115,6 +115,17 @@ def test_user_in_paths():
     assert "practice=yes;" in script
 
 
+def test_images_lie_in_a_folder_of_the_cluster_and_torchrun_comes_from_the_named_python():
+    """On a cluster that `init` described: one data folder, and a Python by its path."""
+    found = replace(PLAIN, data_dir="/data", launch=Launch(python="/env/bin/python"))
+    script = rendered("torchrun", found, data_dir="")
+    assert '/env/bin/python -m torch.distributed.run "${meeting[@]}" pytorch/train_ddp.py' in script
+    assert "--dataset /data/tiny-224 " in script
+    for folder in ("", "~/data", "data"):
+        with pytest.raises(TemplateError, match="Where tiny-224 is"):
+            rendered("torchrun", replace(PLAIN, data_dir=folder), data_dir="")
+
+
 @pytest.mark.parametrize("path", ["data set/cifar", "~/data set/cifar"])
 def test_a_relative_data_folder_starts_at_home(path):
     """Not in the job's directory, which is new for each job and never holds data."""

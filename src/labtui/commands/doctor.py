@@ -92,7 +92,7 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
     given = {"profile": args.cluster, **{key: getattr(args, key) for key in options.CONNECTION_KEYS}}
     settings = changed(settings, **{key: value for key, value in given.items() if value})
     profile = load_profile(settings.profile, folder.path if folder is not None else None)
-    return profile, overrides_of(settings), requirements_of(folder, settings), folder
+    return profile, overrides_of(settings), requirements_of(folder, settings, profile), folder
 
 
 def _print(check: Check, width: int) -> None:

@@ -179,15 +179,15 @@ def _check_places(
     connection: Connection, profile: Profile, wanted: findings.Requirements, probe: SlurmProbe, seen: Seen
 ) -> Iterator[findings.Check]:
     values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
-    image = wanted.container or profile.launch.container or profile.container
-    root, data = wanted.root or profile.root, wanted.data_dir or profile.data_dir
-    root, data, image = (fill(path, values) for path in (root, data, image))
-    if any("{account}" in path for path in (root, data, image)):
+    needed = (wanted.root or profile.root, wanted.data_dir, wanted.container, *wanted.image_folders)
+    root, data, image, *folders = (fill(path, values) for path in needed)
+    if any("{account}" in path for path in (root, data, image, *folders)):
         yield findings.judge("places", "no-account")
         return
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
-    paths = [path for path in (data, image, *others.values()) if path]
-    starts = "" if image or profile.status == "practice" else _python_command(profile, wanted)
+    paths = [path for path in (data, image, *folders, *others.values()) if path]
+    plain = wanted.framework and not image and profile.status != "practice"
+    starts = _python_command(profile, wanted) if plain else ""
     commands = {"quota": f"limit 20 {profile.quota_command}"} if profile.quota_command else {}
     commands |= {"python": starts} if starts else {}
     try:
@@ -199,7 +199,8 @@ def _check_places(
         yield findings.judge("places", "broken-off")
         return
     seen({path: probed.paths[path].kind != "missing" for path in paths})
-    yield from check_paths(probed, replace(wanted, root=root, data_dir=data, container=image), others)
+    here = replace(wanted, root=root, data_dir=data, image_folders=tuple(folders), container=image)
+    yield from check_paths(probed, here, others)
     if starts:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:

@@ -79,7 +79,8 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder (or the command line) needs; for empty texts profile and cluster decide.
 
-    `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs; `data_file` has the data set's path.
+    `data_dir` has CIFAR-10's files, each of `image_folders` a set of images; `data_file` has their paths. `framework`
+    is "" for a lab of programs. `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
     """
 
     account: str = ""
@@ -87,6 +88,7 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     root: str = ""
     data_dir: str = ""
+    image_folders: tuple[str, ...] = ()
     data_file: str = "lab.toml"
     container: str = ""
     framework: str = "tensorflow"
@@ -298,6 +300,10 @@ def check_paths(
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
         yield _check_data(facts(data_dir), other, charged(data_dir), wanted.data_file)
+    for path in wanted.image_folders:
+        there = facts(path).kind == "dir" and facts(path).readable
+        seen = "images" if there else _fault_of(facts(path))
+        yield judge("data", seen, path=path, account=charged(path), file=wanted.data_file)
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)

@@ -100,6 +100,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The account that a job is charged to: the first non-empty one of `chosen`, else the default; "" for none."""
         return next((account for account in chosen if account), self.default_account)
 
+    def data_folder(self, *, images: bool) -> str:
+        """The folder of CIFAR-10's files, or the one with a folder for each set of `images`."""
+        return (self.datasets_dir if images else "") or self.data_dir
+
+    def image_of(self, *, pytorch: bool) -> str:
+        """The container of PyTorch's trainings, or of TensorFlow's; "" for plain Python."""
+        return self.containers.get("pytorch", "") if pytorch else self.launch.container or self.container
+
     def queue(self, name: str) -> Queue | None:
         return next((queue for queue in self.queues if queue.name == name), None)
 

@@ -62,7 +62,7 @@ def task_of(edition: Edition, task_id: str) -> Task:
 def planned_specs(task: Task, overrides: PlanOverrides | None = None) -> tuple[RunSpec, ...]:
     """The runs a task plans, with the student's changes."""
     wanted = overrides or PlanOverrides()
-    return tuple(_with_overrides(plan.spec, wanted) for plan in _chosen_plans(task, wanted))
+    return tuple(plan.spec for plan in _chosen_plans(task, wanted))
 
 
 def task_drafts(
@@ -76,7 +76,7 @@ def task_drafts(
     task, wanted = task_of(edition, task_id), overrides or PlanOverrides()
     plans, limit = _chosen_plans(task, wanted), wanted.time_limit_minutes
     planned = [_job_without_runs(task, profile, wanted, plan) for plan in plans]
-    specs = [place_run(_with_overrides(plan.spec, wanted), plan.form, profile) for plan in plans]
+    specs = [place_run(plan.spec, plan.form, profile) for plan in plans]
     rows = [PlanRow(spec, part, limit=limit) for spec, part in zip(specs, _parts(specs), strict=True)]
     return drafts_from(rows, planned, wanted.form, edition, profile)
 
@@ -134,7 +134,14 @@ def control_run(spec: RunSpec, control: str, epochs: int) -> RunSpec | None:
 
 
 def _chosen_plans(task: Task, wanted: PlanOverrides) -> list[RunPlan]:
-    return [plan for plan in task.runs if wanted.gpus is None or plan.spec.n_gpus in wanted.gpus]
+    """The wanted runs with the student's changes; runs that only these make the same are one."""
+    chosen, first = [], dict[RunSpec, RunSpec]()
+    for plan in task.runs:
+        spec = _with_overrides(plan.spec, wanted)
+        wanted_size = wanted.gpus is None or spec.n_gpus in wanted.gpus
+        if wanted_size and first.setdefault(spec, plan.spec) == plan.spec:
+            chosen.append(replace(plan, spec=spec))
+    return chosen
 
 
 def _with_overrides(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
@@ -224,12 +231,10 @@ def _job_without_runs(task: Task, profile: Profile, wanted: PlanOverrides, plan:
     queue = profile.names(profile.cpu_queue if plan.spec.device == "cpu" else profile.gpu_queue)
     account = profile.account_of(wanted.account)
     places = {"account": account, "user": wanted.user or profile.user}
-    data_dir, container = profile.data_dir, profile.launch.container or profile.container
+    data_dir = profile.data_folder(images=plan.spec.reads_folder)
+    container = profile.image_of(pytorch=plan.spec.launcher in PROCESS_PER_GPU)
     if plan.form == "mpi":
         data_dir = container = ""
-    if plan.spec.launcher in PROCESS_PER_GPU:
-        container = profile.containers.get("pytorch", "")
-        data_dir = profile.datasets_dir if plan.spec.reads_folder else profile.data_dir
     return SubmissionDraft(
         task_id=task.id,
         form=plan.form,

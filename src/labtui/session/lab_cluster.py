@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labtui.cluster.target import Prompter
 from labtui.domain.errors import LabError, UsageError
@@ -58,25 +58,30 @@ def check_settings(settings: Settings, profile: Profile) -> None:
     lab_root(profile, settings, user=cluster_user(settings, profile))
 
 
-def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirements:
-    """What the settings and their lab need from the cluster."""
+def requirements_of(folder: LabFolder | None, settings: Settings, profile: Profile) -> Requirements:
+    """What the settings and their lab need from the cluster; without a lab, what TensorFlow's editions need."""
     from labtui.doctor.findings import Requirements
-    from labtui.session.labs import load_edition
+    from labtui.session.labs import load_edition, training_needs
 
     try:
-        runs = [run.spec for task in load_edition(settings.edition, folder).tasks for run in task.runs]
+        edition = load_edition(settings.edition, folder)
     except LabError:  # the edition cannot be read; the connection can still be examined
-        runs = []
-    only_torch = runs and all(run.script.startswith("pytorch/") for run in runs)
-    told = ("account", "qos", "partition", "root", "data_dir", "container")
-    wanted: dict[str, Any] = {name: getattr(settings, name) for name in told}
-    if settings.profile.endswith(".toml") and not settings.data_dir:
-        wanted["data_file"] = settings.profile
+        edition = None
+    runs = [run.spec for task in edition.tasks for run in task.runs] if edition else []
+    needs = training_needs(runs, profile, settings)
+    own = settings.profile.endswith(".toml") and not settings.data_dir
     return Requirements(
-        framework="torch" if only_torch else "tensorflow",
+        account=settings.account,
+        qos=settings.qos,
+        partition=settings.partition,
+        root=settings.root,
+        data_dir=needs.data_dir,
+        image_folders=needs.image_folders,
+        data_file=settings.profile if own else "lab.toml",
+        container=needs.container,
+        framework=needs.framework,
         gpu_runs=not runs or any(run.device == "gpu" for run in runs),
         cpu_runs=any(run.device == "cpu" for run in runs),
-        **wanted,
     )
 
 

@@ -7,13 +7,15 @@ program is never overwritten: the text is stored beside it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from labtui.cluster.local_files import files_inside, named_path
 from labtui.domain.errors import FolderError, LabError, UsageError
+from labtui.domain.model import RunSpec
+from labtui.domain.profile import Profile
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
@@ -27,7 +29,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
-from labtui.session.settings import cluster_user, list_profiles, load_profile, read_text
+from labtui.session.settings import Settings, cluster_user, list_profiles, load_profile, read_text
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
@@ -171,20 +173,45 @@ def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[
     return check_all(edition, gather_evidence(folder, edition, state))
 
 
+class TrainingNeeds(NamedTuple):
+    """What trainings read on the cluster. The paths may hold {account} and {user}; "" and () for what is not read."""
+
+    framework: str
+    data_dir: str
+    image_folders: tuple[str, ...]
+    container: str
+
+
+def training_needs(runs: Sequence[RunSpec], profile: Profile, settings: Settings) -> TrainingNeeds:
+    """What these runs read; for none, what TensorFlow's editions read."""
+    trainings = [run for run in runs if run.program is None]
+    if runs and not trainings:
+        return TrainingNeeds("", "", (), "")
+    pytorch = bool(runs) and all(run.script.startswith("pytorch/") for run in trainings)
+    place = (settings.data_dir or profile.data_folder(images=True)).rstrip("/")
+    sets = dict.fromkeys(run.data_set for run in trainings if run.reads_folder)
+    cifar = not runs or any(run.data_set in ("", "cifar10") for run in trainings)
+    return TrainingNeeds(
+        framework="torch" if pytorch else "tensorflow",
+        data_dir=(settings.data_dir or profile.data_dir) if cifar else "",
+        image_folders=tuple(f"{place}/{name}" if place else name for name in sets),
+        container=settings.container or profile.image_of(pytorch=pytorch),
+    )
+
+
 def needed_paths(folder: LabFolder) -> tuple[str, ...]:
-    """The remote paths this folder's trainings need: data set and container, from settings and profile.
+    """The remote paths this folder's trainings need: data and container, from edition, settings and profile.
 
     Raises:
-        DataError: when the profile is not valid.
+        LabError: when the edition or the profile is not valid.
     """
     from labtui.lab.plan import fill
 
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
-    templates_of_paths = (
-        settings.data_dir or profile.data_dir,
-        settings.container or profile.launch.container or profile.container,
-    )
+    edition = load_edition(settings.edition, folder)
+    needs = training_needs([run.spec for task in edition.tasks for run in task.runs], profile, settings)
+    templates_of_paths = (needs.data_dir, *needs.image_folders, needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in templates_of_paths) else ""
     places = {"account": profile.account_of(settings.account), "user": user}
     filled = (fill(path, places) for path in templates_of_paths)

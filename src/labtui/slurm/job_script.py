@@ -138,7 +138,7 @@ def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: J
         return f'run srun "${{step[@]}}" "${{rank[@]}}" {shlex.join(words)}'
     if draft.form != "torchrun":
         return "run " + shlex.join(words)
-    at = words.index("torchrun") + 1
+    at = words.index(run.script)
     return f'run srun "${{step[@]}}" {shlex.join(words[:at])} "${{meeting[@]}}" {shlex.join(words[at:])}'
 
 
@@ -152,7 +152,9 @@ def training_command(
         words += [profile.launch.runtime, "exec", *([] if draft.gpus == 0 else ["--nv"]), image]
     if run.launcher == "torchrun":
         alone = ["--standalone", f"--nproc_per_node={run.n_gpus}"] if draft.form != "torchrun" else []
-        return (*words, "torchrun", *alone, *_torch_options(run, draft, profile, context))
+        python = profile.launch.python  # a Python named by its path need not have its torchrun on PATH
+        start = ["torchrun"] if image or "/" not in python else [python, "-m", "torch.distributed.run"]
+        return (*words, *start, *alone, *_torch_options(run, draft, profile, context))
     if run.launcher == "task-per-gpu":
         return (*words, profile.launch.python, "-u", *_torch_options(run, draft, profile, context))
     words += [profile.launch.python, "-u", run.script]
@@ -177,9 +179,13 @@ def _torch_options(
     if run.arguments:
         return (run.script, *run.arguments, *run.extra_args)
     data = run.data_set
-    if run.reads_folder and (
-        folder := _fill(draft.data_dir or profile.datasets_dir, draft, profile, context)
-    ):
+    if run.reads_folder:
+        folder = _fill(draft.data_dir or profile.data_folder(images=True), draft, profile, context)
+        if not folder.startswith("/"):
+            raise TemplateError(
+                f"Where {data} is on the cluster is not known: the data folder is {folder!r}.",
+                f"Write data_dir under [cluster] in lab.toml: the whole path of the folder that holds {data}.",
+            )
         data = f"{folder.rstrip('/')}/{data}"
     name = run.model.lower() if run.model.startswith("ResNet") else run.model  # the script's own names
     words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
@@ -189,9 +195,7 @@ def _torch_options(
 
 def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
     """The image the trainings run in; "" for plain Python. Raises TemplateError for a path that begins with ~."""
-    usual = profile.launch.container or profile.container
-    if any(run.launcher in PROCESS_PER_GPU for run in draft.runs):
-        usual = profile.containers.get("pytorch", "")
+    usual = profile.image_of(pytorch=any(run.launcher in PROCESS_PER_GPU for run in draft.runs))
     image = _fill(draft.container or usual, draft, profile, context)
     if image.startswith("~"):
         raise TemplateError(

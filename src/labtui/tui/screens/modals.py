@@ -367,9 +367,9 @@ class DoctorScreen(TextScreen):
         session, seen = app.session, dict[str, bool]()
         try:
             settings = session.settings
-            overrides, wanted = overrides_of(settings), requirements_of(session.folder, settings)
+            wanted = requirements_of(session.folder, settings, session.profile)
             prompter = app.prompter or NonInteractivePrompter()
-            for check in examine(session.profile, overrides, wanted, prompter, seen.update):
+            for check in examine(session.profile, overrides_of(settings), wanted, prompter, seen.update):
                 self._checks.append(check)
                 app.call_later(self._show)
             if seen:
