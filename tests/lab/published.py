@@ -45,18 +45,12 @@ def _submission(plan: RunPlan, run: RunState, scripts: Mapping[str, FileFact]) -
     job_id = str(30_000 + run.run_id)
     name = f"{run.spec.model}-{run.spec.n_gpus}"
     return SubmissionState(
-        token=run.token,
-        task_id=run.task_id,
-        form=plan.form,
-        job_name=name,
-        run_ids=(run.run_id,),
-        planned_at=0.0,
-        status=SubmissionStatus.ACCEPTED,
-        gpus=run.spec.n_gpus,
+        token=run.token, task_id=run.task_id, form=plan.form, job_name=name, run_ids=(run.run_id,),
+        planned_at=0.0, status=SubmissionStatus.ACCEPTED, gpus=run.spec.n_gpus,
         remote_logs={"out": f"{name}.%j.out"},
         script_hashes={path: fact.sha256 for path, fact in scripts.items()},
         job=JobView(job_id=job_id, phase=JobPhase.FINISHED, slurm_state="COMPLETED", evidence="sacct"),
-    )
+    )  # fmt: skip
 
 
 def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> RunState:

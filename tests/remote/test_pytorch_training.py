@@ -107,18 +107,11 @@ def test_parameter_counts(tmp_path):
     done = run_code(tmp_path, COUNT, str(SCRIPTS))
     assert done.code == 0, done.err
     assert json.loads(done.out) == {
-        "resnet50": 25_557_032,
-        "resnet101": 44_549_160,
-        "resnet152": 60_192_808,
-        "vit_ti_16": 5_717_416,
-        "vit_s_16": 22_050_664,
-        "vit_b_16": 86_567_656,
-        "vit_l_16": 304_326_632,
-        "vit_h_14": 632_045_800,
-        "the course's ViT": 631_021_000,
-        "the course's MLP": 455_807_624,
+        "resnet50": 25_557_032, "resnet101": 44_549_160, "resnet152": 60_192_808, "vit_ti_16": 5_717_416,
+        "vit_s_16": 22_050_664, "vit_b_16": 86_567_656, "vit_l_16": 304_326_632, "vit_h_14": 632_045_800,
+        "the course's ViT": 631_021_000, "the course's MLP": 455_807_624,
         **{f"shape of {name}": [2, 7] for name in ("resnet50", "vit_ti_16", "custom")},
-    }
+    }  # fmt: skip
 
 
 # --------------------------------------------------------------------------- trainings

@@ -51,16 +51,9 @@ def draft(account: str) -> SubmissionDraft:
     """A small job in a queue without a limit of submitted jobs."""
     spec = RunSpec(model="ResNet50", device="cpu", n_gpus=0, batch_size=8, epochs=1, script="ResNet50_seq.py")
     return SubmissionDraft(
-        task_id="10.3",
-        form="cpu",
-        runs=(spec,),
-        gpus=0,
-        cpus=1,
-        time_limit_minutes=5,
-        account=account,
-        qos="gp_training",
-        job_name="once",
-    )
+        task_id="10.3", form="cpu", runs=(spec,), gpus=0, cpus=1, time_limit_minutes=5, account=account,
+        qos="gp_training", job_name="once",
+    )  # fmt: skip
 
 
 def complete(item: SubmissionState) -> bool:

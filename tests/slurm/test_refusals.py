@@ -16,21 +16,13 @@ from tests.slurm.recorded import FOLDER, VERSIONS, answer, read
 
 EXPECTED = {
     "option": "bad-directive bad-option",
-    "shape": "bad-gres-type too-many-cpus too-many-gpus too-many-nodes",
-    "gres": "bad-gres",
-    "partition": "bad-partition",
-    "reservation": "bad-reservation",
-    "time-format": "bad-time",
-    "missing-script": "blank-gres en-dash missing",
-    "line-breaks": "crlf",
-    "not-a-script": "empty no-shebang",
-    "account": "foreign-account no-account wrong-account",
-    "qos": "foreign-qos no-qos wrong-qos",
-    "memory": "memory",
-    "qos-submit-limit": "second-debug",
-    "time-limit": "time-over-partition time-over-qos",
-    "cpus-per-gpu": "too-few-cpus",
-}
+    "shape": "bad-gres-type too-many-cpus too-many-gpus too-many-nodes", "gres": "bad-gres",
+    "partition": "bad-partition", "reservation": "bad-reservation", "time-format": "bad-time",
+    "missing-script": "blank-gres en-dash missing", "line-breaks": "crlf",
+    "not-a-script": "empty no-shebang", "account": "foreign-account no-account wrong-account",
+    "qos": "foreign-qos no-qos wrong-qos", "memory": "memory", "qos-submit-limit": "second-debug",
+    "time-limit": "time-over-partition time-over-qos", "cpus-per-gpu": "too-few-cpus",
+}  # fmt: skip
 """Recorded refusals by the kind that they are."""
 CASES = [
     (version, name, key)

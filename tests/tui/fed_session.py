@@ -149,18 +149,11 @@ def planned(token: str, task: str, run_id: int, what: RunSpec, at: float = NOW -
     """A submission with one run; `more` are fields of the submission."""
     name = f"{what.model}-{what.n_gpus}gpu-{token[-6:]}"
     values = {
-        "task_id": task,
-        "form": "job-per-size" if what.n_gpus else "cpu",
-        "job_name": name,
-        "account": "nct_345",
-        "qos": "acc_debug",
-        "gpus": what.n_gpus,
-        "cpus": 20 * max(1, what.n_gpus),
-        "time_limit_minutes": 30,
-        "script_file": f"slurm/{name}.slurm",
-        "remote_dir": f"labtui/{token}",
+        "task_id": task, "form": "job-per-size" if what.n_gpus else "cpu", "job_name": name,
+        "account": "nct_345", "qos": "acc_debug", "gpus": what.n_gpus, "cpus": 20 * max(1, what.n_gpus),
+        "time_limit_minutes": 30, "script_file": f"slurm/{name}.slurm", "remote_dir": f"labtui/{token}",
         "remote_logs": {"out": f"labtui/{token}/{name}.%j.out", "err": f"labtui/{token}/{name}.%j.err"},
-    }
+    }  # fmt: skip
     return changes.planned(token, {run_id: what}, at, **{**values, **more})
 
 
