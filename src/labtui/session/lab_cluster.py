@@ -71,15 +71,9 @@ def requirements_of(folder: LabFolder | None, settings: Settings, profile: Profi
     needs = training_needs(runs, profile, settings)
     own = settings.profile.endswith(".toml") and not settings.data_dir
     return Requirements(
-        account=settings.account,
-        qos=settings.qos,
-        partition=settings.partition,
-        root=settings.root,
-        data_dir=needs.data_dir,
-        image_folders=needs.image_folders,
+        **{name: getattr(settings, name) for name in ("account", "qos", "partition", "root")},
+        **needs._asdict(),
         data_file=settings.profile if own else "lab.toml",
-        container=needs.container,
-        framework=needs.framework,
         gpu_runs=not runs or any(run.device == "gpu" for run in runs),
         cpu_runs=any(run.device == "cpu" for run in runs),
     )
