@@ -287,8 +287,6 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
         lines = lines[:1] * len(runs)
     for place, line in enumerate(lines if len(lines) == len(runs) else ()):
         run = runs[place]
-        if run.mark or run.device == "cpu":
-            continue  # CPU devices that stand in for GPUs; a CPU, which counts as one replica
         runs[place] = count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line)))
     return replace(report, runs=tuple(runs))
 

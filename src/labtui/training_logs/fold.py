@@ -157,7 +157,8 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
     run = fold.open
     if run is not None:
         run.fresh = run.fresh or said.starts
-        run.out_of_data = run.out_of_data if said.shortage is None else said.shortage
+        if said.shortage is not None:
+            run.out_of_data = said.shortage
     if said.option is not None:
         about = run if run is not None and not run.ended and not run.epochs else fold.coming
         about.options[said.option[0]] = said.option[1]
@@ -167,11 +168,13 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         batch = run.facts.batch_size or 0
         run.update_facts(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
-    run.images_line = line if said.facts.images else run.images_line
+    if said.facts.images:
+        run.images_line = line
     if run is fold.open:
         run.last_line = max(run.last_line, line)
         run.batch_line = run.batch_line or said.batch_line
-        run.totals_line = line if said.totals else run.totals_line
+        if said.totals:
+            run.totals_line = line
 
 
 def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
@@ -210,7 +213,8 @@ def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     run.announced.add(said.by)
     run.last_line = line
     if said.text == "run_start":
-        run.interleaved, run.started = run.interleaved or run.started, True
+        run.interleaved = run.interleaved or run.started
+        run.started = True
     if said.by == "command":
         run.masked = said.masked
     run.update_facts(facts)
@@ -287,7 +291,8 @@ def _take_rate(fold: Fold, line: int, said: Rate) -> None:
         return
     run.take_rate(said, line)
     if said.total:
-        run.success, run.ended = True, not run.started  # MLPerf's own end is still to come
+        run.success = True
+        run.ended = not run.started  # else MLPerf's own end is still to come
 
 
 def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:

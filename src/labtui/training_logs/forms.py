@@ -114,8 +114,6 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
     for name, scale in patterns.STEP_TIMES.items():
         if name in groups:
             more["step_seconds"] = rounded(groups[name]).scaled(scale)
-    if "unit" in groups:
-        more["unit"] = patterns.unit_of(groups["unit"])
     if "steps_rate" in groups:
         more["steps_rate"] = rounded(groups["steps_rate"])
     more["iteration"] = int(groups["iteration"]) if "iteration" in groups else None

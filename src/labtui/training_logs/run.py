@@ -116,11 +116,13 @@ class OpenRun(msgspec.Struct, dict=True):
         """Whether lines of a form may be this run's: it is not over, and its lines and head have no other form."""
         if self.over or self.form not in ("", form):
             return False
-        others = {"config"} if form != COURSE else set()
-        others |= (
-            {"trainer"} if form == "keras" else set()
-        )  # Hugging Face's Trainer prints no line of Keras's
-        return self.trained or not others & self.announced
+        if self.trained:
+            return True
+        if (
+            form == "keras" and "trainer" in self.announced
+        ):  # Hugging Face's Trainer prints no line of Keras's
+            return False
+        return form == COURSE or "config" not in self.announced
 
     def may_be_announced_by(self, said: Begins) -> bool:
         """Whether the line may announce this run: it has not trained, and has no other such announcement."""
@@ -263,7 +265,6 @@ class OpenRun(msgspec.Struct, dict=True):
         self.iteration = self.iteration if said.iteration is None else said.iteration
         self.form, self.last_line = said.form, line
         self.update_facts(said.facts)
-        self.totals_line = line if said.per_gpu else self.totals_line
         if said.note:
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
@@ -389,7 +390,9 @@ class OpenRun(msgspec.Struct, dict=True):
         """Seconds of a batch, as printed."""
         steps = [one.step_seconds for one in self.rates if one.step_seconds is not None]
         last = self.imagenet.last
-        return _median(steps) if steps else None if last is None else last.mean
+        if steps:
+            return _median(steps)
+        return None if last is None else last.mean
 
     def _throughput(self, samples: tuple[EpochSample, ...]) -> tuple[Interval | None, float | None]:
         """Work per second as printed, or the batch over the printed time of a step; and the number as printed.
@@ -398,12 +401,13 @@ class OpenRun(msgspec.Struct, dict=True):
         """
         found = [one for one in self.rates if one.rate is not None]
         sure = [one for one in found if one.total or one.printed is not None]
-        printed = sure[-1].printed if sure else None
-        rate = sure[-1].rate if sure else _median([one.rate for one in found if one.rate]) if found else None
+        rate, printed = None, None
+        if sure:
+            rate, printed = sure[-1].rate, sure[-1].printed
+        elif found:
+            rate = _median([one.rate for one in found if one.rate])
         if rate is not None and self.rates[-1].per_gpu:
             return (rate.scaled(self.facts.n_gpus), printed) if self.facts.n_gpus else (None, None)
-        if rate is None and self.claimed is not None and not samples:
-            return Interval.exact(self.claimed[0]), None
         step, batch = self._step_seconds(), self.facts.tokens_per_step or self.facts.batch_size
         if rate is None and (self.rates or self.form == "pytorch") and batch and step and step.lo > 0:
             return Interval.exact(float(batch)).over(step), None

@@ -119,7 +119,6 @@ def _said_of_bound(record: Record, *, block: bool) -> list[Said]:
         return [Opens(CLOCK, number, at=record.at, count=count)] if counted or not block else []
     given = None if block else record.number("seconds")
     seconds = None if given is None or given < 0 else clock_interval(given)
-    number = None if block else number
     return [Epoch(CLOCK, number, seconds, steps=record.count("steps"), at=record.at, count=count)]
 
 
@@ -154,13 +153,11 @@ def _may_start(run: OpenRun, given: float | None) -> bool:
     """Whether MLPerf's clock may begin an epoch of this number in a run."""
     if run.clocked or run.clock is not None or not run.trained:
         return True
-    if run.rates or given is None:
+    opened = run.keras.last or (run.began[0] if run.began else None)
+    if given is None or opened is None:
         return not run.epochs
     number = int(given)
-    opened = run.keras.last or (run.began[0] if run.began else None)
-    if opened is not None:
-        return number == opened + 1 or (number == opened and not run.has_epoch(opened))
-    return number == run.last + 1 or (number == run.last > 1)
+    return number == opened + 1 or (number == opened and not run.has_epoch(opened))
 
 
 def _epoch_number(run: OpenRun, given: float | None) -> int:
@@ -311,7 +308,6 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
             fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]", reason)
             return
         passed = (said.epoch, said.index) <= (last.epoch, last.index)
-        passed = passed if run.imagenet.open else said.epoch <= run.last
         if passed and said.total == last.total and _repeats(run, said, last):
             run.interleaved = True
             return
@@ -321,9 +317,7 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
             complete(fold, run, proven=said.epoch == last.epoch + 1)
     if not run.imagenet.open or run.imagenet.last is None or run.imagenet.last.epoch != said.epoch:
         run.start_epoch()
-    if run.form != IMAGENET:
-        run.form = IMAGENET
-        run.update_facts(RunFacts(framework=IMAGENET))
+    run.take_form(IMAGENET)
     run.last_line = line
     run.imagenet.take(said, line)
 
@@ -346,6 +340,4 @@ def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
     """Whether a batch that does not continue the epoch is another rank's; else a training begins again."""
     again = (said.epoch, said.index) == (last.epoch, last.index)
     again = again or (run.interleaved and said.epoch >= last.epoch - 1)
-    if not run.imagenet.open:
-        return said.index > 1 and not run.fresh
     return said.index > 1 or (again and not run.fresh)
