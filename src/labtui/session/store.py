@@ -34,9 +34,6 @@ _T = TypeVar("_T")
 NO_WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM)
 """The error numbers of a disk or folder that cannot be written now."""
 
-_MAX_PLAUSIBLE_VERSION = 1000
-"""A larger schema version is taken for damage, not for a newer labtui."""
-
 _WRITER, _SEEN = "writer", "places"
 
 
@@ -87,8 +84,6 @@ class Store:
                 if records.version_of(connection) != records.SCHEMA_VERSION:
                     raise _other_version()
                 return connection
-            if records.version_of(connection) > _MAX_PLAUSIBLE_VERSION:
-                raise damaged("its version")
             if records.version_of(connection) > records.SCHEMA_VERSION:
                 raise StoreError(
                     "This lab folder was used with a newer labtui.",
