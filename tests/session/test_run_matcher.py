@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase
 from labtui.session.folder import LabFolder
-from labtui.session.session import Session
 from labtui.session.settings import changed
 from tests.session.conftest import Bench, accepted, draft, only
 from tests.session.scripted import keras_log
@@ -54,7 +53,7 @@ def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(benc
     assert [(each.kind, each.stream) for each in found] == [("contradiction", "err")] * bool(says)
     assert all(says in each.text and "line 1 of the .err" in each.text for each in found)
     assert len(the_run(bench).epochs) == 5 and the_run(bench).outcome == "completed"
-    assert contradicted(bench.session) is bool(says)
+    assert any(row.contradicted for row in bench.session.results().rows) is bool(says)
 
 
 def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
@@ -70,11 +69,10 @@ def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
     assert [found.kind for found in the_run(bench).diagnosis] == ["missing-module"]
 
 
-def contradicted(session: Session) -> bool:
-    from labtui.results.compute import compute_results
-    from labtui.results.measured import measured_from_state
-
-    return any(row.contradicted for row in compute_results(measured_from_state(session.state)).rows)
+def test_a_rate_without_epochs_is_a_throughput_in_the_lab_folder_too(bench):
+    run_one(bench, b"1\timages/sec: 466.9 +/- 0.0 (jitter = 0.0)\t8.169\ntotal images/sec: 466.31\n")
+    (row,) = bench.session.results().measured
+    assert (row.throughput.value, row.origins[0].line) == (466.31, 2)
 
 
 @pytest.mark.parametrize(

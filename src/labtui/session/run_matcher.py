@@ -30,17 +30,8 @@ _NOT_CANCELLED = ("TIMEOUT", "DEADLINE", *_NODE_FAILURES)
 _NEVER_BEGAN = ("oom", "failed", "time-limit")
 """Outcomes of a job that do not apply to a run that had not begun: an earlier run ended the job."""
 
-_NOT_COPIED = [
-    "outcome",
-    "practice",
-    "first_line",
-    "last_line",
-    "throughput",
-    "throughput_printed",
-    "batch_seconds",
-]
-"""Fields decided elsewhere, and fields that any line of a log may change, which would count as a change of the run."""
-_COPIED = tuple(name for name in RunRecord.__struct_fields__ if name not in _NOT_COPIED)
+_COPIED = tuple(name for name in RunRecord.__struct_fields__ if name not in ("outcome", "practice"))
+"""The fields that the log alone decides."""
 
 NOTHING_KNOWN = RunSpec(
     model="",
@@ -140,9 +131,6 @@ class SubmissionReader:
     def _with_facts(self, run: RunState, read: ParsedRun, joined: ParsedRun) -> RunState:
         """A run with what the log tells about it; `joined` includes what standard error adds."""
         told = {name: getattr(read, name) for name in _COPIED}
-        # for other runs the throughput follows from their epochs
-        if read.totals_line is not None and read.unit == "tokens":
-            told["throughput"] = read.throughput
         spec = fill_unknown(run.spec, facts_by_field(joined)) if self._own else run.spec
         return replace(run, **told, started=True, spec=spec, practice=run.practice or bool(read.mark))
 
