@@ -7,6 +7,7 @@ charts exist.
 import itertools
 import math
 import re
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -276,25 +277,18 @@ def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> l
     """Positions for labels of one `size` that do not overlap, each as near to its `wanted` one as possible.
 
     None lies below `lowest`, the axis. Labels that would touch become a group, centred on the mean of their wanted
-    positions.
+    positions: that is the isotonic regression of where each would have the first one stand.
     """
     order = sorted(range(len(wanted)), key=lambda at: wanted[at])
-    groups: list[list[int]] = []
-    starts: list[float] = []
-    for at in order:
-        groups.append([at])
-        starts.append(max(lowest, wanted[at]))
-        while len(groups) > 1 and starts[-1] < starts[-2] + size * len(groups[-2]) - 1e-9:
+    groups: list[list[float]] = []
+    for place, at in enumerate(order):
+        groups.append([wanted[at] - size * place])
+        while len(groups) > 1 and statistics.fmean(groups[-2]) > statistics.fmean(groups[-1]):
             last = groups.pop()
-            starts.pop()
             groups[-1] += last
-            middle = math.fsum(wanted[each] for each in groups[-1]) / len(groups[-1])
-            starts[-1] = max(lowest, middle - size * (len(groups[-1]) - 1) / 2)
-    placed = [0.0] * len(wanted)
-    for group, start in zip(groups, starts, strict=True):
-        for place, at in enumerate(group):
-            placed[at] = start + size * place
-    return placed
+    starts = [max(lowest, statistics.fmean(group)) for group in groups for _ in group]
+    placed = {at: start + size * place for place, (at, start) in enumerate(zip(order, starts, strict=True))}
+    return [placed[at] for at in range(len(wanted))]
 
 
 class RowScale(msgspec.Struct, frozen=True):

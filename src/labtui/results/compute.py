@@ -59,9 +59,8 @@ def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
 
 
 def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
-    alone = replace(_measure(row.configuration, (run,)), apart_by=row.apart_by, baseline=row.baseline)
-    alone = replace(alone, as_printed=_as_printed(alone, row.baseline))
-    return _with_speedup(alone, row.baseline) if row.baseline is not None and alone.is_measured else alone
+    alone = replace(_measure(row.configuration, (run,)), apart_by=row.apart_by)
+    return _with_baseline(alone, row.baseline)
 
 
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
@@ -191,14 +190,20 @@ def _index(rows: Iterable[ResultRow]) -> _Index:
 def _compare(row: ResultRow, found: _Index) -> ResultRow:
     """The row with its ratios to one GPU, to half its GPUs and to the CPU."""
     baseline = _find_baseline(row, found)
-    row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline)
+    row = _with_baseline(row, baseline)
     if not row.is_measured:
         return row
     row = _with_acceleration(row, found)
     if baseline is None:
         return row.with_notes(*_explain_no_baseline(row, found))
-    row = _with_doubling(_with_speedup(row, baseline), found)
+    row = _with_doubling(row, found)
     return row if row.is_baseline else row.with_notes(*_remarks(row, baseline))
+
+
+def _with_baseline(row: ResultRow, baseline: ResultRow | None) -> ResultRow:
+    """The row with its ratios to one GPU, in both readings."""
+    row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline)
+    return _with_speedup(row, baseline) if baseline is not None and row.is_measured else row
 
 
 def _find_baseline(row: ResultRow, found: _Index) -> ResultRow | None:

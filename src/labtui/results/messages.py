@@ -42,10 +42,14 @@ def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     if lines and lines[0].last.program is not None:
         return program_message([row for line in lines for row in line.rows])
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
-    rows = _rows_of_shared_size(lines) if len(lines) > 1 else []
-    compared = (_many_sentence if len(lines) > 2 else _pair_sentence)(lines, rows, families) if rows else ""
     live = any(row.live for line in lines for row in line.rows)
-    said = compared or _single_sentence(lines, families, live=live)
+    rows = _rows_of_shared_size(lines) if len(lines) > 1 else []
+    said = ""
+    if len(rows) > 2:
+        said = _many_sentence(lines, rows, families)
+    elif rows:
+        said = _pair_sentence(lines, rows, families)
+    said = said or _single_sentence(lines, families, live=live)
     return _with_end(said, ", so far" * (said != "" and live))
 
 

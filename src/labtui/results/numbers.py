@@ -107,8 +107,9 @@ def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> floa
     both = (row, row.baseline) if ratio and row.baseline is not None else (row,)
     scatter = abs(value.value) * math.hypot(*(_scatter_share(each) for each in both))
     one_epoch = row.scatter is None and not row.from_rate
-    hidden = one_epoch and reading < _last_place(value.value) / 2
-    return scatter if scatter > reading else 0.0 if hidden else reading
+    if one_epoch and scatter <= reading < _last_place(value.value) / 2:
+        return 0.0
+    return max(scatter, reading)
 
 
 def _scatter_share(row: ResultRow) -> float:
