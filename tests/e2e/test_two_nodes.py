@@ -127,13 +127,12 @@ def kill_rank(pair: Cluster, job: str, rank: int) -> None:
 
 
 HANGS = """mkdir slow
-cat > slow/torchrun <<'end'
-#!/bin/bash
-[ "$(hostname)" != node2 ] || exec sleep 600
-PATH=${PATH#*:} exec torchrun "$@"
+cat > slow/sitecustomize.py <<'end'
+import socket, time
+if socket.gethostname() == "node2":
+    time.sleep(600)
 end
-chmod +x slow/torchrun
-PATH=$PWD/slow:$PATH
+export PYTHONPATH=$PWD/slow
 """
 """Shell lines after which nothing starts on the second node, as when a container hangs there."""
 LISTENER = "import os, socket; s = socket.socket(); s.bind(('', 20001 + int(os.environ['SLURM_JOB_ID']))); s.listen(); "

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, line_pieces, slug
 from labtui.results.compute import compute_results
-from labtui.results.messages import loss_message, scaling_message
+from labtui.results.messages import loss_message, scaling_message, study_message
 from labtui.results.numbers import lost_text, uncertainty
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -221,3 +221,10 @@ def test_two_networks_are_compared_on_the_sizes_that_both_ran():
     runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
     lines = scaling_lines(compute_results(runs, images=50_000).rows)
     assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
+
+
+def test_a_study_without_a_difference_names_no_best_policy():
+    best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
+    assert study_message(best) == "All 2 policies come to 8.3 % with a global batch of 64"
+    worse = study_message(best | {"fixed": {64: 0.05}})
+    assert worse == "Gradual comes to 8.3 % with a global batch of 64, fixed only to 5.0 %"

@@ -299,16 +299,10 @@ def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read
 )
 def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal_text):
     submission = SubmissionState(
-        token="lt1",
-        task_id="6",
-        form="one-gpu",
-        job_name="x",
-        run_ids=(1,),
-        planned_at=0.0,
-        status=SubmissionStatus.ACCEPTED,
-        time_limit_minutes=30,
+        token="lt1", task_id="6", form="one-gpu", job_name="x", run_ids=(1,), planned_at=0.0,
+        status=SubmissionStatus.ACCEPTED, time_limit_minutes=30,
         job=JobView(job_id="1", phase=JobPhase.RUNNING, **changes),  # type: ignore[arg-type]
-    )
+    )  # fmt: skip
     refusal = early_end_refusal(submission, minutes)
     assert (refusal_text in refusal[0] and refusal[1]) if refusal else not refusal_text
 

@@ -14,19 +14,14 @@ from labtui.slurm.job_script import JobContext, job_script
 GOLDEN = Path(__file__).with_name("golden")
 
 PROFILE = Profile(
-    id="sample",
-    title="A cluster with a container",
-    login_hosts=("login.example.org",),
+    id="sample", title="A cluster with a container", login_hosts=("login.example.org",),
     queues=(Queue(name="acc_debug", devices="gpu"), Queue(name="gp_debug", devices="cpu", partition="gpp")),
-    cpus_per_gpu=20,
-    gpus_per_node=4,
-    container="/gpfs/projects/{account}/MN5-NGC-TensorFlow-23.03.sif",
+    cpus_per_gpu=20, gpus_per_node=4, container="/gpfs/projects/{account}/MN5-NGC-TensorFlow-23.03.sif",
     data_dir="/gpfs/projects/{account}/cifar-utils/cifar-10-batches-py",
     datasets_dir="/gpfs/projects/{account}/datasets",
     containers={"pytorch": "/gpfs/apps/images/nvidiaPytorch24.07"},
-    launch=Launch(modules=("singularity",)),
-    toolchains={"mpi": ("oneapi/2023.2.0",)},
-)
+    launch=Launch(modules=("singularity",)), toolchains={"mpi": ("oneapi/2023.2.0",)},
+)  # fmt: skip
 HEADER_BEGIN, HEADER_END = "---- labtui job ----", "---- end ----"
 """The templates' lines around the facts a job prints first, each ``key: value``."""
 PLAIN = Profile(id="plain", title="Python as it is", login_hosts=("login.example.org",))

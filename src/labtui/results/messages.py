@@ -237,6 +237,8 @@ def study_message(best: Mapping[str, Mapping[int, float]]) -> str:
     batch, share = f"a global batch of {most:,}", percent_text(found[name])
     if len(found) == 1:
         return f"{name.capitalize()}: {share} top-1 in validation with {batch}"
+    if percent_text(found[last]) == share:
+        return f"All {len(found)} policies come to {share} with {batch}"
     return f"{name.capitalize()} comes to {share} with {batch}, {last} only to {percent_text(found[last])}"
 
 
