@@ -6,7 +6,7 @@ from labtui.commands.cli import main
 from labtui.domain.errors import DataError
 from labtui.training_logs.forms import TABLE, Forms
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.patterns import own_pattern, read_hand_written
+from labtui.training_logs.patterns import own_pattern, read_hand_written, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tools import log_forms
@@ -150,7 +150,7 @@ def test_what_is_no_pattern(pattern, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("line", "likely"),
+    ("line", "suggested"),
     [
         ("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", False),
         ("[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32", False),
@@ -159,13 +159,19 @@ def test_what_is_no_pattern(pattern, tmp_path, capsys):
         *(("epoch 7: 1234 ms (it's late)", True), ("Epoch=5 speed 31.97 samples/s", True)),
     ],
 )
-def test_the_likeliest_line_of_an_unread_log_is_named(line, likely, tmp_path, capsys):
+def test_the_likeliest_line_of_an_unread_log_is_named_with_a_pattern_that_matches(
+    line, suggested, tmp_path, capsys
+):
     log = tmp_path / "job.out"
-    log.write_text(f"epoch 1\nsee https://x/s\n{line}\n" if likely else f"hello\nworld\n{line}\n")
+    log.write_text(f"epoch 1\nsee https://x/s\n{line}\n" if suggested else f"hello\nworld\n{line}\n")
     assert main(["parse", str(log)]) == 1
     shown = capsys.readouterr().out
     assert "No epoch time or rate found." in shown and "Hugging Face Trainer" in shown
     assert f"Line 3 may contain an epoch or a rate: {line.split(chr(9))[0]}" in shown and "--pattern" in shown
+    pattern = suggested_pattern(line)
+    if suggested:
+        assert pattern is not None and own_pattern(pattern).search(line) is not None
+        assert f"--pattern '{pattern}'" in shown
 
 
 @pytest.mark.parametrize(

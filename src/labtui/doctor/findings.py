@@ -301,8 +301,7 @@ def check_paths(
         other = facts(alternative_paths.get(data_dir, ""))
         yield _check_data(facts(data_dir), other, charged(data_dir), wanted.data_file)
     for path in wanted.image_folders:
-        there = facts(path).kind == "dir" and facts(path).readable
-        seen = "images" if there else _fault_of(facts(path))
+        seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
         yield judge("data", seen, path=path, account=charged(path), file=wanted.data_file)
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))

@@ -136,10 +136,9 @@ def control_run(spec: RunSpec, control: str, epochs: int) -> RunSpec | None:
 def _chosen_plans(task: Task, wanted: PlanOverrides) -> list[RunPlan]:
     """The wanted runs with the student's changes; runs that only these make the same are one."""
     chosen, first = [], dict[RunSpec, RunSpec]()
-    for plan in task.runs:
+    for plan in (each for each in task.runs if wanted.gpus is None or each.spec.n_gpus in wanted.gpus):
         spec = _with_overrides(plan.spec, wanted)
-        wanted_size = wanted.gpus is None or spec.n_gpus in wanted.gpus
-        if wanted_size and first.setdefault(spec, plan.spec) == plan.spec:
+        if first.setdefault(spec, plan.spec) == plan.spec:
             chosen.append(replace(plan, spec=spec))
     return chosen
 

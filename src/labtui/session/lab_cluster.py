@@ -64,16 +64,14 @@ def requirements_of(folder: LabFolder | None, settings: Settings, profile: Profi
     from labtui.session.labs import load_edition, training_needs
 
     try:
-        edition = load_edition(settings.edition, folder)
+        runs = [run.spec for task in load_edition(settings.edition, folder).tasks for run in task.runs]
     except LabError:  # the edition cannot be read; the connection can still be examined
-        edition = None
-    runs = [run.spec for task in edition.tasks for run in task.runs] if edition else []
-    needs = training_needs(runs, profile, settings)
-    own = settings.profile.endswith(".toml") and not settings.data_dir
+        runs = []
+    in_profile = settings.profile.endswith(".toml") and not settings.data_dir
     return Requirements(
         **{name: getattr(settings, name) for name in ("account", "qos", "partition", "root")},
-        **needs._asdict(),
-        data_file=settings.profile if own else "lab.toml",
+        **training_needs(runs, profile, settings)._asdict(),
+        data_file=settings.profile if in_profile else "lab.toml",
         gpu_runs=not runs or any(run.device == "gpu" for run in runs),
         cpu_runs=any(run.device == "cpu" for run in runs),
     )

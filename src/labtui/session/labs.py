@@ -211,11 +211,10 @@ def needed_paths(folder: LabFolder) -> tuple[str, ...]:
     profile = load_profile(settings.profile, folder.path)
     edition = load_edition(settings.edition, folder)
     needs = training_needs([run.spec for task in edition.tasks for run in task.runs], profile, settings)
-    templates_of_paths = (needs.data_dir, *needs.image_folders, needs.container)
-    user = cluster_user(settings, profile) if any("{user}" in path for path in templates_of_paths) else ""
+    paths = (needs.data_dir, *needs.image_folders, needs.container)
+    user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""
     places = {"account": profile.account_of(settings.account), "user": user}
-    filled = (fill(path, places) for path in templates_of_paths)
-    return tuple(dict.fromkeys(path for path in filled if path and "{" not in path))
+    return tuple(each for path in dict.fromkeys(paths) if (each := fill(path, places)) and "{" not in each)
 
 
 def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:

@@ -119,15 +119,13 @@ def plan(
     remote_dir = f"{root}/{token}"
     named = draft if own else replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-8:]}")
     files = _files_of(session, named, script, token)
-    script_name = file_name(named.job_name)
-    if own:
-        script_name += f"-{token[-8:]}"
+    suffix = f"-{token[-8:]}" if own else ""
     first = max(session.state.runs, default=0) + 1
     submission = SubmissionState(
         planned_at=session.clock.wall(),
         token=token,
         run_ids=tuple(range(first, first + len(named.runs))),
-        script_file=f"slurm/{script_name}.slurm",
+        script_file=f"slurm/{file_name(named.job_name)}{suffix}.slurm",
         remote_dir=remote_dir,
         remote_logs=logs_of(named, remote_dir, user=session.user),
         log_names=log_names_of(named),
@@ -285,9 +283,8 @@ def _propose_more_time(
     paced = [run for run in runs if run.epochs and "epochs" not in run.spec.unknown]
     needed = sum(fmean(each.seconds.value for each in run.epochs) * run.spec.epochs for run in paced)
     planned, job = submission.time_limit_minutes, submission.job
-    before = (
-        math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
-    )  # the key T may have shortened it
+    # the key T may have shortened it
+    before = math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
     queue = session.profile.queue(submission.queue)
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
     limit = min(limit, (queue.max_minutes if queue is not None else None) or limit)

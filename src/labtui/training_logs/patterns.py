@@ -224,6 +224,31 @@ def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
+_SUGGEST = re.compile(
+    r"(?P<epoch>(?i:\bepochs?)\W{0,4})\d+|(?P<rate>)(?P<number>\d[\d.]*)(?= ?\w{1,12}/s)"
+    r"|(?P<milliseconds>)\d[\d.]*(?= ?ms\b)|(?P<minutes>)\d[\d.]*(?= ?min)|(?P<seconds>)\d[\d.]*(?= ?s(?:ec)?)"
+    r"|(?P<other>)\d[\d.]*"
+)
+
+
+def suggested_pattern(text: str) -> str | None:
+    """A pattern that would read a line; None where nothing in the line looks like a time or a rate."""
+    pieces, last, named = [], 0, set[str]()
+    for match in _SUGGEST.finditer(text[:MAX_PATTERN_CHARS]):
+        name = match.lastgroup if match.lastgroup != "number" else "rate"
+        before = re.escape(text[last : match.start()] + (match["epoch"] or ""))
+        before = before.replace("\\ ", " ").replace("'", ".")
+        digits = r"\d{1,9}" if name == "epoch" else r"[\d.]{1,20}"
+        new = name not in (None, "other") and name not in named
+        pieces.append(before + (f"(?P<{name}>{digits})" if new else digits))
+        named.add(name or "")
+        last = match.end()
+    if not named & {*TIMES, "rate"}:
+        plain = [place for place, piece in enumerate(pieces) if "(?P<" not in piece and "epoch" in named]
+        if not plain:
+            return None
+        pieces[plain[-1]] = pieces[plain[-1]].replace(r"[\d.]{1,20}", r"(?P<seconds>[\d.]{1,20})")
+    return "".join(pieces)
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs
