@@ -165,6 +165,8 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck():
     texts = {17.95: "18.0", 10.05: "10.1", 9.995: "10.0", 99.95: "100", 3675.0: "3,680"}
     texts |= {0.63321: "0.633", 0: "0"}
     assert {value: three_digits(value) for value in texts} == texts
+    texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %"}
+    assert {value: percent_text(value) for value in texts} == texts
 
 
 @given(st.floats(0.01, 1e6), st.integers(0, 3))

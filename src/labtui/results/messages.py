@@ -167,9 +167,7 @@ def control_sentence(row: ResultRow) -> str:
     half = max((each.half_width / each.value for each in steps if each is not None), default=0.0)
     if half <= 0.02:
         return ""
-    return (
-        f"The step of a control run is known to ±{100 * half:.1f} % alone: make it again, repeats are pooled."
-    )
+    return f"The step of a control run is known to ±{percent_text(half)} alone: make it again, repeats are pooled."
 
 
 def energy_sentence(row: ResultRow) -> str:

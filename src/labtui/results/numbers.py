@@ -10,7 +10,7 @@ says so, and an error bar appears only where the reading shows in three digits.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import msgspec
 from msgspec.structs import replace
@@ -30,9 +30,10 @@ def decimals(half_width: float, most: int) -> int:
     return most if half_width <= 0 else min(most, max(0, math.ceil(-math.log10(half_width * 1.0000001))))
 
 
-def rate_text(rate: Interval | None) -> str:
+def rate_text(rate: Interval | float | None) -> str:
     """Images or tokens per second: ``3,676``; two decimals below ten."""
-    return ABSENT if rate is None else fixed(rate.value, 0 if rate.value >= 10 else 2)
+    value = rate.value if isinstance(rate, Interval) else rate
+    return ABSENT if value is None else fixed(value, 0 if value >= 10 else 2)
 
 
 def _supported_text(value: Interval | float, most: int) -> str:
@@ -126,11 +127,11 @@ def three_digits(value: float) -> str:
     """A number with three significant digits: ``215``, ``13.6``, ``0.633``, ``3,680``; never with an exponent."""
     if abs(value) < 1e-12 or not math.isfinite(value):
         return "0"
-    exact = Decimal(repr(value))
-    place = exact.adjusted() - 2
-    if _round_half_up(exact, place).adjusted() > exact.adjusted():  # 9.995 becomes 10.0
-        place += 1
-    return f"{_round_half_up(exact, place):,.{max(0, -place)}f}"
+    rounded = _THREE_DIGITS.plus(_decimal(value))
+    return f"{rounded:,.{max(0, 2 - rounded.adjusted())}f}"
+
+
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 
 
 def seconds_text(time: Interval | None) -> str:
@@ -148,12 +149,13 @@ def fixed(value: float, places: int) -> str:
     """`value` with `places` decimals, halves up as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``."""
     if not math.isfinite(value):
         return f"{value}"
-    return f"{_round_half_up(Decimal(repr(value)), -places):,.{places}f}"
+    rounded = _decimal(value).scaleb(places).to_integral_value(ROUND_HALF_UP).scaleb(-places)
+    return f"{rounded:,.{places}f}"
 
 
-def _round_half_up(value: Decimal, place: int) -> Decimal:
-    """Round at the digit worth ten to the power `place`, halves up."""
-    return (value.scaleb(-place)).to_integral_value(ROUND_HALF_UP).scaleb(place)
+def _decimal(value: float) -> Decimal:
+    """The decimal number that a float stands for: 100 x 0.2355 is 23.55, not 23.549999999999997."""
+    return Decimal(f"{value:.12g}")
 
 
 def with_half_width(value: float, half_width: float) -> str:
@@ -200,10 +202,6 @@ class Table(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def _plain(number: float | None, form: str) -> str:
-    return ABSENT if number is None else format(number, form)
-
-
 def device_text(row: ResultRow) -> str:
     """``CPU``, ``2 GPUs`` or ``unknown``."""
     return devices(row.n_gpus, cpu="CPU", unknown="unknown")
@@ -244,8 +242,12 @@ MEMORY = Column(
 SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))
 EFFICIENCY = Column("efficiency", lambda row: percent_text(row.efficiency))
 PRINTED = (
-    Column("epoch, s", lambda row: _plain(row.as_printed.epoch_seconds, "g"), has=EPOCH.has),
-    Column("images/s", lambda row: _plain(row.as_printed.throughput, ",.0f")),
+    Column(
+        "epoch, s",
+        lambda row: ABSENT if (s := row.as_printed.epoch_seconds) is None else f"{s:g}",
+        has=EPOCH.has,
+    ),
+    Column("images/s", lambda row: rate_text(row.as_printed.throughput)),
     Column("speedup", lambda row: ratio_text(row.as_printed.speedup)),
     Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
 )
@@ -263,7 +265,7 @@ def as_printed_text(row: ResultRow) -> str:
     """The textbooks' reading: seconds of epoch 2 or the printed rate, speedup, efficiency: ``14 s, 2.80, 70.0 %``."""
     printed = row.as_printed
     seconds = "" if printed.epoch_seconds is None else f"{printed.epoch_seconds:g} s"
-    first = seconds or ("" if printed.throughput is None else f"{printed.throughput:,.0f}/s")
+    first = seconds or ("" if printed.throughput is None else f"{rate_text(printed.throughput)}/s")
     if not first or printed.speedup is None:
         return first or ABSENT
     return f"{first}, {ratio_text(printed.speedup)}, {percent_text(printed.efficiency)}"
@@ -300,7 +302,7 @@ def time_text(row: ResultRow) -> str:
         return ABSENT if row.throughput is None else f"{rate_text(row.throughput)} {row.configuration.unit}/s"
     if row.program is None:
         return f"{seconds_text(row.epoch_seconds)} s"
-    return ABSENT if row.shown is None else f"{row.shown.value:,.2f} {row.program.shown_in}"
+    return ABSENT if row.shown is None else f"{fixed(row.shown.value, 2)} {row.program.shown_in}"
 
 
 def _half_width(time: Interval | None) -> str:
