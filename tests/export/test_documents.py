@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pptx import Presentation
 
 from labtui.domain.errors import ExportError
-from labtui.export import documents, export_lab, notebook
+from labtui.export import export_lab, notebook
 from labtui.export.contents import stamp_of
 from labtui.export.documents import chart_height, pdf
 from labtui.export.drawing import panels
@@ -57,7 +57,13 @@ def test_documents_hold_every_word_within_their_pages(tmp_path):
         for form in ("slides", "report"):
             path = tmp_path / f"{form}.pdf"
             path.write_bytes(pdf(document, form))
-            check_pdf(document, pdf_words(path), len(document.pages) + 1 if form == "slides" else 3)
+            pages = pdf_words(path)
+            assert len(pages) >= (len(document.pages) + 1 if form == "slides" else 3)
+            for width, height, words in pages:
+                for left, top, right, bottom, word in words:
+                    assert left >= -1 and top >= -1 and right <= width + 1 and bottom <= height + 1, word
+            text = html.unescape("".join(word for _, _, words in pages for *_, word in words))
+            assert all("".join(page.title.split())[:30] in text for page in document.pages)
     presentation = presentation_of(pptx(document))
     words = "".join("".join(texts_of(slide)) for slide in presentation.slides)
     squeezed = "".join(words.split())
@@ -78,15 +84,6 @@ def test_documents_hold_every_word_within_their_pages(tmp_path):
             below = one.top + one.height <= other.top + 9000 or other.top + other.height <= one.top + 9000
             if not (one.has_chart and other.has_chart):
                 assert apart or below, (slide.shapes.title.text_frame.text, one.name, other.name)
-
-
-def check_pdf(document, pages, count):
-    assert len(pages) >= count
-    for width, height, words in pages:
-        for left, top, right, bottom, word in words:
-            assert left >= -1 and top >= -1 and right <= width + 1 and bottom <= height + 1, word
-    text = "".join(word for _, _, words in pages for *_, word in words)
-    assert all("".join(page.title.split())[:30] in text.replace("&amp;", "&") for page in document.pages)
 
 
 def test_native_charts_hold_the_numbers_and_the_bounds_of_the_chart(tmp_path):
@@ -153,13 +150,21 @@ def test_panels_begin_at_one_height_and_the_axis_is_named_once(tmp_path):
     assert sum(bool(space.xpath("//c:valAx/c:title")) for space in spaces) == 1
 
 
-def test_the_chart_of_most_bars_has_most_room(tmp_path):
-    """Its numbers stand within the bars."""
-    document = document_of(tmp_path, "cc-mei-2025-lab5")
-    (page,) = (page for page in document.pages if page.kicker.startswith("8"))
-    slide = presentation_of(pptx(replace(document, pages=(page,)))).slides[1]
-    wide = max((shape for shape in slide.shapes if shape.has_chart), key=lambda shape: shape.width)
-    assert wide.chart.chart_title.text_frame.text == "Speedup"
+def test_charts_take_the_room_and_short_answers_stand_in_frames_of_their_own(tmp_path):
+    document = document_of(tmp_path, "cc-mei-2025-lab5", answer="Each step waits for all GPUs.")
+    cover, *slides = presentation_of(pptx(document)).slides
+    assert cover.placeholders[1].text_frame.text == f"{document.subtitle}\n{' · '.join(document.lines)}"
+    assert document.lines[-1] == "5\u00a0March\u00a02026", "a date in one piece"
+    for slide in slides:
+        body = [shape for shape in slide.shapes if not shape.is_placeholder]
+        charts = [shape for shape in body if shape.has_chart]
+        if any('barDir val="bar"' not in shape.chart._chartSpace.xml for shape in charts):
+            assert max(shape.top + shape.height for shape in body) > 6.2 * INCH
+        words = [shape.text_frame.text for shape in body if shape.has_text_frame]
+        assert all(text.count("Each step") <= 1 for text in words) and "numCol" not in slide.element.xml
+        if slide.shapes.title.text_frame.text.startswith("ResNet152 uses four GPUs better"):
+            wide = max(charts, key=lambda shape: shape.width)  # numbers stand within its bars
+            assert wide.chart.chart_title.text_frame.text == "Speedup"
 
 
 def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_path):
@@ -186,25 +191,13 @@ def test_every_colour_is_the_themes_and_a_template_brings_its_own(tmp_path):
         for name in names:
             assert "srgbClr" not in package.read(name).decode(), name
         assert any("102030" in package.read(n).decode() for n in package.namelist() if "theme" in n)
-
-
-def test_a_file_that_is_no_template_is_named(tmp_path):
     (tmp_path / "text.pptx").write_bytes(b"not a zip")
-    document = document_of(tmp_path, "hpc4ai-ch10", full=False)
     for name in ("text.pptx", "gone.pptx"):
         with pytest.raises(ExportError, match="no PowerPoint file"):
             pptx(document, tmp_path / name)
 
 
-@pytest.fixture
-def blank_charts(monkeypatch):
-    """Pages of a PDF have empty pictures where charts belong."""
-    blank = b'<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d"/>'
-    monkeypatch.setattr(documents, "chart_picture", lambda _, *size: blank % tuple(72 * x for x in size))
-
-
 @pytest.mark.skipif(not has("pdftotext"), reason="poppler reads the PDF back")
-@pytest.mark.usefixtures("blank_charts")
 def test_a_slide_that_goes_on_repeats_the_questions_of_its_answers(tmp_path):
     document = document_of(tmp_path, "hpc4ai-ch10", answer="Each step waits for all GPUs. " * 25)
     asked = [answer.question for page in document.pages for answer in page.answers]
@@ -256,14 +249,11 @@ def test_the_same_state_gives_the_same_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tex", "drawn", "text"),
-    [
-        (r"S_n = \frac{T_1}{T_n}", True, "Sₙ = T₁/Tₙ"),
-        *((r"\frac{1}{s + \frac{1-s}{n}}", True, "1/(s + (1-s)/n)"), (r"x^2 \le \infty", True, "x² ≤ ∞")),
-        *((r"\unknown{x}", False, r"\unknown{x}"), (r"\frac{a}{", False, r"\frac{a}{")),
-        (r"\input{/etc/passwd}", False, r"\input{/etc/passwd}"),
-    ],
-)
+    ("tex", "drawn", "text"), [ (r"S_n = \frac{T_1}{T_n}", True, "Sₙ = T₁/Tₙ"),
+    *((r"\frac{1}{s + \frac{1-s}{n}}", True, "1/(s + (1-s)/n)"), (r"x^2 \le \infty", True, "x² ≤ ∞")),
+    *((r"\unknown{x}", False, r"\unknown{x}"), (r"\frac{a}{", False, r"\frac{a}{")),
+    (r"\input{/etc/passwd}", False, r"\input{/etc/passwd}"), ],
+)  # fmt: skip
 def test_a_formula_is_drawn_or_shown_as_typed(tex, drawn, text):
     assert (formula_picture(tex) is not None) is drawn
     assert formula_text(tex) == text
@@ -281,7 +271,6 @@ PAYLOADS = (
 )
 
 
-@pytest.mark.usefixtures("blank_charts")
 def test_text_from_outside_is_text_in_every_format(tmp_path):
     """The group, an answer and the networks of logs, in each format that is written."""
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="\n\n".join(PAYLOADS))
@@ -336,9 +325,9 @@ def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():
 
 
 @pytest.mark.parametrize(
-    ("letters", "inches"), [((100, 200), 3.1), ((100, 300), 4.4), ((400,), 3.1), ((), 4.4)]
+    ("letters", "inches"), [((100, 200), 3.3), ((100, 300), 2.7), ((400,), 3.3), ((3000,), 4.9), ((), 4.9)]
 )
 def test_charts_are_small_only_where_the_answers_stand_below_them(letters, inches):
     (chart, *_) = lab_charts(compute_results([measured_run(1, [29, 13]), measured_run(2, [19, 8])]))
     answers = tuple(Answer(n, "Why?", (plain("a" * length),)) for n, length in enumerate(letters, 1))
-    assert chart_height(Page(title="", charts=(chart,), answers=answers)) == inches
+    assert chart_height(Page(title="", charts=(chart,), answers=answers)) == pytest.approx(inches, abs=0.1)

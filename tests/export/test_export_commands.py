@@ -77,11 +77,10 @@ def test_plot_of_a_folder_without_measurements_says_so(more, tmp_path, capsys):
     assert captured.out == "" and captured.err == "labtui: Nothing is measured yet.\n"
 
 
-def test_plot_in_a_lab_folder_writes_to_plots(stored, capsys):  # noqa: F811
+def test_plot_in_a_lab_folder_writes_to_plots(stored):  # noqa: F811
     assert main(["plot", "--format", "svg", "--chart", "epoch-time"]) == 0
     found = {path.name for path in (stored / "plots").iterdir()}
     assert "epoch-time-ResNet50.svg" in found and "epoch-time-ResNet50-practice.svg" in found
-    capsys.readouterr()
 
 
 def test_export_writes_everything(stored, capsys):  # noqa: F811
@@ -101,13 +100,12 @@ def test_export_writes_everything(stored, capsys):  # noqa: F811
         assert (stored / name).read_text("utf-8") == capsys.readouterr().out
 
 
-def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path, capsys):  # noqa: F811
+def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path):  # noqa: F811
     tables_only = ["--deck", "none", "--report", "none", "--no-plots"]
     assert main(["export", *tables_only, "--out", str(tmp_path / "out")]) == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["results.csv", "results.json", "results.md"]
     assert not list(stored.glob("deck.*")) and not list((stored / "plots").iterdir())
-    capsys.readouterr()
 
 
 def test_export_makes_the_report_that_is_asked_for(tmp_path):
@@ -130,12 +128,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, call: str, number: int, name: str =
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        *((errno.ENOSPC, "No space left"), (errno.EDQUOT, "quota")),
-        *((errno.EROFS, "Read-only file system"), (errno.EIO, "could not be written")),
-    ],
-)
+    ("number", "words"), [ *((errno.ENOSPC, "No space left"), (errno.EDQUOT, "quota")),
+    *((errno.EROFS, "Read-only file system"), (errno.EIO, "could not be written")), ],
+)  # fmt: skip
 @pytest.mark.parametrize("call", ["replace", "fsync"])
 def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monkeypatch, call, number, words):
     path = tmp_path / "deck.pdf"

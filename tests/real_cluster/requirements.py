@@ -7,16 +7,10 @@ import sys
 from functools import cache
 
 PROGRAMS = {
-    "unshare": "util-linux",
-    "sshd": "openssh-server",
-    "ssh-keygen": "openssh-client",
-    "munged": "munge",
-    **dict.fromkeys(("mariadbd", "mariadb-install-db"), "mariadb-server"),
-    "slurmdbd": "slurmdbd",
-    **dict.fromkeys(("slurmctld", "slurmd", "sbatch"), "slurm-wlm"),
-    "openssl": "openssl",
-    "cc": "gcc",
-}
+    "unshare": "util-linux", "sshd": "openssh-server", "ssh-keygen": "openssh-client", "munged": "munge",
+    **dict.fromkeys(("mariadbd", "mariadb-install-db"), "mariadb-server"), "slurmdbd": "slurmdbd",
+    **dict.fromkeys(("slurmctld", "slurmd", "sbatch"), "slurm-wlm"), "openssl": "openssl", "cc": "gcc",
+}  # fmt: skip
 NETWORK_PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux", "hostname": "hostname"}
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

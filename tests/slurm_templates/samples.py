@@ -39,13 +39,9 @@ def run(n_gpus: int, *, model: str = "ResNet50", batch: int = 2048, **more: obje
 def ddp(n_gpus: int, *, nodes: int = 1, **more: object) -> RunSpec:
     """A run of chapter 12: 128 images per GPU, which is what its script takes."""
     values: dict[str, object] = {
-        "nodes": nodes,
-        "launcher": "torchrun",
-        "batch_option": "per-gpu",
-        "data_set": "tiny-224",
-        "script": "pytorch/train_ddp.py",
-        "extra_args": ("--mixed_precision", "bf16", "--compile"),
-    }
+        "nodes": nodes, "launcher": "torchrun", "batch_option": "per-gpu", "data_set": "tiny-224",
+        "script": "pytorch/train_ddp.py", "extra_args": ("--mixed_precision", "bf16", "--compile"),
+    }  # fmt: skip
     return run(n_gpus, model="vit", batch=128, **(values | more))
 
 

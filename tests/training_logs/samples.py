@@ -51,13 +51,9 @@ def mllog(
 ) -> str:
     """One MLPerf record."""
     record = {
-        "namespace": "",
-        "time_ms": ms,
-        "event_type": event,
-        "key": key,
-        "value": value,
+        "namespace": "", "time_ms": ms, "event_type": event, "key": key, "value": value,
         "metadata": metadata,
-    }
+    }  # fmt: skip
     return ":::MLLOG " + json.dumps(record) + "\n"
 
 

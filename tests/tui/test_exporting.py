@@ -49,10 +49,7 @@ def test_what_was_written_and_remarked_is_said(monkeypatch, tmp_path, answer, sa
     ("body", "sentence"),
     [
         ("sys.exit('labtui: Nothing is there.')", "Nothing is there."),
-        (
-            "sys.stderr.write('labtui: Nothing is there.\\n  hint: Run it.\\n'); sys.exit(2)",
-            "Nothing is there.",
-        ),
+        ("sys.stderr.write('labtui: It is gone.\\n  hint: Run it.\\n'); sys.exit(2)", "It is gone."),
         ("raise SystemError('bug')", "The export did not finish."),
     ],
 )

@@ -69,8 +69,8 @@ def without_small(results: Results) -> Results:
 def small_notes(results: Results) -> list[str]:
     """Which rows the charts leave out, and why."""
     shown = without_small(results).rows
-    left = [clean(row.label) for row in results.rows if row not in shown]
-    return [f"{label} is a small run: not in the charts, not a result of the lab." for label in left]
+    said = "is a small run: not in the charts, not a result of the lab."
+    return [f"{clean(row.label)} {said}" for row in results.rows if row not in shown]
 
 
 SAMPLER_END = ".gpu.csv"

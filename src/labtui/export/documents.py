@@ -1,6 +1,11 @@
-"""Slides and report as PDF: Typst typesets them, inside this process, from a JSON file and a template."""
+"""Slides and report as PDF: Typst typesets them, inside this process, from a JSON file and a template.
 
+The room on a slide is measured here for PowerPoint, too: in Carlito, which has the widths of Calibri.
+"""
+
+import functools
 import json
+import math
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -11,15 +16,18 @@ import msgspec
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
 from labtui.export.drawing import panels, rows_of
-from labtui.export.hand_in import Document, Page, Run, chart_text
-from labtui.export.markdown import formula_picture
+from labtui.export.hand_in import Block, Document, Listing, Page, Picture, Run
+from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.plots import chart_picture
+from labtui.results.charts import ChartSpec
+from labtui.results.numbers import Table
+
+LEFT, WIDTH, TOP, BOTTOM, GUTTER = 0.6, 12.133, 1.65, 6.7, 0.4
+"""Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
 WIDE, WITH_FACTS = 873.0, 640.0
 """Width of a slide's charts in points: between the margins, and beside facts."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
-MAX_NOTE = 230
-"""The most characters of a note under the charts of a slide; the report has the rest."""
 
 
 def pdf(document: Document, form: str) -> bytes:
@@ -33,13 +41,13 @@ def pdf(document: Document, form: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="labtui-export-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         try:
-            template = files("labtui.export").joinpath("document.typ").read_bytes()
-            (folder / "document.typ").write_bytes(template)
+            template = files("labtui.export").joinpath("document.typ")
+            (folder / "document.typ").write_bytes(template.read_bytes())
             pages = [_page(page, folder, slides=form == "slides") for page in document.pages]
             data = {**_json_value(document, folder), "form": form, "footer": document.footer, "pages": pages}
             (folder / "document.json").write_text(json.dumps(data), encoding="utf-8")
             made = typst.compile(
-                folder / "document.typ", root=folder, font_paths=[drawing.font_folder()], format="pdf"
+                folder / "document.typ", root=folder, font_paths=[drawing.FONTS], format="pdf"
             )
         except OSError as error:
             raise ExportError(
@@ -54,18 +62,13 @@ def pdf(document: Document, form: str) -> bytes:
 def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     """The JSON of a page; its charts are one picture in its final size, so that 15 pt stay 15 pt."""
     found: dict[str, Any] = _json_value(page, folder)
-    found["note"] = shortened(page.note) if slides else page.note
-    found["answers"] = [
-        {**_json_value(each, folder), "letters": each.letters} for each in page.answers if each.blocks
-    ]
+    found["answers"] = [_json_value(each, folder) for each in page.answers if each.blocks]
+    found["columns"] = answer_columns(page)
     if page.charts:
         width = WITH_FACTS if page.facts else WIDE
-        height = 72 * chart_height(page) if slides else 370.0
-        if not slides:
-            height += 130 * (rows_of(panels(page.charts[0])) > 1)
-            height *= 1.6 if sum(len(panels(spec)) > 1 for spec in page.charts) > 1 else 1.0
+        height = 72 * chart_height(page if slides else Page(title="", charts=page.charts))
         drawn = chart_picture(page.charts, width / 72, height / 72)
-        alt = " ".join(map(chart_text, page.charts))
+        alt = " ".join(map(drawing.chart_text, page.charts))
         found["chart"] = {"file": _json_value(drawn, folder), "width": width, "alt": alt}
     return found
 
@@ -85,23 +88,78 @@ def _json_value(value: Any, folder: Path) -> Any:
     return [_json_value(each, folder) for each in value] if isinstance(value, tuple) else value
 
 
-def shortened(note: str) -> str:
-    """As many whole sentences of a note as fit on a slide."""
-    kept = ""
-    for sentence in note.removesuffix(".").split(". "):
-        if sentence and len(kept) + len(sentence) <= MAX_NOTE:
-            kept += f"{sentence}. "
-    return kept.rstrip()
+# --------------------------------------------------------------------------- how much room words and charts take
 
 
-_ROOM = {1: 460, 2: 220, 3: 130}
-"""The most characters of an answer that fit below the charts of a slide, by the number of answers side by side."""
+@functools.lru_cache(maxsize=1)
+def _font_face() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.truetype(str(drawing.font_files()[-1]), 100)
+
+
+def inches(text: str, size: float) -> float:
+    """The width in inches of a text on one line; `size` in points."""
+    return float(_font_face().getlength(text)) * size / 7200
+
+
+def line_count(text: str, width: float, size: float) -> int:
+    """About how many lines a text takes; 0.2 inches of each are left for words that do not fit."""
+    return sum(max(1, math.ceil(inches(line, size) / (width - 0.2))) for line in text.split("\n"))
+
+
+def run_text(run: Run) -> str:
+    return formula_text(run.text) if run.tex else run.text
+
+
+def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
+    """About how many inches a block takes; `size` is that of paragraphs in points."""
+    if isinstance(block, Table):
+        rows = len(block.rows) + 1 + bool(block.groups)
+        return rows * (0.39 if rows <= 10 else 0.31) + 0.25 + 0.3 * bool(block.note)
+    if isinstance(block, Listing | Picture):
+        return 3.75
+    lines = line_count("".join(map(run_text, block.runs)), width - 0.3 * block.level, size)
+    return (lines * 1.2 + 0.28) * size / 72
+
+
+def answer_columns(page: Page) -> int:
+    """How many answers stand side by side; 0: long ones flow through two columns."""
+    letters = [each.letters for each in page.answers if each.blocks]
+    if max(letters, default=0) > 700:
+        return 0
+    return min(len(letters), 3 if max(letters, default=0) <= 200 else 2)
+
+
+def _words_height(page: Page) -> float:
+    """The height of the answers and warnings of a page."""
+    columns = answer_columns(page) or 2
+    width = column_width(columns) - 0.3
+    heights = [sum(block_height(b, width) + 0.08 for b in a.blocks) for a in page.answers if a.blocks]
+    rows = (max(heights[at : at + columns]) for at in range(0, len(heights), columns))
+    return sum(rows) + 0.35 * len(page.warnings)
+
+
+def column_width(columns: int) -> float:
+    """The width in inches of each of some columns of answers."""
+    return (WIDTH - GUTTER * (columns - 1)) / columns
+
+
+def _least_height(spec: ChartSpec) -> float:
+    if len(panels(spec)) > 1:
+        return 2.0 * rows_of(panels(spec))
+    return 0.7 + 0.4 * len(spec.x_ticks) if spec.x_axis == "names" else 2.6
 
 
 def chart_height(page: Page) -> float:
-    """The height in inches of a slide's charts: the whole slide or what the answers leave; rows of bars need less."""
-    alone = page.blocks or sum(len(panels(spec)) > 1 for spec in page.charts) > 1
-    letters = [answer.letters for answer in page.answers if answer.blocks]
-    below = page.warnings or (letters and max(letters) <= _ROOM.get(len(letters), 0))
+    """The height in inches of a slide's charts: what the words below leave; the whole slide where that is too little.
+
+    Few rows of bars need less.
+    """
+    panelled = any(len(panels(spec)) > 1 for spec in page.charts)
+    least = max(3.5 * bool(page.facts), (sum if panelled else max)(map(_least_height, page.charts)))
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
-    return min(4.4 if alone or not below else 3.1, 0.9 + 0.6 * max(rows, default=9))
+    note = 0.2 + 0.24 * line_count(page.note, WIDTH, 14) if page.note else 0.1
+    room, blocks = BOTTOM - TOP - note, sum(map(block_height, page.blocks))
+    left = (room - below for below in (blocks + _words_height(page), blocks, 0.0))
+    return min(1.3 + 0.9 * max(rows), next((each for each in left if each >= least), room))

@@ -8,12 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from labtui.domain.run import Mark
+from labtui.domain.run import Mark, mark_words
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, value_text
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
+FONTS = Path(str(files("labtui.export").joinpath("fonts")))
 SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 TONES = (0.0, 0.25, 0.4, 0.5)
@@ -43,12 +44,8 @@ def shade(look: Look) -> tuple[float, ...]:
     return tuple(part + (1 - part) * tone for part in parts)
 
 
-def font_folder() -> Path:
-    return Path(str(files("labtui.export").joinpath("fonts")))
-
-
 def font_files() -> tuple[Path, ...]:
-    return tuple(sorted(font_folder().glob("*.ttf")))
+    return tuple(sorted(FONTS.glob("*.ttf")))
 
 
 @contextmanager
@@ -75,6 +72,17 @@ def chart_style(*, outlines: bool = True) -> Iterator[None]:
         yield
 
 
+def chart_text(spec: ChartSpec) -> str:
+    """A chart in words: its title and the values it shows."""
+    ticks = dict(spec.x_ticks)
+    parts = []
+    for series in spec.measured:
+        if len(series.points) <= 12:
+            values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
+            parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
+    return ". ".join([spec.title + mark_words(spec.mark), *parts])[:1000]
+
+
 def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
     """The heading and the lines of each panel; one panel for a chart with few enough lines."""
     lines = list(spec.measured)
@@ -88,6 +96,20 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
 def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
     """The number of rows of panels: one for up to five panels of one line, or three whose lines need room for names."""
     return 1 if len(parts) <= (5 if all(len(lines) == 1 for _, lines in parts) else 3) else 2
+
+
+def widths(specs: Sequence[ChartSpec]) -> list[float]:
+    """The shares of charts side by side: bars need room for the number of each, lines for the names at their ends."""
+    return [
+        max(1.0, 0.2 * sum(len(each.points) for each in spec.series)) if spec.kind == "bars" else 1.3
+        for spec in specs
+    ]
+
+
+def rows_label(spec: ChartSpec) -> str:
+    """What the names of rows count; "" where they are words, which need no label."""
+    counted = all(label.replace(",", "").isdecimal() for _, label in spec.x_ticks)
+    return clean(spec.x_label) if counted else ""
 
 
 def bounds(point: Point) -> tuple[float, float]:
@@ -121,7 +143,7 @@ def free_side(series: Series) -> int:
 
 
 def has_numbers(spec: ChartSpec) -> bool:
-    """Whether each mark has room for its number; the y axis is then left out, as only curves without marks need it."""
+    """Whether each mark has room for its number; the y axis is then left out unless it is cut (shares)."""
     curves = any(series.role in ("fit", "reference") for series in spec.series)
     return not (spec.over_time or curves) and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
 
@@ -156,12 +178,12 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> li
 
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
-    """The limits of y: from 0, but accuracy from a multiple of 10 % well below the smallest value."""
+    """The limits of y: from 0, but shares from a multiple of 10 % well below the smallest value."""
     ys = [p.y for s in spec.series if s.role != "fit" for p in s.points]
     low, high = min(ys), max(ys)
     if spec.y_log:
         return low / 1.3, high * 1.12
-    if spec.percent and spec.view == "training" and low > 0.1:
+    if spec.percent and low > 0.1:
         low = math.floor(low * 10 - 0.25) / 10
         return low, high + 0.06 * (high - low or 0.1)
     return (0.0 if low >= 0 else low * 1.1), high * 1.06 if high > 0 else 1.0

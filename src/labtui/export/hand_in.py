@@ -8,7 +8,6 @@ from typing import Literal
 
 import msgspec
 
-from labtui.domain.run import mark_words
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
 
@@ -145,14 +144,3 @@ def one_line(text: str) -> str:
 def safe(text: str) -> str:
     """The text with characters replaced that XML or Typst cannot hold; tabs and line breaks stay."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "�", text)
-
-
-def chart_text(spec: ChartSpec) -> str:
-    """A chart in words: its title and the values it shows."""
-    ticks = dict(spec.x_ticks)
-    parts = []
-    for series in spec.measured:
-        if len(series.points) <= 12:
-            values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
-            parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
-    return ". ".join([spec.title + mark_words(spec.mark), *parts])[:1000]

@@ -203,12 +203,13 @@ def _pieces(node: SyntaxTreeNode, look: dict[str, Any], pictures: Pictures) -> I
 
 # --------------------------------------------------------------------------- formulas
 
+PNG_DPI = 300
+
 
 class FormulaPicture(msgspec.Struct, frozen=True):
-    """An SVG or PNG of a formula; width, height and depth below the baseline are in units of the text size."""
+    """An SVG or PNG of a formula; height and depth below the baseline are in units of the text size."""
 
     data: bytes
-    width: float
     height: float
     depth: float
 
@@ -226,10 +227,10 @@ def formula_picture(tex: str, form: str = "svg") -> FormulaPicture | None:
     try:
         parsed = MathTextParser("path").parse(text, dpi=72, prop=look)
         stream = io.BytesIO()
-        math_to_image(text, stream, prop=look, dpi=72 if form == "svg" else 300, format=form, color=TEXT)
+        math_to_image(text, stream, prop=look, dpi=72 if form == "svg" else PNG_DPI, format=form, color=TEXT)
     except (ValueError, RuntimeError):
         return None
-    return FormulaPicture(stream.getvalue(), parsed.width / size, parsed.height / size, parsed.depth / size)
+    return FormulaPicture(stream.getvalue(), parsed.height / size, parsed.depth / size)
 
 
 _NAMES = {

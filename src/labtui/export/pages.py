@@ -37,8 +37,9 @@ def hand_in(contents: LabContents) -> Document:
         pages = [replace(page, practice=True) for page in pages]
     author = clean(settings.group)
     where = f"{clean(contents.cluster)}{f', account {clean(settings.account)}' if settings.account else ''}"
-    day = f"{contents.today.day} {contents.today.strftime('%B %Y')}"
-    notes = () if author else ("The title page has no author: set group in lab.toml.",)
+    day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
+    notes = [] if author else ["The title page has no author: set group in lab.toml."]
+    notes += [line for page in pages for line in page.warnings] or missing
     return Document(
         title=one_line(edition.title),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
@@ -48,7 +49,7 @@ def hand_in(contents: LabContents) -> Document:
         pages=tuple(pages),
         facts=tables.title_facts(without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
         mark=contents.mark,
-        notes=(*notes, *_unanswered(contents), *small_notes(contents.named), *missing),
+        notes=(*notes, *small_notes(contents.named)),
     )
 
 
@@ -77,25 +78,13 @@ def charts_of_tasks(contents: LabContents) -> Iterable[ChartSpec]:
             yield replace(chart, key=slug(f"{chart.key}-{chart.model}-{plan.task}"))
 
 
-def default_pages(contents: LabContents) -> tuple[HandInPage, ...]:
+def default_pages(contents: LabContents) -> Iterable[HandInPage]:
     """Pages for an edition that lists none: each task with the charts its checks ask for, then the sources."""
-    tasks = (task for task in contents.edition.tasks if task.handed_in and (task.runs or task.questions))
-    charts = {
-        task.id: next((check.charts for check in task.checks if isinstance(check, ChartsCheck)), ())
-        for task in contents.edition.tasks
-    }
-    pages = [
-        HandInPage(task=task.id, charts=charts[task.id], table="results" if task.runs else None)
-        for task in tasks
-    ]
-    return (*pages, HandInPage(kind="sources"))
-
-
-def _unanswered(contents: LabContents) -> Iterable[str]:
     for task in contents.edition.tasks:
-        texts = contents.answers[task.id].texts if task.handed_in and task.questions else ()
-        if missing := sum(not text for text in texts):
-            yield f"Task {task.id}: {missing} of {len(task.questions)} questions have no answer yet."
+        if task.handed_in and (task.runs or task.questions):
+            charts = next((check.charts for check in task.checks if isinstance(check, ChartsCheck)), ())
+            yield HandInPage(task=task.id, charts=charts, table="results" if task.runs else None)
+    yield HandInPage(kind="sources")
 
 
 # --------------------------------------------------------------------------- one page

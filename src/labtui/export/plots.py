@@ -16,23 +16,15 @@ from msgspec.structs import replace
 
 from labtui.export import drawing
 from labtui.export.drawing import bounds, panels
-from labtui.results.charts import (
-    ChartSpec,
-    Look,
-    Point,
-    Series,
-    is_tall,
-    line_pieces,
-    looks,
-    spread,
-    value_text,
-)
+from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_text
 from labtui.results.scaling import COLOUR_OF_PART
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from labtui.results.charts import Look
 
 Format = Literal["png", "svg", "pdf"]
 WIDTH, HEIGHT, TITLE = 13.333, 7.5, 26.0
@@ -107,8 +99,7 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     if any(len(groups) > 1 for groups in panelled):
         parts = figure.subfigures(len(specs), 1, squeeze=False)
     else:
-        shares = [1.3 if spec.kind == "lines" else 1.0 for spec in specs]  # room for names after lines
-        parts = figure.subfigures(1, len(specs), squeeze=False, width_ratios=shares)
+        parts = figure.subfigures(1, len(specs), squeeze=False, width_ratios=drawing.widths(specs))
     for place, (spec, part, groups) in enumerate(zip(specs, parts.flat, panelled, strict=True)):
         if len(groups) > 1:
             _draw_panels(part, spec, groups)
@@ -118,8 +109,10 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
 
 
 def names_alike(one: ChartSpec, other: ChartSpec) -> bool:
-    """Whether two charts have the same names beside them, which are then shown only once."""
-    return one.kind == other.kind and [s.name for s in one.measured] == [s.name for s in other.measured]
+    """Whether two charts have the same names, shown once where colours tell the lines apart."""
+    lines = one.measured
+    alike = one.kind == other.kind and [s.name for s in lines] == [s.name for s in other.measured]
+    return alike and (one.kind != "lines" or len({s.hue for s in lines}) == len(lines))
 
 
 def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Series]]]) -> None:
@@ -263,7 +256,7 @@ def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], heig
 
 
 def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
-    """Set limits, scales and ticks of the axes of lines; there is no y axis where every mark has its number.
+    """Set limits, scales and ticks of the axes of lines; no y axis where every mark has its number and y begins at 0.
 
     Panels share their axes, so one call sets those of all.
     """
@@ -285,11 +278,12 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
     else:
         margin = (max(xs) - min(xs)) * (0.02 if spec.over_time else 0.12) or 0.5
         axes.set_xlim(min(xs) - margin, max(xs) + margin * 0.6)
-    if drawing.has_numbers(spec) and not panel:
+    if drawing.has_numbers(spec) and not panel and not spec.percent:
         axes.yaxis.set_major_locator(NullLocator())
         return
     unit = " %" if spec.percent else "×" if spec.unit == "×" else ""
-    axes.yaxis.set_major_locator(FixedLocator(drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)))
+    steps = drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)
+    axes.yaxis.set_major_locator(FixedLocator(steps[:: 2 if panel and len(steps) > 4 else 1]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick_text(y, percent=spec.percent) + unit))
     axes.grid(visible=True, axis="y")
 
@@ -358,12 +352,16 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
     for series in spec.measured:
         points = series.points
         shades = [drawing.SERIES[0] if p.y >= best else drawing.OTHER for p in points]
-        bars = axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
+        axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
         for point in points:
+            end = point.y
             if is_tall(spec, point):
                 axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
-        axes.bar_label(bars, [value_text(spec, p) for p in points], padding=7)
+                end += bounds(point)[1]
+            place: Any = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(value_text(spec, point), (end, point.x), **place)
     _set_rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
+    axes.set_ylabel(drawing.rows_label(spec), rotation=0, y=1.0, ha="right", va="bottom")
     axes.set_xlim(0, best * 1.12)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)

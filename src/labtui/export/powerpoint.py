@@ -4,38 +4,36 @@ Whatever has the same place on every slide is in a placeholder of template.pptx.
 measured here in Carlito, which has the widths of Calibri; what does not fit continues on a slide with the same title.
 """
 
-import functools
 import io
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 from msgspec.structs import replace
-from PIL import Image, ImageFont, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from pptx import Presentation
 from pptx.enum.dml import MSO_THEME_COLOR as THEME
 from pptx.enum.text import MSO_ANCHOR, MSO_AUTO_SIZE, PP_ALIGN
 from pptx.exc import PackageNotFoundError
+from pptx.opc.constants import RELATIONSHIP_TYPE
 from pptx.oxml.ns import qn
 from pptx.util import Emu, Inches, Pt
 
 from labtui.domain.errors import ExportError
-from labtui.export import drawing
-from labtui.export.documents import chart_height, shortened
+from labtui.export import documents, drawing
+from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP, WIDTH, inches, run_text
 from labtui.export.drawing import panels, rows_of
-from labtui.export.hand_in import Block, Document, Listing, Page, Paragraph, Picture, Run, chart_text, plain
-from labtui.export.markdown import formula_picture, formula_text
+from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
+from labtui.export.markdown import PNG_DPI, formula_picture
 from labtui.export.plots import names_alike
 from labtui.export.powerpoint_charts import Box, add_chart
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table, clean
 
-LEFT, WIDTH, TOP, BOTTOM = 0.6, 12.133, 1.65, 6.8
-"""Inches: the area between title and foot."""
 _KICKER, _MARK, _FACTS = 10, 11, 20
 """Placeholders of the layouts; the last is that of the first fact."""
 _GAP = 0.15
@@ -51,8 +49,7 @@ def pptx(document: Document, template: Path | None = None) -> bytes:
     Raises:
         ExportError: when the template cannot be read.
     """
-    with files("labtui.export").joinpath("template.pptx").open("rb") as stream:
-        presentation = Presentation(io.BytesIO(stream.read()))
+    presentation = Presentation(io.BytesIO(files("labtui.export").joinpath("template.pptx").read_bytes()))
     if template is not None:
         _take_theme(presentation, template)
     core = presentation.core_properties
@@ -60,7 +57,8 @@ def pptx(document: Document, template: Path | None = None) -> bytes:
     for layout in list(presentation.slide_layouts)[1:]:
         foot: Any = next(each for each in layout.shapes if each.name == "foot")
         foot.text_frame.text = document.footer
-    words = {0: document.title, 1: " · ".join((document.subtitle, *document.lines)), _MARK: document.mark}
+    below = "\n".join((document.subtitle, " · ".join(document.lines)))
+    words = {0: document.title, 1: below, _MARK: document.mark}
     cover = _add_slide(presentation, "cover", words, document.facts)
     cover.notes_slide.notes_text_frame.text = document.stamp
     for page in document.pages:
@@ -77,15 +75,8 @@ def _take_theme(presentation: Any, template: Path) -> None:
         raise ExportError(
             f"{template} is no PowerPoint file that can be read.", "Save it as .pptx and name that file."
         ) from error
-    theirs, ours = (
-        next(
-            each.target_part
-            for each in one.slide_master.part.rels.values()
-            if each.reltype.endswith("/theme")
-        )
-        for one in (other, presentation)
-    )
-    ours._blob = theirs.blob
+    theirs = other.slide_master.part.part_related_by(RELATIONSHIP_TYPE.THEME)
+    presentation.slide_master.part.part_related_by(RELATIONSHIP_TYPE.THEME)._blob = theirs.blob
 
 
 def _add_slide(
@@ -108,47 +99,32 @@ def _add_slide(
 # --------------------------------------------------------------------------- words
 
 
-@functools.lru_cache(maxsize=1)
-def _font_face() -> Any:
-    return ImageFont.truetype(str(drawing.font_files()[-1]), 100)
-
-
-def _inches(text: str, size: float) -> float:
-    """The width in inches of a text on one line; `size` in points."""
-    return float(_font_face().getlength(text)) * size / 7200
-
-
-def _line_count(text: str, width: float, size: float) -> int:
-    """About how many lines a text takes; 0.2 inches of each are left for words that do not fit."""
-    return sum(max(1, math.ceil(_inches(line, size) / (width - 0.2))) for line in text.split("\n"))
-
-
 def _count_fitting(heights: Sequence[float], room: float) -> int:
     """How many items of these heights fit below each other; at least one."""
     return max(1, sum(total <= room + 0.01 for total in itertools.accumulate(heights)))
 
 
-def _height(paragraph: Paragraph, width: float, size: float) -> float:
-    text = "".join(map(_run_text, paragraph.runs))
-    lines = _line_count(text, width - 0.3 * paragraph.level, size)
-    return (lines * size * 1.2 + 5) / 72
+def _is_text(block: Block) -> bool:
+    return isinstance(block, Paragraph) and block.style != "formula"
 
 
-def _run_text(run: Run) -> str:
-    return formula_text(run.text) if run.tex else run.text
+def _numbered(answer: Answer) -> list[Any]:
+    """The blocks of an answer, its number before the first one."""
+    number, (first, *rest) = f"{answer.number}.", answer.blocks
+    if isinstance(first, Paragraph) and first.style == "body" and not first.bullet:
+        return [replace(first, level=1, bullet=number), *rest]
+    return [plain(number), first, *rest]
 
 
-def _add_frame(slide: Any, box: Box) -> Any:
-    """Add an empty text frame without margins; text that is taller than measured shrinks to fit."""
-    frame = slide.shapes.add_textbox(*map(Inches, box)).text_frame
-    frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
-    frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
-    frame.auto_size = MSO_AUTO_SIZE.TEXT_TO_FIT_SHAPE
-    return frame
+def _code_line(line: CodeLine) -> Paragraph:
+    mark = line.change if line.change in ("+", "-") else " "
+    begin = Run(f"{line.number:>4} {mark} ", mono=True, tone="quiet")
+    part = Run(f"   {line.part}" * bool(line.part), bold=True, tone="accent")
+    return Paragraph((begin, Run(line.text[:130], mono=True), part))
 
 
 def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
-    target.space_after = Pt(4)
+    target.space_after = Pt(size * 0.22)
     if paragraph.level or paragraph.bullet:
         indent = int(Inches(0.3))
         properties = target._p.get_or_add_pPr()
@@ -158,23 +134,21 @@ def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
             _add_run(target, Run(f"{paragraph.bullet}\t"), size)
     for run in paragraph.runs:
         bold = run.bold or paragraph.style == "heading"
-        _add_run(target, Run(_run_text(run), bold, run.italic, run.mono, run.strike, run.tone), size)
+        _add_run(target, Run(run_text(run), bold, run.italic, run.mono, run.strike, run.tone), size)
 
 
 def _add_run(paragraph: Any, run: Run, size: float) -> None:
-    line, more, rest = run.text.partition("\n")
+    if run.text == "\n":
+        paragraph.add_line_break()
+        return
     added = paragraph.add_run()
-    added.text = line
+    added.text = run.text
     added.font.size, added.font.bold, added.font.italic = Pt(size), run.bold, run.italic
     added.font.color.theme_color = _TONES[run.tone]
     if run.mono:
         added.font.name = "Consolas"
     if run.strike:
         added.font._element.set("strike", "sngStrike")
-    if more:
-        paragraph.add_line_break()
-    if rest:
-        _add_run(paragraph, replace(run, text=rest), size)
 
 
 # --------------------------------------------------------------------------- pages
@@ -191,7 +165,7 @@ class _Slides:
 
     def new_slide(self) -> None:
         page, more = self.page, bool(self.count)
-        facts = () if more else page.facts[: int(chart_height(page) / 1.15)] if page.charts else page.facts
+        facts = () if more else page.facts
         layout = "page" if not facts else "facts beside" if page.charts else "facts"
         kicker = page.kicker + ", continued" * (more and bool(page.kicker))
         words = {0: page.title, _KICKER: kicker, _MARK: self.document.mark * page.practice}
@@ -213,7 +187,7 @@ class _Slides:
         elif page.facts:
             self.y += 1.4
         if page.note:
-            self.add_words([plain(shortened(page.note), tone="quiet")], size=14)
+            self.add_words([plain(page.note, tone="quiet")], size=14)
         for block in page.blocks:
             self.add_block(block)
         self.add_answers()
@@ -227,28 +201,26 @@ class _Slides:
     # ----------------------------------------------------------------------- charts
 
     def add_charts(self) -> None:
-        """Charts side by side, the one with most bars (or the first) the widest; one with panels has its own slide."""
+        """Charts side by side; one with panels has its own slide."""
         page = self.page
-        height, width = chart_height(page), 8.9 if page.facts else WIDTH
+        height, width = documents.chart_height(page), 8.9 if page.facts else WIDTH
         if any(len(panels(spec)) > 1 for spec in page.charts):
             for at, spec in enumerate(page.charts):
                 if at:
                     self.new_slide()
-                self.add_panels(spec, width, 3.5 if rows_of(panels(spec)) == 1 else 4.7)
+                room = documents.chart_height(replace(page, charts=(spec,)))
+                self.add_panels(spec, width, room - 0.35 * bool(at))  # for the questions
             return
-        first = page.charts[0]
-        wide = max(page.charts, key=lambda spec: len(spec.series) * (spec.kind == "bars"))
-        share = width / (len(page.charts) + 0.35 * (len(page.charts) > 1))
-        x = LEFT
-        for at, spec in enumerate(page.charts):
-            each = 1.35 * share if spec is wide and len(page.charts) > 1 else share
-            self.chart(spec, (x, self.y, each - 0.1, height), named=at == 0 or not names_alike(spec, first))
+        shares, x = drawing.widths(page.charts), LEFT
+        for at, (spec, share) in enumerate(zip(page.charts, shares, strict=True)):
+            each, named = width * share / sum(shares), at == 0 or not names_alike(spec, page.charts[0])
+            self.chart(spec, (x, self.y, each - 0.1, height), named=named)
             x += each
         self.y += height + 0.1
 
     def chart(self, spec: ChartSpec, box: Box, **how: Any) -> None:
         add_chart(self.slide, spec, box, **how)
-        self.describe(chart_text(spec), f"chart {spec.key}")
+        self.describe(drawing.chart_text(spec), f"chart {spec.key}")
 
     def add_panels(self, spec: ChartSpec, width: float, height: float) -> None:
         self.add_words([Paragraph((Run(clean(spec.heading or spec.title), bold=True),))], size=17)
@@ -264,91 +236,98 @@ class _Slides:
 
     # ----------------------------------------------------------------------- words
 
+    def asked(self, paragraphs: Sequence[Paragraph]) -> Iterator[Paragraph]:
+        """The paragraphs; on a continued slide each answer that begins there follows its question."""
+        for each in paragraphs:
+            question = self.questions.pop(each.bullet, "") if self.count > 1 else ""
+            begin = (Run(question, tone="quiet"), Run("\n")) if question else ()
+            yield replace(each, runs=(*begin, *each.runs))
+
+    def put(self, paragraphs: Sequence[Paragraph], box: Box, size: float = 18, columns: int = 1) -> None:
+        """Put paragraphs into a frame without margins; text that is taller than measured shrinks to fit."""
+        frame = self.slide.shapes.add_textbox(*map(Inches, box)).text_frame
+        frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
+        frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
+        frame.auto_size = MSO_AUTO_SIZE.TEXT_TO_FIT_SHAPE
+        if columns > 1:
+            frame._txBody.bodyPr.set("numCol", str(columns))
+            frame._txBody.bodyPr.set("spcCol", str(int(Inches(GUTTER))))
+        for at, paragraph in enumerate(paragraphs):
+            _fill_paragraph(frame.paragraphs[0] if at == 0 else frame.add_paragraph(), paragraph, size)
+            self.questions.pop(paragraph.bullet, "")
+
     def add_words(self, paragraphs: Sequence[Paragraph], *, size: float = 18, columns: int = 1) -> None:
         """Paragraphs over the whole width or in columns; those that do not fit go on the next slides."""
-        width = (WIDTH - 0.55 * (columns - 1)) / columns
-        rest = list(paragraphs)
+        width, rest = documents.column_width(columns), list(paragraphs)
         while rest:
-            self.ensure_room(_height(rest[0], width, size))
-            if self.count > 1 and self.questions:  # a continued slide repeats the questions
-                asked = {bullet: (Run(f"{text}\n", tone="quiet"),) for bullet, text in self.questions.items()}
-                rest = [replace(each, runs=(*asked.get(each.bullet, ()), *each.runs)) for each in rest]
-                self.questions = {}
-            heights = [_height(each, width, size) for each in rest]
+            self.ensure_room(documents.block_height(rest[0], width, size))
+            rest = list(self.asked(rest))
+            heights = [documents.block_height(each, width, size) for each in rest]
             count = _count_fitting(heights, (BOTTOM - self.y) * columns)
             height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, *heights[:count]))
-            frame = _add_frame(self.slide, (LEFT, self.y, WIDTH, height))
-            if columns > 1:
-                frame._txBody.bodyPr.set("numCol", str(columns))
-                frame._txBody.bodyPr.set("spcCol", str(int(Inches(0.55))))
-            for at, paragraph in enumerate(rest[:count]):
-                _fill_paragraph(frame.paragraphs[0] if at == 0 else frame.add_paragraph(), paragraph, size)
+            self.put(rest[:count], (LEFT, self.y, WIDTH, height), size, columns)
             self.y += height + (_GAP if columns > 1 else 0.05)
             rest = rest[count:]
 
+    def add_row(self, answers: Sequence[Answer], columns: int) -> None:
+        """Short answers side by side."""
+        width, cells = documents.column_width(columns), list(map(_numbered, answers))
+        for _ in range(2):  # a new slide adds the questions
+            cells = [list(self.asked(cell)) for cell in cells]
+            heights = [sum(documents.block_height(each, width) for each in cell) for cell in cells]
+            self.ensure_room(max(heights))
+        for at, (cell, height) in enumerate(zip(cells, heights, strict=True)):
+            self.put(cell, (LEFT + at * (width + GUTTER), self.y, width, height))
+        self.y += max(heights) + _GAP
+
     def add_answers(self) -> None:
-        """Answers in two columns; a single short one, a table, code or a picture takes the whole width."""
-        words: list[Paragraph] = []
-        self.questions = {f"{each.number}.": each.question for each in self.page.answers}
-        letters = [answer.letters for answer in self.page.answers if answer.blocks]
-        columns = 1 if len(letters) == 1 and letters[0] <= 700 else 2
-        for answer in self.page.answers:
-            for at, block in enumerate(answer.blocks):
-                number = f"{answer.number}." if at == 0 else ""
-                if isinstance(block, Paragraph) and block.style != "formula":
-                    if number and block.bullet:
-                        words.append(plain(number))
-                    bullet = block.bullet or number
-                    words.append(Paragraph(block.runs, block.style, max(block.level, bool(bullet)), bullet))
-                else:
-                    self.add_words(words + [plain(number)] * bool(number), columns=columns)
-                    words = []
+        """Short answers in rows; long ones flow in two columns; a table, code or a picture takes the whole width."""
+        answers = [each for each in self.page.answers if each.blocks]
+        columns = documents.answer_columns(self.page)
+        self.questions = {f"{each.number}.": each.question for each in answers}
+        if columns and all(_is_text(block) for each in answers for block in each.blocks):
+            for at in range(0, len(answers), columns):
+                self.add_row(answers[at : at + columns], columns)
+            return
+        blocks = itertools.chain.from_iterable(map(_numbered, answers))
+        for is_text, found in itertools.groupby(blocks, _is_text):
+            if is_text:
+                self.add_words(list(found), columns=2)
+            else:
+                for block in found:
                     self.add_block(block)
-        self.add_words(words, columns=columns)
 
     def add_block(self, block: Block) -> None:
         if isinstance(block, Listing):
             self.add_listing(block)
         elif isinstance(block, Table):
             self.add_table(block)
-        elif isinstance(block, Picture):
-            try:
-                with Image.open(io.BytesIO(block.data)) as picture:
-                    self.add_picture(block.data, picture.width / 96, picture.height / 96, block.alt)
-            except (OSError, UnidentifiedImageError, ValueError):
-                self.add_words([plain(f"[picture: {block.alt}]", tone="quiet")])
+        elif not isinstance(block, Paragraph):
+            self.add_picture(block.data, 96, block.alt)
         elif block.style == "formula" and (drawn := formula_picture(block.runs[0].text, "png")):
-            self.add_picture(drawn.data, drawn.width * 20 / 72, drawn.height * 20 / 72, block.runs[0].text)
+            self.add_picture(drawn.data, PNG_DPI, block.runs[0].text)
         else:
             self.add_words([block])
 
-    def add_picture(self, data: bytes, width: float, height: float, alt: str) -> None:
-        factor = min(1.0, 3.6 / height, WIDTH / width)
-        self.ensure_room(height * factor)
-        box = (LEFT, self.y, width * factor, height * factor)
-        self.slide.shapes.add_picture(io.BytesIO(data), *map(Inches, box))
-        self.describe(alt, "picture")
-        self.y += height * factor + _GAP
+    def add_picture(self, data: bytes, dpi: float, alt: str) -> None:
+        try:
+            with Image.open(io.BytesIO(data)) as picture:
+                scale = min(1 / dpi, 3.6 / picture.height, WIDTH / picture.width)
+                width, height = picture.width * scale, picture.height * scale
+            self.ensure_room(height)
+            self.slide.shapes.add_picture(io.BytesIO(data), *map(Inches, (LEFT, self.y, width, height)))
+        except (OSError, UnidentifiedImageError, ValueError):
+            self.add_words([plain(f"[picture: {alt}]", tone="quiet")])
+        else:
+            self.describe(alt, "picture")
+            self.y += height + _GAP
 
     def add_listing(self, block: Listing) -> None:
-        high, rest = 0.205, list(block.lines)
         if block.caption:
             self.ensure_room(1.2)
             self.add_words([Paragraph((Run(block.caption, bold=True),))], size=14)
-        while rest:
-            self.ensure_room(3 * high)
-            count = int((BOTTOM - self.y) / high)
-            frame = _add_frame(self.slide, (LEFT, self.y, WIDTH, high * min(count, len(rest))))
-            frame.word_wrap = False
-            for at, line in enumerate(rest[:count]):
-                paragraph = frame.paragraphs[0] if at == 0 else frame.add_paragraph()
-                mark = line.change if line.change in ("+", "-") else " "
-                _add_run(paragraph, Run(f"{line.number:>4} {mark} ", mono=True, tone="quiet"), 11)
-                _add_run(paragraph, Run(line.text[:130], mono=True), 11)
-                if line.part:
-                    _add_run(paragraph, Run(f"   {line.part}", bold=True, tone="accent"), 11)
-            self.y += high * min(count, len(rest)) + _GAP
-            rest = rest[count:]
+        self.add_words(list(map(_code_line, block.lines)), size=11)
+        self.y += _GAP
 
     # ----------------------------------------------------------------------- tables
 
@@ -414,19 +393,15 @@ def _row_lines(row: Sequence[str], widths: Sequence[float], size: float) -> floa
     """The height of a table row, in units of a row of one line."""
     if len(row) < len(widths):
         return 1.0
-    lines = max(_line_count(text, width, size) for text, width in zip(row, widths, strict=True))
+    lines = max(documents.line_count(text, width, size) for text, width in zip(row, widths, strict=True))
     return 1.0 if lines == 1 else 0.8 * lines
 
 
 def _column_widths(block: Table, size: float) -> list[float]:
     """Widths that fit the widest cells; the widest columns are narrowed where the table is wider than the slide."""
     lines = [block.headings, *(row for row in block.rows if len(row) > 1)]
-    wanted = [max(_inches(text, size) for text in cells) * 1.04 + 0.25 for cells in zip(*lines, strict=True)]
+    wanted = [max(inches(text, size) for text in cells) * 1.04 + 0.25 for cells in zip(*lines, strict=True)]
     while sum(wanted) > WIDTH + 0.01 and max(wanted) > 0.5:
         widest = wanted.index(max(wanted))
         wanted[widest] = max(0.5, wanted[widest] - max(0.05, (sum(wanted) - WIDTH) / 4))
-    if not any(block.numeric[-1:]):  # ends with words: leave room for wider fonts
-        return [width * WIDTH / sum(wanted) for width in wanted]
-    numbers = [at for at, number in enumerate(block.numeric) if number]
-    spare = (WIDTH - sum(wanted)) / max(1, len(numbers)) if len(wanted) > 3 else 0.0
-    return [width + spare * (at in numbers) for at, width in enumerate(wanted)]
+    return wanted if len(wanted) <= 3 else [width * WIDTH / sum(wanted) for width in wanted]

@@ -127,6 +127,7 @@ def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
         axis._element.txPr.bodyPr.set("rot", "0")  # never rotated
     if title:
         _set_font(_set_text(across.axis_title.text_frame, title), QUIET)
+        across.axis_title.text_frame._txBody.bodyPr.set("rot", "0")
     across.format.line.color.theme_color = QUIET
     up.format.line.fill.background()
     return across, up
@@ -233,11 +234,8 @@ def _axes(
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         across.minimum_scale = 0 if spec.over_time or first <= 1 else first - span * 0.1
         across.maximum_scale = last + span * (0.22 if spec.over_time and not named else 0.45)
-        step = (
-            span / (2 if chosen else 6)
-            if spec.over_time
-            else min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
-        )
+        step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
+        step = span / (2 if chosen else 6) if spec.over_time else step
         across.major_unit = max(1.0, float(round(step)))
         missing = [x for x in range(1, int(last)) if x not in ticks and not spec.over_time]
         _set_format(across, f'[>{last:g}]"";' + "".join(f'[={x}]"";' for x in missing[:1]) + "#")
@@ -247,7 +245,7 @@ def _axes(
         least = min(p.y for s in _drawn_series(spec) for p in s.points)
         low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
     up.minimum_scale, up.maximum_scale = low, high
-    if labelled:
+    if labelled and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
         return low, high
     up.has_major_gridlines = True
@@ -334,7 +332,7 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
                 _add_label(native, at, text, ink, side, bold=inside)
     if len(shown) > 1:
         _add_legend(chart, ())
-    _, up = _style_axes(chart, "" if flat else clean(spec.x_label))
+    _, up = _style_axes(chart, drawing.rows_label(spec) if flat else clean(spec.x_label))
     up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:
         up.minimum_scale, up.maximum_scale = 0, 1.15 * max(p.y for s in shown for p in s.points)
