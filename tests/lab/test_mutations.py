@@ -20,11 +20,9 @@ NAMES = {
 FREE = {"advice", "note"}
 """Texts that may be left out, so they may be empty."""
 OWN = {
-    ("unknown", "tasks.id"),
-    ("unknown", "tasks.checks.names"),
-    ("unknown", "tasks.checks.files"),
+    ("unknown", "tasks.id"), ("unknown", "tasks.checks.names"), ("unknown", "tasks.checks.files"),
     ("blank", "hand_in.pages.heading"),
-}
+}  # fmt: skip
 """A task may have any number that nothing else names, a deck or report any name; a page makes its own heading."""
 
 

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from labtui.domain.model import Interval
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, line_pieces, slug
 from labtui.results.compute import compute_results
@@ -61,11 +62,18 @@ CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
 
 
 def test_cpu_against_gpu():
-    (chart,) = [chart for chart in lab_charts(results_of(*CPU_GPU)) if chart.family == "cpu-gpu"]
-    assert [label for _, label in chart.x_ticks] == ["CPU", "1 GPU"]
-    assert [round(point.y, 3) for point in chart.series[0].points] == [215, 14.308]
-    assert "15.0 times" in chart.notes[0]
-    assert chart.view == "time" and "times as fast as the CPU" in chart.message
+    """Time and throughput of the pair that the acceleration in the table is of; their steps may show its equal work."""
+    logs = [replace(each, run=replace(each.run, batch_size=None)) for each in read_logs(*CPU_GPU)]
+    for results in (results_of(*CPU_GPU), compute_results(logs, images=50_000)):
+        time, rate = (chart for chart in lab_charts(results) if chart.family.startswith("cpu-gpu"))
+        assert (
+            [label for _, label in time.x_ticks] == [label for _, label in rate.x_ticks] == ["CPU", "1 GPU"]
+        )
+        assert [round(point.y, 3) for point in time.series[0].points] == [215, 14.308]
+        assert "15.0 times" in time.notes[0]
+        assert time.view == "time" and "times as fast as the CPU" in time.message
+    assert rate.view == "throughput" and [point.label for point in rate.series[0].points] == ["233", "3,495"]
+    assert rate.message == "One GPU trains on 3,495 images per second, the CPU on 233"
 
 
 def test_the_sequential_run_is_no_point_of_a_scaling_line():
@@ -223,8 +231,22 @@ def test_two_networks_are_compared_on_the_sizes_that_both_ran():
     assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
 
 
-def test_a_study_without_a_difference_names_no_best_policy():
+def test_the_title_of_a_studys_chart_is_about_what_it_draws():
     best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
-    assert study_message(best) == "All 2 policies come to 8.3 % with a global batch of 64"
-    worse = study_message(best | {"fixed": {64: 0.05}})
-    assert worse == "Gradual comes to 8.3 % with a global batch of 64, fixed only to 5.0 %"
+    text = study_message("accuracy", best)
+    assert text == "Best top-1 accuracy with a global batch of 64: 8.3 % with all 2 policies"
+    worse = study_message("error", best | {"fixed": {64: 0.05}})
+    assert worse == "Best top-1 error with a global batch of 64: 91.7 % (gradual) to 95.0 % (fixed)"
+
+
+def test_a_title_beside_whole_trainings_says_that_an_epoch_is_faster():
+    runs = [run(n, [50, 20 / n], total_seconds=Interval.exact(90)) for n in (1, 2)]
+    speedup = by_key(task_charts(compute_results(runs)))["speedup"]
+    assert speedup.message.startswith("Two GPUs train an epoch of ResNet50 2.00 times as fast as one")
+    assert "a whole training's time includes it" in speedup.notes[0]
+
+
+def test_an_epochs_time_is_not_titled_with_an_efficiency():
+    runs = [run(n, [9, s / n ** (1 - 2 / s)], data_set=f"{s}") for n in (1, 2, 4) for s in (8, 40)]
+    charts = by_key(task_charts(compute_results(runs, images=50_000)))
+    assert "efficiency" in charts["efficiency"].message and "efficiency" not in charts["epoch-time"].message

@@ -290,22 +290,15 @@ def rate_of(table: dict[str, Any], row: dict[str, Any], epoch: int) -> float:
 def run_of(table: dict[str, Any], row: dict[str, Any]) -> MeasuredRun:
     """A run with the policy of a table: its last epoch has the printed accuracy in validation."""
     epochs = [0, 4, 29, 30, 60, 80, 89]
-    samples = tuple(
-        EpochSample(
-            epoch=epoch + 1,
-            seconds=Interval.exact(100.0),
-            metrics={
-                "learning_rate": rate_of(table, row, epoch),
-                "top1": 80 * (epoch + 1) / 90,
-                "val_top1": float(row["top1"]) * (epoch + 1) / 90,
-            },
-        )
-        for epoch in epochs
-    )
+    samples = []
+    for epoch in epochs:
+        top, val = 80 * (epoch + 1) / 90, float(row["top1"]) * (epoch + 1) / 90
+        told = {"learning_rate": rate_of(table, row, epoch), "top1": top, "val_top1": val}
+        samples.append(EpochSample(epoch=epoch + 1, seconds=Interval.exact(100.0), metrics=told))
     tuning = tuning_of({"lr_policy": table["policy"], "warmup_epochs": str(table.get("warmup", 0))})
     return MeasuredRun(
         run=ParsedRun(
-            model="ResNet50", device="gpu", n_gpus=row["gpus"], batch_size=row["batch"], epochs=samples,
+            model="ResNet50", device="gpu", n_gpus=row["gpus"], batch_size=row["batch"], epochs=tuple(samples),
             tuning=tuning, framework="pytorch", images=STUDY["images"],
         )
     )  # fmt: skip

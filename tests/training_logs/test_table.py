@@ -20,16 +20,9 @@ def shown(run: ParsedRun) -> str:
     rate = "" if run.throughput is None else f", {run.throughput.value:.6g}/s"
     batch = run.batch_seconds if not run.epochs else None
     rate += f", {batch.lo:.4f} to {batch.hi:.4f} s a batch" if batch else ""
-    words = "".join(
-        f", {word}"
-        for word, said in (
-            ("woven", run.interleaved),
-            ("contradicted", run.contradictions),
-            ("practice", run.practice),
-            ("stand-in", bool(run.mark)),
-        )
-        if said
-    )
+    said = {"woven": run.interleaved, "contradicted": run.contradictions, "practice": run.practice}
+    said["stand-in"] = bool(run.mark)
+    words = "".join(f", {word}" for word, told in said.items() if told)
     return f"{run.model or '-'} {run.device or '-'}{gpus}{size}:{epochs}{rate}, {run.outcome}{words}"
 
 

@@ -23,7 +23,7 @@ from labtui.results.measured import AccuracyCurve, MeasuredRun, accuracy_curves,
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
-from labtui.results.scaling_charts import cpu_gpu_chart, law_chart, loss_chart, quantity_chart, tuning_charts
+from labtui.results.scaling_charts import cpu_gpu_charts, law_chart, loss_chart, quantity_chart, tuning_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
@@ -119,7 +119,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
     if alone:
-        yield cpu_gpu_chart(results.rows)
+        yield from cpu_gpu_charts(results.rows)
     for quantity in messages.SCALING:
         for unit in units:
             chart = quantity_chart(quantity, [line for line in lines if line.unit == unit])
@@ -247,14 +247,11 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     if not tuned:
         return
     rates = [(run, _by_epoch(run, "learning_rate", lambda rate: rate)) for run in runs]
-    errors = [(run, _by_epoch(run, _TOP1, lambda percent: 1 - percent / 100)) for run in tuned]
+    errors = [(run, p) for run in tuned if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
     best = _best_by_policy(tuned)
-    made = (
-        _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1)),
-        _over_epochs("error", _policy_lines(e for e in errors if len(e[1]) > 1)),
-        _batch_accuracy_chart(best),
-    )
-    yield from (replace(chart, message=messages.study_message(best)) for chart in made)
+    yield _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1))
+    yield _over_epochs("error", _policy_lines(errors), message=messages.study_message("error", best))
+    yield _batch_accuracy_chart(best)
 
 
 def policy(run: MeasuredRun) -> str:
@@ -285,21 +282,21 @@ def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, float]]:
     """The best validation accuracy of each policy by global batch, as fractions of 1."""
     best: dict[str, dict[int, float]] = {}
     for run in runs:
-        for curve in accuracy_curves(run):
-            if curve.metric == _TOP1 and (batch := run.run.batch_size):
-                line = best.setdefault(policy(run), {})
-                line[batch] = max(line.get(batch, 0.0), curve.best.accuracy)
+        tops = [percent / 100 for _, percent in measured.finite(run, _TOP1)]
+        if tops and (batch := run.run.batch_size):
+            line = best.setdefault(policy(run), {})
+            line[batch] = max(line.get(batch, 0.0), *tops)
     return best
 
 
 def _batch_accuracy_chart(best: Mapping[str, Mapping[int, float]]) -> ChartSpec:
-    def points(line: Mapping[int, float]) -> tuple[Point, ...]:
-        return tuple(Point(x=batch, y=y, label=percent_text(y)) for batch, y in sorted(line.items()))
-
-    series = [Series(name=name, points=points(line)) for name, line in best.items()]
-    batches = sorted({batch for line in best.values() for batch in line})
-    ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
-    return specs.doubling_axes(make_chart("batch-accuracy", series, x_ticks=ticks))
+    series = [
+        Series(name=name, points=tuple(Point(x=n, y=y, label=percent_text(y)) for n, y in line.items()))
+        for name, line in best.items()
+    ]
+    ticks = tuple((float(batch), f"{batch:,}") for batch in sorted(set(itertools.chain(*best.values()))))
+    message = messages.study_message("accuracy", best)
+    return specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:

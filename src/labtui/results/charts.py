@@ -160,7 +160,6 @@ def _family(key: str, view: View, title: str, x_label: str, y_label: str, **more
     return ChartSpec(key=key, family=key, view=view, title=title, **fields)
 
 
-_TOP1 = "best top-1 accuracy in validation"
 _RATIO: dict[str, Any] = {"compares": True}
 _OVER_EPOCHS: dict[str, Any] = {"x_axis": "epochs"}
 FAMILIES = {family.key: family for family in (
@@ -175,6 +174,8 @@ FAMILIES = {family.key: family for family in (
     _family("weak-efficiency", "efficiency", "Weak efficiency", "processes", "T1 / Tn", unit="%", **_RATIO),
     _family("cpu-gpu", "time", "Epoch time on the CPU and on one GPU", "device", "seconds per epoch", unit="s",
             heading="Epoch time, s", kind="repeats", x_axis="names", **_RATIO),
+    _family("cpu-gpu-throughput", "throughput", "Throughput on the CPU and on one GPU", "device", "images per second",
+            heading="Images per second", kind="bars", x_axis="names", **_RATIO),
     _family("tuning", "throughput", "Throughput as tuned", "as tuned", "images per second",
             heading="Images per second", kind="bars", x_axis="names"),
     _family("efficiency-loss", "efficiency", "Where the efficiency goes", "GPUs", "share of ideal", unit="%",
@@ -185,8 +186,8 @@ FAMILIES = {family.key: family for family in (
     _family("learning-rate", "training", "Learning rate", "epoch", "learning rate", **_OVER_EPOCHS),
     _family("error", "training", "Error in validation", "epoch", "top-1 error", unit="%",
             heading="Top-1 error in validation, %", **_OVER_EPOCHS),
-    _family("batch-accuracy", "training", "Accuracy over the global batch", "images per step, all GPUs", _TOP1,
-            unit="%", heading="Best top-1 accuracy, %", x_axis="batch"),
+    _family("batch-accuracy", "training", "Accuracy over the global batch", "images per step, all GPUs",
+            "best top-1 accuracy in validation", unit="%", heading="Best top-1 accuracy, %", x_axis="batch"),
     _family("gpu-utilization", "training", "GPU utilisation", "seconds since the first sample", "utilisation", unit="%",
             x_axis="seconds"),
 )}  # fmt: skip

@@ -353,11 +353,12 @@ def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
     cpus = found.get(("cpu", 0, mine.work_key), ())
     alike = (one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row))
     cpu = next(alike, None)
-    if cpu is None or cpu.epoch_seconds is None:
+    ratio = None if cpu is None or cpu.epoch_seconds is None else _ratio(row, cpu)
+    if cpu is None or ratio is None:
         return row
     seconds, theirs = measured.printed_epoch_seconds(row.members), measured.printed_epoch_seconds(cpu.members)
     plain = measured.round_half_up(theirs / seconds, 2) if seconds and theirs else None
-    return replace(row, acceleration=_ratio(row, cpu), printed_acceleration=plain)
+    return replace(row, cpu=cpu, acceleration=ratio, printed_acceleration=plain)
 
 
 def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:

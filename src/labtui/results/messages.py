@@ -71,12 +71,13 @@ def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
     if not by_speedup:
         return ""
     worst, best = by_speedup[0], by_speedup[-1]
-    if "efficiency" in families and families.isdisjoint({"speedup", "throughput"}):
-        low, high = percent_text(worst.efficiency), percent_text(best.efficiency)
-        shares = low if low == high else f"{low.removesuffix(' %')} to {high}"
-        return f"{many} keep {shares} efficiency"
-    low, high = ratio_text(worst.speedup), ratio_text(best.speedup)
-    times = low if low == high else f"{low} to {high}"
+    efficient = "efficiency" in families and families.isdisjoint({"speedup", "throughput"})
+    shown = [percent_text(row.efficiency) if efficient else ratio_text(row.speedup) for row in (worst, best)]
+    times = " to ".join(dict.fromkeys(shown)).replace(" % to", " to")
+    if efficient:
+        return f"{many} keep {times} efficiency"
+    if families == {"epoch-time"}:
+        return f"An epoch is {times} times as fast on {count_words(rows[0].n_gpus or 0)} as on one"
     return f"{many} give {times} times the {lines[0].unit} per second of one"
 
 
@@ -88,7 +89,7 @@ def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
         names = list(map(clean, distinct([line.name for line in lines])))
     elif families & {"epoch-time", "throughput"} and (text := _faster_everywhere(lines, rows, names)):
         return text
-    if any(row.speedup is None for row in rows) or not (one_model or families & {"speedup", "efficiency"}):
+    if any(row.speedup is None for row in rows) or not families & {"speedup", "efficiency"}:
         return ""
     (slow, last), (fast, first) = sorted(
         zip(names, rows, strict=True), key=lambda each: _value(each[1].speedup)
@@ -127,6 +128,8 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         counts = row.efficiency is not None and not live  # leave room for ", so far"
         share = f", at {percent_text(row.efficiency)} efficiency" if counts else ""
+        if row.total_seconds and row.epoch_seconds:  # the whole training gains less: its first epoch is slow
+            name = f"an epoch of {name}"
         return _with_end(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
@@ -139,6 +142,12 @@ def acceleration_message(row: ResultRow | None) -> str:
     if row is None or row.acceleration is None:
         return ""
     return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
+
+
+def rates_message(cpu: ResultRow, gpu: ResultRow) -> str:
+    """How much the CPU and one GPU train in a second."""
+    unit = gpu.configuration.unit
+    return f"One GPU trains on {rate_text(gpu.throughput)} {unit} per second, the CPU on {rate_text(cpu.throughput)}"
 
 
 _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEPS: "Slower steps cost"}
@@ -225,19 +234,17 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
     return f"{name}: {rate}, {times} times that of {other}"
 
 
-def study_message(best: Mapping[str, Mapping[int, float]]) -> str:
-    """The policy with the best validation accuracy at the largest batch, against the worst there."""
+def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
+    """The policies with the best and the worst top-1 accuracy (or "error") in validation at the largest batch."""
     most = max((batch for line in best.values() for batch in line), default=0)
-    found = {name: line[most] for name, line in best.items() if most in line}
+    found = sorted(((line[most], name) for name, line in best.items() if most in line), reverse=True)
     if not found:
         return ""
-    name, last = max(found, key=found.__getitem__), min(found, key=found.__getitem__)
-    batch, share = f"a global batch of {most:,}", percent_text(found[name])
-    if len(found) == 1:
-        return f"{name.capitalize()}: {share} top-1 in validation with {batch}"
-    if percent_text(found[last]) == share:
-        return f"All {len(found)} policies come to {share} with {batch}"
-    return f"{name.capitalize()} comes to {share} with {batch}, {last} only to {percent_text(found[last])}"
+    shown = [percent_text(1 - top if what == "error" else top) for top, _ in found]
+    said = f"Best top-1 {what} with a global batch of {most:,}: {shown[0]}"
+    if len(found) > 1 and shown[0] == shown[-1]:
+        return f"{said} with all {len(found)} policies"
+    return f"{said} ({found[0][1]})" + f" to {shown[-1]} ({found[-1][1]})" * (len(found) > 1)
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:

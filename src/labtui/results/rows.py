@@ -124,8 +124,9 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     configuration's unit (images, tokens) per second. `speedup`, `step_factor`, `karp_flatt`, `acceleration` are ratios,
     `efficiency` and `batch_factor` fractions of 1; efficiency = batch_factor x step_factor exactly. `epochs` counts the
     steady epochs behind the time, `epochs_read` all. `steps` are per epoch; `step_seconds` is one step's time.
-    `baseline` is the one-GPU row it is compared with, without that row's own ratios. `acceleration` is the CPU's epoch
-    time over this row's, with the same batch. `doubling_gain` is how much faster it is than on half as many GPUs
+    `baseline` is the one-GPU row it is compared with, without that row's own ratios. `acceleration` is the epoch
+    time of `cpu`, the row of the same work and batch on the CPU, over this row's.
+    `doubling_gain` is how much faster it is than on half as many GPUs
     (0.9: 90 % more images per second). `images` are per epoch, with the bounds that the log leaves. `from_rate`: the
     log prints a rate and no epochs, and the epoch time is derived from it where the images are known.
     `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0) are as the script prints them; `step_times` are
@@ -159,6 +160,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     printed_acceleration: float | None = None
     doubling_gain: Interval | None = None
     baseline: ResultRow | None = None
+    cpu: ResultRow | None = None
     step_times: StepTimes | None = None
     independent_step: Interval | None = None
     one_batch_step: Interval | None = None
@@ -333,13 +335,11 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     by_model: dict[str, list[ResultRow]] = {}
     for row in rows:
         by_model.setdefault(row.model, []).append(row)
-    marks = {
-        row.configuration: (*words, *filter(None, (_run_or_log(row, found),)))
-        for found in by_model.values()
-        for row, words in zip(
-            found, distinguishing_words([each.configuration.tuning for each in found]), strict=True
-        )
-    }
+    marks: dict[Configuration, tuple[str, ...]] = {}
+    for found in by_model.values():
+        words = distinguishing_words([row.configuration.tuning for row in found])
+        for row, mine in zip(found, words, strict=True):
+            marks[row.configuration] = (*mine, *filter(None, (_run_or_log(row, found),)))
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
 
 

@@ -43,11 +43,8 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
         base = self.baseline
         if base is None:
             return ()
-        return tuple(
-            row
-            for row in self.rows
-            if row.speedup is not None and (row.n_gpus or 0) > 1 and row.from_rate == base.from_rate
-        )
+        compared = (row for row in self.rows if row.speedup is not None and row.from_rate == base.from_rate)
+        return tuple(row for row in compared if (row.n_gpus or 0) > 1)
 
     @property
     def last(self) -> ResultRow:
@@ -184,9 +181,7 @@ def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
             plain = replace(row.configuration, tuning=own)
             found[plain, row.configuration.control] = steps
     return [
-        row
-        if row.configuration.control
-        else replace(
+        replace(
             row,
             independent_step=found.get((row.configuration, INDEPENDENT)),
             one_batch_step=found.get((row.configuration, ONE_BATCH)),

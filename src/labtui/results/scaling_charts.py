@@ -114,7 +114,8 @@ def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, r
 
 def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) -> Iterable[str]:
     if any(row.warmup_seconds and row.epoch_seconds for row in rows):
-        yield "The first epoch of each run is warm-up and not counted."
+        whole = "; a whole training's time includes it" * any(row.total_seconds is not None for row in rows)
+        yield f"The first epoch of each run is warm-up and not counted{whole}."
     if any(point.hollow for point in marks):
         yield "Hollow: only the first epoch is done."
     if any(row.live for row in rows):
@@ -130,23 +131,24 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
 # --------------------------------------------------------------------------- acceleration, tuning
 
 
-def cpu_gpu_chart(rows: Sequence[ResultRow]) -> ChartSpec:
-    """Epoch time of one network on the CPU and on one GPU with the same batch: acceleration, not scaling."""
-    gpu = next((row for row in rows if row.acceleration is not None), None)
-    cpus = (row for row in rows if gpu and row.device == "cpu" and row.batch_size == gpu.batch_size)
-    cpu = next((row for row in cpus if row.epoch_seconds), None)
-    pair = [row for row in (cpu, gpu) if row is not None]
-    points = [
-        replace(mark, x=float(x)) for x, row in enumerate(pair) for mark in points_of("epoch-time", [row])
-    ]
-    factor = gpu and gpu.acceleration
-    return make_chart(
-        "cpu-gpu",
-        [Series(name=rows[0].model, points=tuple(points), hue=specs.MODEL_HUES.get(rows[0].model, 0))],
-        message=messages.acceleration_message(gpu),
-        x_ticks=((0.0, "CPU"), (1.0, "1 GPU")),
-        notes=(f"Acceleration {ratio_text(factor)} times; it says nothing about scaling.",) if factor else (),
-    )
+def cpu_gpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
+    """Epoch time and throughput of one network on the CPU and on one GPU: acceleration, not scaling."""
+    pair = next(((row.cpu, row) for row in rows if row.cpu is not None), None)
+    if pair is None:
+        return
+    gpu = pair[1]
+    acceleration, rates = messages.acceleration_message(gpu), messages.rates_message(*pair)
+    for quantity, message in (("epoch-time", acceleration), ("throughput", rates)):
+        marks = ((x, mark) for x, row in enumerate(pair) for mark in points_of(quantity, [row]))
+        points = tuple(replace(mark, x=float(x)) for x, mark in marks)
+        yield make_chart(
+            f"cpu-gpu-{quantity}".removesuffix("-epoch-time"),
+            [Series(name=gpu.model, points=points, hue=specs.MODEL_HUES.get(gpu.model, 0))],
+            counted=gpu.configuration.unit,
+            message=message,
+            x_ticks=((0.0, "CPU"), (1.0, "1 GPU")),
+            notes=(f"Acceleration {ratio_text(gpu.acceleration)} times; it says nothing about scaling.",),
+        )
 
 
 _MIN_TUNED = 3
