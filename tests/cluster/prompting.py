@@ -48,15 +48,10 @@ def connection(
     # No key that a test does not name may come from the developer's home directory.
     config_file.write_text(config or "Host *\n  IdentityAgent none\n  IdentityFile none\n")
     overrides = Overrides(
-        hosts=hosts or (host,),
-        port=port or None,
-        user=user,
-        identity_file=str(key),
-        host_key=host_key,
-        config_file=config_file,
-        known_hosts=(tmp_path / "known_hosts",),
+        hosts=hosts or (host,), port=port or None, user=user, identity_file=str(key), host_key=host_key,
+        config_file=config_file, known_hosts=(tmp_path / "known_hosts",),
         own_known_hosts=tmp_path / "own" / "known_hosts",
-    )
+    )  # fmt: skip
     return Connection(
         resolve_hosts(PROFILE, overrides), person, records.append if records is not None else None
     )

@@ -104,15 +104,10 @@ def by_hand(folder: Path, text: str) -> str:
         )
         (programs / name).chmod(0o755)
     done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(commands)],
-        stdin=subprocess.DEVNULL,
-        text=True,
-        capture_output=True,
-        cwd=folder,
-        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
-        timeout=480,
-        check=False,
-    )
+        ["bash", "-e", "-c", "\n".join(commands)], stdin=subprocess.DEVNULL, text=True,
+        capture_output=True, cwd=folder, env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        timeout=480, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import paramiko
 import pytest
+from paramiko.common import cMSG_CHANNEL_SUCCESS
 
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.cluster import PracticeCluster
@@ -72,6 +74,20 @@ def test_only_our_key_gets_in(cluster):
         with pytest.raises(paramiko.AuthenticationException):
             connect(cluster, key, user)
     connect(cluster, own_key(cluster)).close()
+
+
+def test_a_short_command_ends_after_its_request_was_confirmed(cluster, monkeypatch):
+    send = paramiko.Transport._send_user_message
+
+    def slow(self, message):
+        time.sleep(1 if message.asbytes()[:1] == cMSG_CHANNEL_SUCCESS else 0)
+        send(self, message)
+
+    monkeypatch.setattr(paramiko.Transport, "_send_user_message", slow)
+    with connect(cluster, own_key(cluster)) as transport:
+        channel = transport.open_session()
+        channel.exec_command("exit 7")
+        assert channel.recv_exit_status() == 7
 
 
 def test_nobody_elses_command_reaches_the_controller(cluster):

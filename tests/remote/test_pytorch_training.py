@@ -18,18 +18,12 @@ from tests.remote.torch_ranks import ROOT, SCRIPTS, SMALL, Ended, Ranks, run_cod
 TRAINS = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 PAGE = ROOT / "docs" / "training-scripts.md"
 COURSE_LINES = (
-    r"### batch_size: 16",
-    r"### AMP Enabled: False",
-    r"### Total number of parameters \d+",
-    r"### Total training samples \(batches\): 64 \(4\)",
-    r"\[EPOCH: 1\] Starting training loop\.\.\.",
-    r"\[EPOCH: 2\] Training throughput: \d+\.\d{3} imgs/s",
-    r"\[EPOCH: 2\] Starting validation loop\.\.\.",
-    r"\[EPOCH: 3\] Accuracy: \d\.\d{3} \| Validation throughput: \d+\.\d{3} imgs/s",
-    r"Training finished!",
-    r"Complete training Time: \d+ s ",
-    r"Training throughput:    \d+ imgs/s",
-)
+    r"### batch_size: 16", r"### AMP Enabled: False", r"### Total number of parameters \d+",
+    r"### Total training samples \(batches\): 64 \(4\)", r"\[EPOCH: 1\] Starting training loop\.\.\.",
+    r"\[EPOCH: 2\] Training throughput: \d+\.\d{3} imgs/s", r"\[EPOCH: 2\] Starting validation loop\.\.\.",
+    r"\[EPOCH: 3\] Accuracy: \d\.\d{3} \| Validation throughput: \d+\.\d{3} imgs/s", r"Training finished!",
+    r"Complete training Time: \d+ s ", r"Training throughput:    \d+ imgs/s",
+)  # fmt: skip
 
 
 def schedules() -> ModuleType:

@@ -34,16 +34,10 @@ printf 'no newline at the end'
 def make_lab(path: Path, student: Student, port: int, **more: str) -> LabFolder:
     """A lab folder of this student; `port` may be a proxy's, `more` are settings."""
     settings = Settings(
-        edition="hpc4ai-ch10",
-        profile="mn5",
-        host="127.0.0.1",
-        port=port,
-        user=student.user,
-        identity=str(student.key),
-        host_key=student.host_key,
-        account=student.account,
+        edition="hpc4ai-ch10", profile="mn5", host="127.0.0.1", port=port, user=student.user,
+        identity=str(student.key), host_key=student.host_key, account=student.account,
         root=f"{student.scratch}/labtui-{path.name}",
-    )
+    )  # fmt: skip
     return LabFolder.create(path, changed(settings, **more))
 
 

@@ -225,12 +225,9 @@ def test_words_of_slurm(read_one, texts):
 
 
 READERS: dict[str, Callable[[str], object]] = {
-    "number": number,
-    "job id": job_id,
-    "time": epoch_seconds,
+    "number": number, "job id": job_id, "time": epoch_seconds,
     "duration": lambda text: duration_seconds(f"{text}:00"),
-    "days": lambda text: duration_seconds(f"{text}-00"),
-    "size": lambda text: size_kib(f"{text}G"),
+    "days": lambda text: duration_seconds(f"{text}-00"), "size": lambda text: size_kib(f"{text}G"),
     "section": lambda text: section_status({"a": text}, "a"),
     "sbatch": lambda text: parse_submit(f"Submitted batch job {text}"),
     "gpus of a node": lambda text: gpus_of(f"gpu:{text}") - 1 or None,  # as one GPU of that name
@@ -239,7 +236,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "GPUs of a script": lambda text: script(f"--gres=gpu:{text}").gpus or None,
     "CPUs of a script": lambda text: script(f"--cpus-per-task={text}").cpus,
     "port": lambda text: _port(text),
-}
+}  # fmt: skip
 """Every reader of a number in Slurm's world: an unreadable one is None."""
 
 

@@ -345,16 +345,13 @@ NOTES = {
     "two trainings of other lengths without marks": "trainings",
     "two of PyTorch without marks": "trainings",
     "PyTorch's epochs without the command": "how many epochs were planned",
-    "blocks of the same label are counted on": "same numbers",
-    "the input ran out": "ran out of data",
+    "blocks of the same label are counted on": "same numbers", "the input ran out": "ran out of data",
     "Keras 3 goes on without a step after its input ran out": "no step",
     "an evaluate, or a training of one epoch": "evaluate",
     "validation within an epoch": "Validation is inside each epoch's time.",
-    "epochs of less than a second in old Keras": "0 s",
-    "epochs not printed one by one": "one by one",
-    "a running total": "running total",
-    "a running total of two": "running total",
-}
+    "epochs of less than a second in old Keras": "0 s", "epochs not printed one by one": "one by one",
+    "a running total": "running total", "a running total of two": "running total",
+}  # fmt: skip
 KINDS = {
     "two trainings without marks": "mixed-trainings",
     "two trainings of other lengths without marks": "mixed-trainings",

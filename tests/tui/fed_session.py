@@ -135,14 +135,9 @@ def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: i
             model=model, device="cpu", n_gpus=0, batch_size=256, epochs=2, script=f"{model}_seq.py"
         )
     return RunSpec(
-        model=model,
-        device="gpu",
-        n_gpus=gpus,
-        batch_size=batch * gpus,
-        epochs=epochs,
-        script=f"{model}.py",
-        learning_rate=0.01 * gpus,
-    )
+        model=model, device="gpu", n_gpus=gpus, batch_size=batch * gpus, epochs=epochs,
+        script=f"{model}.py", learning_rate=0.01 * gpus,
+    )  # fmt: skip
 
 
 def planned(token: str, task: str, run_id: int, what: RunSpec, at: float = NOW - 4000, **more: Any) -> Change:

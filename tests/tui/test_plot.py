@@ -14,7 +14,7 @@ from rich.text import Text
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, row_scale
 from labtui.tui.format import place_text
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.plot import JOINT, MARKS, Cursor, braille, draw, drawable
+from labtui.tui.widgets.plot import JOINT, MARKS, Cursor, braille, draw
 
 COLOURS = tuple((each,) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS, "text")
@@ -151,6 +151,17 @@ def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     assert all(f"{value} s" in text for value in ("32.70", "13.60", "18.00", "8.10"))
 
 
+def test_names_are_in_the_order_of_the_last_values_and_cut_to_the_room():
+    ends = (5.0, 5.1, 4.9, 20.0, 5.05, 5.02, 1.0)
+    spec = chart(*({1: 1.0, 2: end} for end in ends))
+    spec = replace(
+        spec, series=tuple(replace(each, short=f"{each.short} {'long ' * 9}") for each in spec.series)
+    )
+    text = "\n".join(rows_of(spec, 86, 20, Cursor(2, None)))
+    assert [f"net{at}" for at in sorted(range(7), key=lambda at: -ends[at])] == re.findall(r"net\d", text)
+    assert re.search(r"▲ net2 long long.*… 4.90×", text) and "· net1 long long" in text and "◆" not in text
+
+
 def test_names_say_only_what_tells_the_lines_apart():
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = [replace(each, short=f"{each.short}, 99,968 images") for each in spec.series]
@@ -184,11 +195,22 @@ def test_a_law_is_named_at_its_end_and_a_place_in_words():
 
 
 @pytest.mark.parametrize("kind", ["bars", "stacked"])
-def test_bars_rise_from_the_axis_and_carry_their_values(kind):
-    rows = rows_of(chart({1: 13.6, 2: 8.1, 4: 5.38}, kind=kind), 86, 25)
-    heights = [sum(row[column] in "█▄" for row in rows) for column in range(86)]
-    assert max(heights) > 10 and "█" in rows[21]
-    assert kind == "stacked" or all(value in "\n".join(rows) for value in ("13.60×", "8.10×", "5.38×"))
+def test_bars_are_as_high_as_their_values(kind):
+    rows = rows_of(chart({1: 15.0, 2: 8.1, 4: 0.3}, kind=kind), 86, 25)
+    columns = (rows[23].index(size) for size in "124")
+    eighths = [
+        sum("   ▃▄▅▆▇█".find(row[column]) for row in rows[:22] if row[column] in "▃▄▅▆▇█")
+        for column in columns
+    ]
+    assert eighths == [8 * 18, round(8.1 / 15 * 8 * 18), round(0.3 / 15 * 8 * 18)]
+    assert kind == "stacked" or all(value in "\n".join(rows) for value in ("15.00×", "8.10×", "0.30×"))
+
+
+def test_bars_below_zero_and_parts_of_a_stack_end_within_a_cell():
+    below = cells_of(chart({1: 2.0, 2: -1.1}, kind="bars"), 86, 25)
+    assert {sign for sign, style in below.values() if "reverse" in style} == {"▄"}
+    stack = cells_of(chart({1: 1.3}, {1: 1.0}, {1: 1.2}, kind="stacked"), 60, 12)
+    assert [sign for sign, style in stack.values() if " on " in style] == ["▄"] * 24
 
 
 def test_bars_have_a_dashed_ideal_and_the_chosen_one_is_marked():
@@ -197,15 +219,17 @@ def test_bars_have_a_dashed_ideal_and_the_chosen_one_is_marked():
     cells = cells_of(replace(spec, series=(*spec.series, ideal)), 80, 16, Cursor(1, 2.0))
     chosen = [style for sign, style in cells.values() if sign == "━"]
     assert chosen and set(chosen) == {"bold red"}, "the axis under it"
-    value = "".join(sign for sign, style in cells.values() if style == "reverse bold red")
-    assert value == " 1.80× " and len({row for (_, row), (sign, _) in cells.items() if sign == "╌"}) == 3
+    assert (
+        any("1.80×" in row for row in rows_of(spec, 80, 16))
+        and len({row for (_, row), (sign, _) in cells.items() if sign == "╌"}) == 3
+    )
 
 
 def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused():
     ticks = tuple((float(size), str(size)) for size in (1, 2, 4))
     rows = rows_of(replace(chart(), x_ticks=ticks))
     assert all(f" {size} " in rows[23] for size in (1, 2, 4))
-    assert not drawable(chart({1: 1e13}))
+    assert draw(chart({1: 1e13}), 80, 24, LOOK, Cursor()) is None
     for size, drawn in (((20, 25), False), ((80, 7), False), ((80, 8), True)):
         assert (draw(chart({1: 1.0}), *size, LOOK, Cursor()) is not None) is drawn
 

@@ -19,10 +19,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import paramiko
 from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface
+from paramiko.common import MSG_CHANNEL_REQUEST
 from paramiko.sftp import SFTP_FAILURE, SFTP_OK
 
 from labtui.practice.layout import Layout
@@ -41,6 +42,7 @@ class _Login(paramiko.ServerInterface):
 
     def __init__(self, server: PracticeSSHServer) -> None:
         self.server = server
+        self.accepted: threading.Thread | None = None
         self._terminals: set[int] = set()
 
     def get_allowed_auths(self, username: str) -> str:
@@ -67,10 +69,27 @@ class _Login(paramiko.ServerInterface):
     def _start(self, channel: paramiko.Channel, *words: str) -> bool:
         in_terminal = IN_TERMINAL if channel.get_id() in self._terminals else ()
         command = [*in_terminal, self.server.bash, *words]
-        threading.Thread(
-            target=self.server.run, args=(channel, command), name="practice-exec", daemon=True
-        ).start()
+        run = functools.partial(self.server.run, channel, command)
+        self.accepted = threading.Thread(target=run, name="practice-exec", daemon=True)
         return True
+
+
+def _confirm(channel: Any, message: paramiko.Message) -> None:
+    """Answer a channel's request, then start its command: a short one could else close the channel first."""
+    channel._handle_request(message)
+    login: _Login = channel.transport.server_object
+    accepted, login.accepted = login.accepted, None
+    if accepted is not None:
+        accepted.start()
+
+
+class _Transport(paramiko.Transport):
+    """A connection whose channel requests are answered by `_confirm`; paramiko has no public hook for it."""
+
+    _channel_handler_table: ClassVar = {
+        **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
+        MSG_CHANNEL_REQUEST: _confirm,
+    }
 
 
 def _feed(channel: paramiko.Channel, target: IO[bytes]) -> None:
@@ -124,7 +143,7 @@ class PracticeSSHServer:
 
     def _serve(self, peer: socket.socket) -> None:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = paramiko.Transport(peer)
+        transport = _Transport(peer)
         transport.local_version = "SSH-2.0-labtui_practice"
         transport.add_server_key(self.host_key)
         transport.set_subsystem_handler("sftp", EndingSFTP, ConfinedSFTP)

@@ -11,6 +11,7 @@ from labtui.domain.state import SubmissionState, submission_queue, waiting_reaso
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec, Point
+    from labtui.tui.themes import Roles
     from labtui.tui.view import RunLine, View
 
 
@@ -33,6 +34,8 @@ PHASE_GLYPHS = {phase: glyph for phase, (glyph, _) in _PHASES.items()}
 PHASE_ROLES: dict[str, str] = {phase: role for phase, (_, role) in _PHASES.items() if role}
 PHASE_ROLES |= {"partial": "busy", "stale": "warn"}
 """The style of a phase or of a task's status, as a field of `themes.Roles`; those not listed are plain."""
+MARKS, HOLLOW = "●◆▲■▼✚", "○◇△□▽✛"
+"""The marks of a chart's series: of values that count, and of those that do not yet."""
 NOTHING = "·"
 """Shown in a table for no value."""
 
@@ -92,6 +95,30 @@ def place_text(spec: ChartSpec, x: float) -> str:
     if spec.x_axis in ("epochs", "names"):
         return f"epoch {tick}" if spec.x_axis == "epochs" else plain(tick)
     return f"{plain(tick)} {what.removesuffix('es' if what.endswith('sses') else 's') if x == 1 else what}"
+
+
+def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
+    """The mark and colour of a measured series; with more series than colours, only the chosen one is coloured.
+
+    With more series than marks, it alone has a mark: two of one kind could not be told apart.
+    """
+    from labtui.results.charts import HUES, looks
+
+    if len(spec.measured) > len(MARKS) and not chosen:
+        return "·", look.quiet
+    seen = looks(spec.measured)[spec.measured[at].name] if len(spec.measured) <= HUES else None
+    mark = seen.mark if seen is not None else at
+    colour = look.busy if chosen else look.quiet
+    if seen is not None and look.series:
+        colour = look.series[seen.hue][seen.tone]
+    return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], colour
+
+
+def names_of(spec: ChartSpec) -> list[str]:
+    """The labels of the measured series: only what tells them apart in this chart."""
+    from labtui.results.charts import distinct
+
+    return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
 
 
 def connection_label(view: View) -> tuple[str, str, str]:

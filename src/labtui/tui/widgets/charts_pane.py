@@ -18,13 +18,13 @@ from labtui.domain.model import Interval, plural
 from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, make_chart, with_kind, with_sizes
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
-from labtui.tui.format import place_text, plain, value_text
+from labtui.tui.format import look_of, names_of, place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane
-from labtui.tui.widgets.plot import MIN_HEIGHT, NO_CURSOR, Cursor, draw, look_of, names_of
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
 from labtui.tui.widgets.tail_view import STAMP, LogText
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
@@ -41,7 +41,7 @@ class ChartView(Widget, can_focus=False):
     """A widget with a chart; it is redrawn when its spec, its cursor, its size or the theme changes."""
 
     spec: reactive[ChartSpec | None] = reactive(None)
-    cursor: reactive[Cursor] = reactive(NO_CURSOR)
+    cursor: reactive[Cursor] = reactive(Cursor())
     heading: reactive[str] = reactive("")
     """The heading above the chart; "" for none."""
     chosen: reactive[bool] = reactive(False)

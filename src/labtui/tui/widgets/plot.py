@@ -20,25 +20,23 @@ from labtui.results.charts import (
     Point,
     RowScale,
     Series,
-    distinct,
     line_pieces,
-    looks,
     row_scale,
+    spread,
 )
 from labtui.results.numbers import tick_text
-from labtui.tui.format import place_text, plain, value_text
+from labtui.tui.format import HOLLOW, MARKS, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
 
 MIN_HEIGHT = 8
 """With fewer rows a chart would mislead: different values would be on one row."""
 MIN_COLUMNS = 24
 LARGEST = 1e12
-MARKS = "●◆▲■▼✚"
-HOLLOW = "○◇△□▽✛"
 DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
 """A dash, and a dot, at each height within a cell, from the bottom."""
 DASHED = {"ideal": (". ", "soft"), "Amdahl": ("#### ", "text"), "Gustafson": ("## . ", "quiet")}
 """Of each line that was not measured: which columns have a dash or a dot, and its tone of grey."""
+EIGHTHS = " ▁▂▃▄▅▆▇█"
 JOINT = "▌"
 """Two marks in one cell, each with its colour in a half."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
@@ -55,9 +53,6 @@ class Cursor(msgspec.Struct, frozen=True):
 
     series: int = 0
     x: float | None = None
-
-
-NO_CURSOR = Cursor()
 
 
 class Grid:
@@ -77,7 +72,7 @@ class Grid:
         """Whether `width` cells, and `around` more on each side, are blank, grid lines, or of the style `over`."""
         places = range(column - around, column + width + around)
         found = (self.cells.get((at, row), (" ", "")) for at in places)
-        return all(sign in " ┈" or style == over for sign, style in found)
+        return all(sign in " ┈▁" or style == over for sign, style in found)
 
     def lines(self) -> list[Text]:
         cells = self.cells
@@ -85,31 +80,12 @@ class Grid:
         return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
 
 
-def drawable(spec: ChartSpec) -> bool:
-    """Whether every number is small enough to be drawn; a `ChartSpec` has finite ones only."""
-    points = (point for series in spec.series for point in series.points)
-    return all(abs(n or 0.0) <= LARGEST for p in points for n in (p.x, p.y, p.lo, p.hi))
-
-
-def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
-    """The mark and colour of a measured series; with more series than colours, only the chosen one is coloured."""
-    seen = looks(spec.measured)[spec.measured[at].name] if len(spec.measured) <= HUES else None
-    mark = seen.mark if seen is not None else at
-    colour = look.busy if chosen else look.quiet
-    if seen is not None and look.series:
-        colour = look.series[seen.hue][seen.tone]
-    return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], colour
-
-
-def names_of(spec: ChartSpec) -> list[str]:
-    """The labels of the measured series: only what tells them apart in this chart."""
-    return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
-
-
 def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
-    """The chart in exactly `width` by `height` cells; None if it does not fit or cannot be drawn."""
+    """The chart in exactly `width` by `height` cells; None if it does not fit or has too large a number."""
+    points = (point for series in spec.series for point in series.points)
+    small = all(abs(n or 0.0) <= LARGEST for p in points for n in (p.x, p.y, p.lo, p.hi))
     room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
-    return _Drawing(spec, width, height, look, cursor).draw() if room and drawable(spec) else None
+    return _Drawing(spec, width, height, look, cursor).draw() if room and small else None
 
 
 class _Drawing:
@@ -120,13 +96,13 @@ class _Drawing:
         self.bars = spec.kind != "lines"
         self.measured, self.names = spec.measured, names_of(spec)
         self.few = len(self.measured) <= FEW
-        self.laws = [each for each in spec.series if each.role == "fit"]
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
         self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.short for each in self.laws] + [self._end_texts(at)[0] for at in range(len(self.names))]
+        ends = [each.short for each in spec.series if each.role == "fit"]
+        ends += [self._label(at, width) for at in range(len(self.names))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
@@ -151,7 +127,7 @@ class _Drawing:
             return RowScale(0.0, 1.0, ())
         low, high = min(values), max(values)
         if spec.y_log:
-            bottom = math.floor(self._fy(low))
+            bottom = math.floor(self._fy(low)) - self.bars  # the shortest bar is seen
             span = max(1, math.ceil(self._fy(high) - 1e-9) - bottom)  # doublings
             rows = self.rows - 1 - self.bars  # one row for the number above the tallest bar
             step = math.ceil(span / rows)
@@ -178,7 +154,8 @@ class _Drawing:
         return self.left + 1 + min(self.columns - 1, max(0, round(share * (self.columns - 1))))
 
     def _height(self, y: float) -> float:
-        return self.scale.height(self._fy(y), self.rows)
+        """The height of a value in rows: of a bar over the axis, else over the middle of the tick's row."""
+        return max(0.0, self.scale.height(self._fy(y), self.rows) - self.bars / 2)
 
     def _row(self, y: float) -> int:
         """The row of a value, from the top."""
@@ -229,9 +206,10 @@ class _Drawing:
         for tick, label in zip(self.scale.ticks, self.y_labels, strict=True):
             row = self.rows - 1 - int(self.scale.height(tick, self.rows))
             grid.put(self.left, row, "┼", look.axis)
-            grid.put(self.left + 1, row, "┈" * self.columns, look.line)
             grid.put(self.left - 1 - len(label), row, label, look.quiet)
-        grid.put(self.left, self.rows, "└" + "─" * self.columns, look.axis)
+            if not self.bars or row < self.rows - 1:
+                grid.put(self.left + 1, row, ("▁" if self.bars else "┈") * self.columns, look.line)
+        grid.put(self.left, self.rows, " └"[not self.bars] + "─▔"[self.bars] * self.columns, look.axis)
 
     def _draw_x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
@@ -249,7 +227,7 @@ class _Drawing:
             column = self._column(x)
             start = column - len(names[x]) // 2
             if start > free:
-                self.grid.put(column, self.rows, "┬", self.look.axis)
+                self.grid.put(column, self.rows, "▔" if self.bars else "┬", self.look.axis)
                 style = f"bold {self._style(self.cursor.series)}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, self.rows + 1, text, style)
                 free = start + len(text)
@@ -311,41 +289,55 @@ class _Drawing:
         text = value_text(self.spec, point)
         return f"({text})" if point.live or point.hollow else text
 
-    def _end_texts(self, at: int) -> list[str]:
-        """The texts for the end of a line, the longest first: its name, which may be cut, and its last value."""
+    def _label(self, at: int, room: int) -> str:
+        """The name of a line, cut to fit, with its last value if there are few lines or it is the chosen one."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        value = self._value(last)
-        texts = [f"{name}  {value}".strip(), f"{name[:6]}… {value}"] if name else [value]
-        far = " warm-up" if last.hollow else " so far" if last.live else ""
         told = self.few or at == self.cursor.series or not name
-        return [*((f"{texts[0]}{far}", *texts) if told else ()), *((name, f"{name[:8]}…") if name else ())]
+        value = self._value(last) if told else ""
+        far = " warm-up" if last.hollow else " so far" if last.live else ""
+        full = f"{name}  {value}".strip()
+        for text in (f"{full}{far}", full) if told else (full,):
+            if cell_len(text) <= room:
+                return text
+        return f"{name[: max(0, room - len(value) - 2)]}… {value}".strip()
+
+    def _label_rows(self, named: Sequence[Series]) -> list[int]:
+        """The row of each line's label in the margin: in the order of the last values, each near its own."""
+        ends = [self.rows - 0.5 - self._height(each.points[-1].y) for each in named]
+        rows, free = [0] * len(named), self.rows
+        for place, at in sorted(
+            ((place, at) for at, place in enumerate(spread(ends, 1.0, 0.0))), reverse=True
+        ):
+            rows[at] = free = min(free - 1, round(place))
+        return rows
 
     def _write_names(self, order: Sequence[int]) -> None:
-        """Write each line's name at its end: beside it, else with its mark on the nearest free row of the margin."""
+        """Write each line's name at its end, or in the margin with its mark; the most important one comes first."""
         margin = self._column(self.xs[-1]) + 2 if self.xs else 0
-        highest = self.measured[order[0]].points[-1].y if order else 0.0
-
-        def away(row: int, *, above: bool = False) -> list[tuple[int, int]]:
-            rows = sorted(range(self.rows), key=lambda each: (abs(each - row), (each < row) != above))
-            return [(margin, each) for each in rows]
-
-        for at in order:
+        others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
+        named = [*(self.measured[at] for at in order), *others][: self.rows]
+        rows = self._label_rows(named)
+        for at, beside in zip(order, rows, strict=False):
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=last.live)
             counts = chosen and not (last.live or last.hollow)
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
-            column, row, texts = self._column(last.x) + 2, self._row(last.y), self._end_texts(at)
-            mark = f" {mark}" * (len(self.measured) > 1)
-            tries = [([(column, row)], f" {text} ") for text in texts]
+            column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
+            text = f" {self._label(at, room)} "
+            near = [(column, row)] if self.few and row == beside else []
             if last.x < self.xs[-1]:
-                left = column - 5 - cell_len(texts[0])
-                tries += [([(column, row - 1), (left, row - 1), (column, row + 1)], tries[0][1])]
-            tries += [(away(row, above=last.y > highest), f"{mark} {text} ") for text in texts]
-            any(self._write(spots, text, style) for spots, text in tries)
-        for series in (each for each in self.spec.series if each.role in ("ideal", "fit") and each.points):
-            name, spots = series.short or series.name, away(self._row(series.points[-1].y), above=True)
-            tone = DASHED.get(name, DASHED["ideal"])[1]
-            self._write(spots[: 3 if series.role == "ideal" else None], f" {name}", getattr(self.look, tone))
+                near = [
+                    (column, row),
+                    (column, row - 1),
+                    (column - 3 - cell_len(text), row - 1),
+                    (column, row + 1),
+                ]
+            if not self._write(near, text, style):
+                mark = f" {mark}" * (len(self.measured) > 1)
+                self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
+        for series, row in list(zip(named, rows, strict=True))[len(order) :]:
+            name = series.short or series.name
+            self._write([(margin, row)], f" {name}", getattr(self.look, DASHED.get(name, DASHED["ideal"])[1]))
 
     def _write_values(self) -> None:
         """Write the values of all points but the last beside their marks, if there are free cells."""
@@ -405,8 +397,8 @@ class _Drawing:
                 self._draw_bar(left, wide, low, high, fill, live=point.live)
                 below[point.x] = high if stack else 0.0
                 if not stack:
-                    shown = f" {self._value(point)} " if chosen else self._value(point)
-                    texts.append((left, self._row(point.y), shown, "reverse " * chosen + style))
+                    row = self.rows - math.ceil(self._height(max(0.0, point.y)))
+                    texts.append((left, row, self._value(point), style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
             text = whole if cell_len(whole) <= wide + 2 else whole.strip("() ").rstrip(" s%×")
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
@@ -421,11 +413,18 @@ class _Drawing:
                 self.grid.put(self.left + self.columns + 2, row, "ideal", self.look.soft)
 
     def _draw_bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
-        top, bottom = self._row(high), self._row(low)
-        half = self._height(high) % 1 < 0.5 and bottom > top
-        for row in range(top, bottom + 1):
-            sign = "▒" if live else "▄" if row == top and half else "█"
-            self.grid.put(left, row, sign * wide, style)
+        """Fill the cells between two values to an eighth of a row; parts of a stack share a cell."""
+        bottom, top = sorted(round(self._height(value) * 8) for value in (low, high))
+        for place in range(bottom // 8, math.ceil(top / 8)):
+            row, above = self.rows - 1 - place, place * 8 >= bottom
+            there, colour = self.grid.cells.get((left, row), (" ", ""))
+            if above:
+                sign, tone = "▒" if live else EIGHTHS[min(8, top - place * 8)], style
+            elif there in EIGHTHS[1:] and self.spec.kind == "stacked":
+                sign, tone = there, f"{colour} on {style}"
+            else:
+                sign, tone = EIGHTHS[bottom - place * 8], f"reverse {style}"
+            self.grid.put(left, row, sign * wide, tone)
 
 
 def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]) -> Signs:
