@@ -282,13 +282,9 @@ def test_a_profile_takes_a_sites_words_as_data():
     hostile = 'gpu"\n[launch]\nsetup = ["rm -rf ~"]\x1b[2J'
     site = SiteProbe(
         partitions=(SitePartition(name=hostile, cpus=8, gpus=2, nodes_from=hostile),),
-        config={"ClusterName": hostile},
-        modules=(hostile,),
-        python=hostile,
-        tensorflow=True,
-        data=(hostile,),
-        refused={hostile: hostile},
-    )
+        config={"ClusterName": hostile}, modules=(hostile,), python=hostile, tensorflow=True,
+        data=(hostile,), refused={hostile: hostile},
+    )  # fmt: skip
     accounts = (Association(account=hostile, qos=(hostile, "b")),)
     slurm = probe(version=None, version_text=hostile, associations=accounts, qos=None)
     text = site_profile(hostile, slurm, site, Choices(), "2026-11-22").text

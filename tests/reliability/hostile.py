@@ -66,14 +66,9 @@ class Terminal:
         self.resize(*self.size)
         environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": PYTHON_PATH, **self.env}
         self.process = subprocess.Popen(
-            self.command,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=ROOT,
-            env=environment,
+            self.command, stdin=slave, stdout=slave, stderr=slave, cwd=ROOT, env=environment,
             start_new_session=True,
-        )
+        )  # fmt: skip
         os.close(slave)
         return self
 

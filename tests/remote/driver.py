@@ -132,13 +132,9 @@ def models():
         log = options["callbacks"][0]
         log.set_model(model)
         built[name] = {
-            "keras": model.name.lower(),
-            "short": log.model_name,
-            "classes": model.output_shape[-1],
-            "rate": log._learning_rate(),
-            "verbose": options["verbose"],
-            "epochs": options["epochs"],
-        }
+            "keras": model.name.lower(), "short": log.model_name, "classes": model.output_shape[-1],
+            "rate": log._learning_rate(), "verbose": options["verbose"], "epochs": options["epochs"],
+        }  # fmt: skip
     return built
 
 

@@ -84,13 +84,9 @@ class Ranks:
             more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **(everywhere or {}))
             more.update((rank_1 or {}) if rank == 1 else {})
             process = TORCH.start(
-                (script, *words),
-                cwd=folder,
-                env=environment(**more),
-                out=folder / f"{rank}.out",
-                err=folder / f"{rank}.err",
-                data_limit_kib=limit if rank == 1 else 0,
-            )
+                (script, *words), cwd=folder, env=environment(**more), out=folder / f"{rank}.out",
+                err=folder / f"{rank}.err", data_limit_kib=limit if rank == 1 else 0,
+            )  # fmt: skip
             self.processes.append(process)
 
     def read(self, rank: int, stream: str = "err") -> str:

@@ -76,14 +76,11 @@ class JobFolder:
             "SLURM_CPUS_PER_TASK": "80",
         }  # fmt: skip
         return subprocess.Popen(
-            ["bash", str(file)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            ["bash", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             cwd=self.folder,
             env={"PATH": f"{self.programs}:/usr/bin:/bin", "HOME": str(self.folder), **slurm},
             start_new_session=True,
-        )
+        )  # fmt: skip
 
     def run(self, script: str) -> tuple[int, str, str]:
         """Exit status and both streams."""

@@ -213,6 +213,19 @@ def test_bars_below_zero_and_parts_of_a_stack_end_within_a_cell():
     assert [sign for sign, style in stack.values() if " on " in style] == ["▄"] * 24
 
 
+def test_bars_of_several_networks_have_their_sizes_and_names_below():
+    spec = chart(dict.fromkeys(range(10), 5.0), kind="stacked")
+    ticks = tuple(
+        (float(x), f"{'A-long-name' if x < 5 else 'Another'} on {2 ** (x % 5)} GPUs") for x in range(10)
+    )
+    rows = rows_of(replace(spec, x_ticks=ticks), 80, 16)
+    assert rows[14].split() == ["1", "2", "4", "8", "16"] * 2 and rows[15].split() == [
+        "A-long-name",
+        "Another",
+    ]
+    assert rows[15].index("Another") + 1 == rows[14].rindex(" 1 ") + 1
+
+
 def test_bars_have_a_dashed_ideal_and_the_chosen_one_is_marked():
     ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1.0, 2.0, 4.0)))
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26}, kind="bars")

@@ -31,7 +31,6 @@ from labtui.tui.themes import Roles
 MIN_HEIGHT = 8
 """With fewer rows a chart would mislead: different values would be on one row."""
 MIN_COLUMNS = 24
-LARGEST = 1e12
 DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
 """A dash, and a dot, at each height within a cell, from the bottom."""
 DASHED = {"ideal": (". ", "soft"), "Amdahl": ("#### ", "text"), "Gustafson": ("## . ", "quiet")}
@@ -43,8 +42,6 @@ ON_CURSOR = {"●": "◉", "◆": "◈"}
 _SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
-FEW = 2
-"""Up to this many series, each mark has its value beside it."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -83,7 +80,7 @@ class Grid:
 def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
     """The chart in exactly `width` by `height` cells; None if it does not fit or has too large a number."""
     points = (point for series in spec.series for point in series.points)
-    small = all(abs(n or 0.0) <= LARGEST for p in points for n in (p.x, p.y, p.lo, p.hi))
+    small = all(abs(n or 0.0) <= 1e12 for p in points for n in (p.x, p.y, p.lo, p.hi))
     room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
     return _Drawing(spec, width, height, look, cursor).draw() if room and small else None
 
@@ -95,7 +92,7 @@ class _Drawing:
         self.spec, self.look, self.cursor = spec, look, cursor
         self.bars = spec.kind != "lines"
         self.measured, self.names = spec.measured, names_of(spec)
-        self.few = len(self.measured) <= FEW
+        self.few = len(self.measured) <= 2  # then each mark has its value beside it
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
@@ -213,14 +210,19 @@ class _Drawing:
 
     def _draw_x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
-        logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars are evenly spaced
-        label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
-        middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
-        self.grid.put(middle, self.rows + 2, label, self.look.quiet)
         names = {x: plain(name) for x, name in self.spec.x_ticks}
         if not names:
             every = max(1, math.ceil(len(self.xs) * 5 / self.columns))
             names = {x: f"{x:g}" for x in self.xs[::every]}
+        parts = {x: name.rpartition(" on ") for x, name in reversed(names.items())}
+        if all(group for group, _, _ in parts.values()) and sum(map(len, names.values())) > self.columns:
+            names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
+            for group, x in reversed({group: x for x, (group, _, _) in parts.items()}.items()):
+                self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
+        logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars are evenly spaced
+        label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
+        middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
+        self.grid.put(middle, self.rows + 2, label, self.look.quiet)
         free = -1
         for x in sorted(names):
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
@@ -279,8 +281,7 @@ class _Drawing:
 
     def _draw_cursor(self) -> None:
         x, at = self.cursor.x, self.cursor.series
-        points = self.measured[at].points if at < len(self.measured) else ()
-        for point in (each for each in points if each.x == x):
+        for point in (each for series in self.measured[at : at + 1] for each in series.points if each.x == x):
             for row in range(self._row(point.y) + 1, self.rows):
                 self.grid.put(self._column(point.x), row, "┊", self._style(at))
 
