@@ -27,7 +27,7 @@ TUNING_OPTIONS = {
     "resolution": TuningOption("{} pixels", "224 pixels"),
     "sequence_length": TuningOption("sequences of {}", "sequences of 8192"),
     "lr_policy": TuningOption("{} rate", "constant rate"),
-    "warmup_epochs": TuningOption("warm-up of {} epochs"),
+    "warmup_epochs": TuningOption("warm-up {}"),
     "variant": TuningOption("{} script", "original script"),
     "control": TuningOption("control: {}"),
 }

@@ -164,9 +164,9 @@ def _named_runs(results: Results) -> Named:
     """The runs that have epochs: configuration, an ending that tells repeats apart, the network's colour, the run."""
     hues = specs.hues_of(row.model for row in results.rows)
     runs = [
-        (_name(run, " · ", row.model, row.configuration.data_set), hues[row.model], run)
+        (_name(run, " · ", row.model, data, end=policy(run) or ", ".join(row.apart_by)), hues[row.model], run)
         for row in results.rows
-        for run in row.members
+        for data, run in ((row.configuration.data_set, run) for run in row.members)
         if run.run.epochs
     ]
     repeats = Counter(name for name, *_ in runs)
@@ -255,7 +255,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
 
 
 def policy(run: MeasuredRun) -> str:
-    """A run's learning-rate policy in words: ``gradual, warm-up of 5 epochs``; "" for a constant rate."""
+    """A run's learning-rate policy in words: ``gradual, warm-up 5``; "" for a constant rate."""
     words = tuning_words(tuple(pair for pair in run.run.tuning if pair[0] in ("lr_policy", "warmup_epochs")))
     return ", ".join(words).replace(" rate", "", 1)
 
@@ -265,16 +265,14 @@ def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) ->
 
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
-    """A series for each run, named after policy, GPUs and global batch; runs of one policy share a panel."""
+    """A series for each run, named after policy, GPUs and a batch that tells; runs of one policy share a panel."""
     named = [(policy(run) or "constant", run, points) for run, points in runs]
     several = len({name for name, *_ in named}) > 1
+    alike = Counter((name, run.run.n_gpus) for name, run, _ in named)
+    batches = [f"batch {run.run.batch_size or 0:,}" * (alike[n, run.run.n_gpus] > 1) for n, run, _ in named]
     return [
-        Series(
-            name=_name(run, ", ", name, end=f"batch {run.run.batch_size:,}" if run.run.batch_size else ""),
-            points=points,
-            group=name * several,
-        )
-        for name, run, points in named
+        Series(name=_name(run, ", ", batch, name), points=points, group=name * several)
+        for (name, run, points), batch in zip(named, batches, strict=True)
     ]
 
 
