@@ -75,6 +75,9 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
         await pilot.press("o")
         await until(pilot, lambda: "fit" not in roles(app))
+        sentence = pane_of(app).query_one("#chart-sentence")
+        sentence.update("A long sentence " * 8)
+        await until(pilot, lambda: sentence.size.height == 2, "it is not cut")
 
 
 async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):

@@ -331,7 +331,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         view, spec = self.view, self.spec
         text = (spec.message or spec.title) if spec is not None else ""
         text = text or (VIEWS[self.view_name] if view.charts else headline(view) or instead_of_chart(view))
-        return ink(text, "bold", no_wrap=True)
+        return ink(text, "bold")
 
     # ------------------------------------------------------------------ the strip
 
