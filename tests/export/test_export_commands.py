@@ -108,13 +108,6 @@ def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path):  #
     assert not list(stored.glob("deck.*")) and not list((stored / "plots").iterdir())
 
 
-def test_export_makes_the_report_that_is_asked_for(tmp_path):
-    lab = make_lab(tmp_path / "lab", "sa-miri-2021-ex12")
-    report = export_lab(lab.folder.path, plots=False, state=lab.state)
-    names = {path.name for path in report.files}
-    assert names >= {"report.pdf", "analysis.ipynb"} and not names & {"deck.pptx", "deck.pdf"}
-
-
 def failing(monkeypatch: pytest.MonkeyPatch, call: str, number: int, name: str = "") -> None:
     """Let `os.replace` or `os.fsync` fail as on a full disk; with a name only for files of that name."""
     real = getattr(os, call)

@@ -149,13 +149,15 @@ def test_the_edition_decides_what_is_drawn_as_bars_and_open_questions_are_one_li
     assert {spec.kind for page in pages for spec in page.charts} == {"lines"}
 
 
-def test_the_title_page_has_three_key_numbers_and_the_overview_its_machines(tmp_path):
+def test_the_title_page_has_key_numbers_the_overview_its_machines_and_a_report_no_slides(tmp_path):
     document = hand_in(make_lab(tmp_path / "lab", "cc-mei-2025-lab5").contents())
     assert [value for value, _ in document.facts] == ["15.0×", "2.53×", "3.26×"]
     overview = next(page for page in document.pages if page.title.startswith("One network"))
     assert [label for _, label in overview.facts] == ["CPU", "One GPU", "Two GPUs", "Four GPUs"]
-    asked = hand_in(make_lab(tmp_path / "target", "sa-miri-2021-ex12").contents())
-    assert any("training accuracy" in label for _, label in asked.facts)
+    lab = make_lab(tmp_path / "target", "sa-miri-2021-ex12")
+    assert any("training accuracy" in label for _, label in hand_in(lab.contents()).facts)
+    names = {path.name for path in export_lab(lab.folder.path, plots=False, state=lab.state).files}
+    assert names >= {"report.pdf", "analysis.ipynb"} and not names & {"deck.pptx", "deck.pdf"}
 
 
 def test_an_edition_without_pages_gets_the_charts_its_checks_ask_for(tmp_path):

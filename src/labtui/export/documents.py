@@ -120,7 +120,7 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
     if isinstance(block, Listing | Picture):
         return 3.75
     lines = line_count("".join(map(run_text, block.runs)), width - 0.3 * block.level, size)
-    return (lines * 1.2 + 0.28) * size / 72
+    return (lines * 1.23 + 0.28) * size / 72
 
 
 def answer_columns(page: Page) -> int:
@@ -148,7 +148,7 @@ def column_width(columns: int) -> float:
 def _least_height(spec: ChartSpec) -> float:
     if len(panels(spec)) > 1:
         return 2.0 * rows_of(panels(spec))
-    return 0.7 + 0.4 * len(spec.x_ticks) if spec.x_axis == "names" else 2.6
+    return max(1.5, 0.7 + 0.29 * len(spec.x_ticks)) if spec.x_axis == "names" else 2.6
 
 
 def chart_height(page: Page) -> float:

@@ -237,27 +237,23 @@ _NAMES = {
     r"\cdot": "·", r"\times": "×", r"\le": "≤", r"\ge": "≥", r"\leq": "≤", r"\geq": "≥", r"\approx": "≈",
     r"\infty": "∞", r"\pm": "±", r"\sum": "Σ", r"\alpha": "α", r"\beta": "β", r"\sigma": "σ", r"\ldots": "…",
 }  # fmt: skip
-_SUB = str.maketrans("0123456789+-=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ")
-_SUPER = str.maketrans("0123456789+-=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ")
+_SIGNS = str.maketrans({"{": "", "}": "", "-": "\N{MINUS SIGN}", " ": "\N{NO-BREAK SPACE}"})
 
 
 def formula_text(tex: str) -> str:
-    r"""A formula as text for a slide's lines, which hold no pictures: ``S₄ = T₁/T₄`` for ``S_4 = \frac{T_1}{T_4}``."""
+    r"""A formula as text for a slide's lines, which hold no pictures: ``S_4 = T_1/T_4`` for ``S_4 = \frac{T_1}{T_4}``.
+
+    It breaks nowhere; of ``_x``, ``^2`` and ``_(max)`` the slides make small letters.
+    """
     text = tex
     for name, mark in _NAMES.items():
         text = re.sub(re.escape(name) + r"(?![A-Za-z])", mark, text)
     for _ in range(4):
         text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", lambda m: f"{_grouped(m[1])}/{_grouped(m[2])}", text)
         text = re.sub(r"\\(?:text|mathrm|mathbf|operatorname)\{([^{}]*)\}", r"\1", text)
-    text = re.sub(r"_(?:\{([^{}]*)\}|(\w))", lambda m: _small(m[1] or m[2], _SUB, "_"), text)
-    text = re.sub(r"\^(?:\{([^{}]*)\}|(\w))", lambda m: _small(m[1] or m[2], _SUPER, "^"), text)
-    return tex if "\\" in text else text.replace("{", "").replace("}", "")
+    text = re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", text)
+    return tex if "\\" in text else text.translate(_SIGNS)
 
 
 def _grouped(part: str) -> str:
     return f"({part})" if re.search(r"[+\- ]", part.strip()) else part
-
-
-def _small(part: str, marks: dict[int, int], sign: str) -> str:
-    small = part.translate(marks)
-    return small if all(mark not in part for mark in small) else f"{sign}{part}"

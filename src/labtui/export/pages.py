@@ -209,12 +209,8 @@ def _sources(contents: LabContents) -> Page:
     )
     notes = (plain(text, "note") for text in overridden)
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *notes)
-    return Page(
-        title="Where the numbers come from",
-        kicker="Sources",
-        blocks=blocks,
-        practice=_is_marked(contents.results),
-    )
+    marked = _is_marked(contents.results)
+    return Page(title="Where the numbers come from", kicker="Sources", blocks=blocks, practice=marked)
 
 
 def _provenance(results: Results) -> Iterable[str]:

@@ -44,10 +44,8 @@ def pictures(
         note = " ".join(dict.fromkeys(map(clean, spec.captions)))
         room = WIDTH - 3.2 * bool(spec.mark)
         figure.supxlabel(_wrap(note, room, 14, 5) or " ", size=14, color=drawing.AXIS, **place)
-        if spec.mark:
-            figure.text(
-                0.985, 0.012, drawing.MARK_LINES[spec.mark], ha="right", color=drawing.PRACTICE, size=14
-            )
+        mark = drawing.MARK_LINES[spec.mark]
+        figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
         place_labels(figure)
         drawn = {name: _save(figure, name, stamp) for name in formats}
         figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
@@ -358,8 +356,8 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
             if is_tall(spec, point):
                 axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
                 end += bounds(point)[1]
-            place: Any = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
-            axes.annotate(value_text(spec, point), (end, point.x), **place)
+            text, at = value_text(spec, point), (end, point.x)
+            axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
     _set_rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
     axes.set_ylabel(drawing.rows_label(spec), rotation=0, y=1.0, ha="right", va="bottom")
     axes.set_xlim(0, best * 1.12)

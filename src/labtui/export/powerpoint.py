@@ -7,6 +7,7 @@ measured here in Carlito, which has the widths of Calibri; what does not fit con
 import io
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +21,8 @@ from pptx.enum.dml import MSO_THEME_COLOR as THEME
 from pptx.enum.text import MSO_ANCHOR, MSO_AUTO_SIZE, PP_ALIGN
 from pptx.exc import PackageNotFoundError
 from pptx.opc.constants import RELATIONSHIP_TYPE
-from pptx.oxml.ns import qn
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Emu, Inches, Pt
 
 from labtui.domain.errors import ExportError
@@ -38,6 +40,7 @@ _KICKER, _MARK, _FACTS = 10, 11, 20
 """Placeholders of the layouts; the last is that of the first fact."""
 _GAP = 0.15
 _PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
+_RULE = f'<a:lnB {nsdecls("a")} w="9525"><a:solidFill><a:schemeClr val="tx2"/></a:solidFill></a:lnB>'
 _TONES: dict[str, Any] = {
     "ink": THEME.TEXT_1, "quiet": THEME.TEXT_2, "accent": THEME.ACCENT_1, "warn": THEME.ACCENT_6,
 }  # fmt: skip
@@ -117,8 +120,7 @@ def _numbered(answer: Answer) -> list[Any]:
 
 
 def _code_line(line: CodeLine) -> Paragraph:
-    mark = line.change if line.change in ("+", "-") else " "
-    begin = Run(f"{line.number:>4} {mark} ", mono=True, tone="quiet")
+    begin = Run(f"{line.number:>4} {line.change.strip('@') or ' '} ", mono=True, tone="quiet")
     part = Run(f"   {line.part}" * bool(line.part), bold=True, tone="accent")
     return Paragraph((begin, Run(line.text[:130], mono=True), part))
 
@@ -133,16 +135,19 @@ def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
         if paragraph.bullet:
             _add_run(target, Run(f"{paragraph.bullet}\t"), size)
     for run in paragraph.runs:
-        bold = run.bold or paragraph.style == "heading"
-        _add_run(target, Run(run_text(run), bold, run.italic, run.mono, run.strike, run.tone), size)
+        parts = re.split(r"([_^](?:\w|\([^()]*\)))", run_text(run)) if run.tex else [run.text]
+        for text in filter(None, parts):
+            _add_run(target, replace(run, text=text, bold=run.bold or paragraph.style == "heading"), size)
 
 
 def _add_run(paragraph: Any, run: Run, size: float) -> None:
     if run.text == "\n":
         paragraph.add_line_break()
         return
-    added = paragraph.add_run()
-    added.text = run.text
+    added, small = paragraph.add_run(), {"_": "-25000", "^": "30000"}.get(run.text[:1] * run.tex)
+    added.text = run.text[1:].strip("()") if small else run.text
+    if small:
+        added.font._element.set("baseline", small)
     added.font.size, added.font.bold, added.font.italic = Pt(size), run.bold, run.italic
     added.font.color.theme_color = _TONES[run.tone]
     if run.mono:
@@ -378,6 +383,8 @@ class _Slides:
                 run = Run(text, bold=alone, tone="quiet" if head else "ink")
                 right = not alone and block.numeric[at : at + 1] == (True,)
                 _set_cell(table.cell(line, at), run, min(size, 14) if head else size, right=right)
+                if head:
+                    table.cell(line, at)._tc.get_or_add_tcPr().append(parse_xml(_RULE))
 
 
 def _set_cell(cell: Any, run: Run, size: float, *, right: bool) -> None:

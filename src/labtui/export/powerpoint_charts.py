@@ -206,7 +206,9 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
 
 def _set_shade(colour: Any, look: Look) -> None:
     colour.theme_color = ACCENTS[look.hue]
-    colour.brightness = drawing.TONES[look.tone]
+    # as in the other drawers, a tone is a mixture with the page; brightness would keep the saturation
+    alpha = f'<a:alpha {nsdecls("a")} val="{100_000 * (1 - drawing.TONES[look.tone]):.0f}"/>'
+    colour._color._xClr.append(parse_xml(alpha))
 
 
 def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> None:
@@ -307,6 +309,7 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
     parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3], ACCENTS[0], GRID)
+    best = (min if spec.kind == "repeats" else max)(p.y for s in spec.measured for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
             native.format.fill.background()
@@ -321,15 +324,18 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
             fill.fore_color.theme_color = parts[COLOUR_OF_PART.get(series.short, -1)]
         else:
             _set_shade(fill.fore_color, seen[series.name])
-        outlined = all(point.hollow for point in series.points)
-        if outlined:
-            fill.fore_color.brightness = 0.6
-        ink = THEME.BACKGROUND_1 if inside and not outlined else THEME.TEXT_1
+        dark = inside or (lost and fill.fore_color.theme_color in (ACCENTS[0], ACCENTS[1], ACCENTS[3]))
         points = {point.x: point for point in series.points}
         for at, (x, _) in enumerate(_categories(spec)):
             if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
                 text = value_text(spec, point).removesuffix("×").removesuffix(" points")
-                _add_label(native, at, text, ink, side, bold=inside)
+                pale = point.hollow or point.live or (flat and not lost and point.y != best)
+                ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
+                _add_label(native, at, text, ink, side, bold=inside or lost)
+                if pale:
+                    other = native.points[at].format.fill
+                    other.solid()
+                    other.fore_color.theme_color, other.fore_color.brightness = GRID, -0.1
     if len(shown) > 1:
         _add_legend(chart, ())
     _, up = _style_axes(chart, drawing.rows_label(spec) if flat else clean(spec.x_label))
