@@ -26,12 +26,9 @@ ASK = "import mllog; print(mllog.gpu_joules([0, 1]), mllog.joules_since(5000.0, 
 
 def asked(**more: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", ASK],
-        cwd=REMOTE,
-        env={"PATH": "/usr/bin:/bin", **more},
-        capture_output=True,
-        text=True,
-    )
+        [sys.executable, "-c", ASK], cwd=REMOTE, env={"PATH": "/usr/bin:/bin", **more},
+        capture_output=True, text=True,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -178,10 +178,11 @@ def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_ne
     """
     match, free = Match(plan), dict(plan)
     for index, read in enumerate(reads):
-        fits = (  # a run that was not planned needs epochs to count as one
+        trained = bool(read.epochs) or read.throughput is not None  # else it counts as a planned run only
+        fits = (
             number
             for number, spec in free.items()
-            if agrees(spec, read) and (spec != NOTHING_KNOWN or read.epochs)
+            if agrees(spec, read) and (spec != NOTHING_KNOWN or trained)
         )
         number = next(fits, None)
         if number is not None:
@@ -189,10 +190,10 @@ def match_runs(plan: Mapping[int, RunSpec], reads: Sequence[ParsedRun], first_ne
             match.run_ids[index] = number
             continue
         before = _find_earlier_try(match, reads, index)
-        if before is not None and read.epochs:
+        if before is not None and trained:
             match.run_ids[index] = match.run_ids.pop(before)
             match.superseded.add(before)
-        elif before is None and read.epochs and first_new is not None:
+        elif before is None and trained and first_new is not None:
             match.run_ids[index] = first_new
             first_new += 1
     return match
