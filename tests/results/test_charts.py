@@ -8,7 +8,7 @@ from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job
 from labtui.results.charts import ChartSpec, line_pieces, slug
 from labtui.results.compute import compute_results
 from labtui.results.messages import loss_message, scaling_message, study_message
-from labtui.results.numbers import lost_text, uncertainty
+from labtui.results.numbers import ANSWER, lost_text, text_table, uncertainty
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.results.scaling_charts import law_chart
@@ -241,7 +241,9 @@ def test_the_title_of_a_studys_chart_is_about_what_it_draws():
 
 def test_a_title_beside_whole_trainings_says_that_an_epoch_is_faster():
     runs = [run(n, [50, 20 / n], total_seconds=Interval.exact(90)) for n in (1, 2)]
-    speedup = by_key(task_charts(compute_results(runs)))["speedup"]
+    results = compute_results(runs)
+    speedup = by_key(task_charts(results))["speedup"]
+    assert "whole training, s" in text_table(results.rows, ANSWER)
     assert speedup.message.startswith("Two GPUs train an epoch of ResNet50 2.00 times as fast as one")
     assert "a whole training's time includes it" in speedup.notes[0]
 

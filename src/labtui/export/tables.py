@@ -58,12 +58,7 @@ def _with_headings(rows: Sequence[ResultRow], lines: Sequence[tuple[str, ...]]) 
 
 
 _DEVICE = numbers.Column("", numbers.device_text, number=False)
-_TOTAL = numbers.Column(
-    "whole training, s",
-    lambda row: numbers.ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
-    has=lambda row: row.total_seconds is not None,
-)
-_PRECISE = (numbers.BATCH, numbers.EPOCH, numbers.RATE, numbers.PER_GPU, numbers.MEMORY, _TOTAL)
+_PRECISE = (numbers.BATCH, numbers.EPOCH, numbers.RATE, numbers.PER_GPU, numbers.MEMORY, numbers.TOTAL)
 
 
 def fraction_table(fits: Sequence[LawFit]) -> Table:

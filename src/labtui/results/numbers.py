@@ -239,6 +239,11 @@ PER_GPU = Column(
 MEMORY = Column(
     "GPU memory, GB", lambda row: memory_text(row.gpu_memory), has=lambda row: row.gpu_memory is not None
 )
+TOTAL = Column(
+    "whole training, s",
+    lambda row: ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
+    has=lambda row: row.total_seconds is not None,
+)
 SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))
 EFFICIENCY = Column("efficiency", lambda row: percent_text(row.efficiency))
 PRINTED = (
@@ -253,7 +258,7 @@ PRINTED = (
 )
 _EPOCHS = Column("epochs", epochs_text, number=False)
 
-_NUMBERS = (EPOCH, RATE, PER_GPU, MEMORY, SPEEDUP, EFFICIENCY)
+_NUMBERS = (EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY)
 PRECISE = (*_WHAT, *_NUMBERS, _EPOCHS)
 """The precise reading: all digits of the log, with the uncertainty."""
 
