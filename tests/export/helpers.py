@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import shutil
 import subprocess
 from datetime import date
 from pathlib import Path
@@ -94,10 +93,6 @@ def pdf_words(path: Path) -> list[tuple[float, float, list[tuple[float, float, f
         boxes = re.findall(r'<word xMin="(\S+)" yMin="(\S+)" xMax="(\S+)" yMax="(\S+)">(.*?)</word>', body)
         pages.append((width, height, [(*map(float, box), word) for *box, word in boxes]))
     return pages
-
-
-def has(program: str) -> bool:
-    return shutil.which(program) is not None
 
 
 def practice_of(lab: Lab) -> Lab:

@@ -6,9 +6,9 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shutil import which
 
 from labtui.export import drawing
-from tests.export.helpers import has
 
 WORDS = drawing.MARK_LINES["practice"]
 
@@ -72,7 +72,7 @@ def _slides(path: Path) -> bool:
 
 def _pages(path: Path) -> bool:
     """Every page has the mark, as read by poppler if it is installed."""
-    if not has("pdftotext"):
+    if not which("pdftotext"):
         return path.read_bytes().startswith(b"%PDF")
     completed = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
     return all("Practice" in page for page in completed.rstrip("\f").split("\f"))

@@ -120,7 +120,7 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
     if isinstance(block, Listing | Picture):
         return 3.75
     lines = line_count("".join(map(run_text, block.runs)), width - 0.3 * block.level, size)
-    return (lines * 1.23 + 0.28) * size / 72
+    return (lines * 1.23 + 0.28 * (size > 12)) * size / 72
 
 
 def answer_columns(page: Page) -> int:
@@ -159,7 +159,7 @@ def chart_height(page: Page) -> float:
     panelled = any(len(panels(spec)) > 1 for spec in page.charts)
     least = max(3.5 * bool(page.facts), (sum if panelled else max)(map(_least_height, page.charts)))
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
-    note = 0.2 + 0.24 * line_count(page.note, WIDTH, 14) if page.note else 0.1
+    note = 0.2 + 0.24 * line_count(page.note, WIDTH, 14) if page.note else 0.2
     room, blocks = BOTTOM - TOP - note, sum(map(block_height, page.blocks))
     left = (room - below for below in (blocks + _words_height(page), blocks, 0.0))
     return min(1.3 + 0.9 * max(rows), next((each for each in left if each >= least), room))

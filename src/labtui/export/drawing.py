@@ -101,7 +101,7 @@ def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
 def widths(specs: Sequence[ChartSpec]) -> list[float]:
     """The shares of charts side by side: bars need room for the number of each, lines for the names at their ends."""
     return [
-        max(1.0, 0.2 * sum(len(each.points) for each in spec.series)) if spec.kind == "bars" else 1.3
+        max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if spec.kind == "bars" else 1.3
         for spec in specs
     ]
 

@@ -132,7 +132,7 @@ def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Se
 
 def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     axes.set_title(clean(spec.heading or spec.title))
-    if any(series.part for series in spec.series):
+    if spec.kind == "stacked":
         draw_lost(axes, spec)
     elif spec.kind == "repeats":
         draw_repeats(axes, spec)
@@ -334,7 +334,8 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
 
 def _legend(axes: Axes, count: int) -> None:
     """Put a legend above the axes, and the chart's heading above it."""
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=count, frameon=False, borderaxespad=0.1)
+    close: Any = {"handlelength": 0.8, "handletextpad": 0.4, "columnspacing": 1.0, "borderaxespad": 0.1}
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=count, frameon=False, **close)
     axes.set_title(axes.get_title(loc="left"), pad=36)
 
 
@@ -352,10 +353,9 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
         shades = [drawing.SERIES[0] if p.y >= best else drawing.OTHER for p in points]
         axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
         for point in points:
-            end = point.y
+            end = point.y + bounds(point)[1] * is_tall(spec, point)
             if is_tall(spec, point):
                 axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
-                end += bounds(point)[1]
             text, at = value_text(spec, point), (end, point.x)
             axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
     _set_rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])

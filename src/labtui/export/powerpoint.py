@@ -126,7 +126,7 @@ def _code_line(line: CodeLine) -> Paragraph:
 
 
 def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
-    target.space_after = Pt(size * 0.22)
+    target.space_after = Pt(4 * (size > 12))  # code stands close
     if paragraph.level or paragraph.bullet:
         indent = int(Inches(0.3))
         properties = target._p.get_or_add_pPr()
@@ -339,7 +339,7 @@ class _Slides:
     def add_table(self, block: Table) -> None:
         """A table, split between rows where it is longer than the slide; a short one stays in one piece."""
         many = len(block.headings)
-        size = 18 if len(block.rows) <= 8 and many <= 6 else 14 if many <= 9 else 11
+        size = 18 if len(block.rows) <= 8 and many <= 7 else 14 if many <= 9 else 11
         high, widths = size * 1.55 / 72, _column_widths(block, size)
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]

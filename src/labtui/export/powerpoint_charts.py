@@ -103,7 +103,7 @@ def _add_legend(chart: Any, hidden: Sequence[int]) -> None:
 
 
 def _add_error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
-    if not any(is_tall(spec, point) for point in series.points):
+    if spec.over_time or spec.x_axis == "names" or not any(is_tall(spec, p) for p in series.points):
         return
     ends = zip(*map(bounds, series.points), strict=True)
     parts = ""
@@ -212,13 +212,17 @@ def _set_shade(colour: Any, look: Look) -> None:
 
 
 def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> None:
-    if len(series.points) <= MAX_MARKED:
-        native.marker.style, native.marker.size = _MARKS[look.mark % len(_MARKS)], 8
-        native.marker.format.fill.solid()
-        _set_shade(native.marker.format.fill.fore_color, look)
-        native.marker.format.line.color.theme_color = THEME.BACKGROUND_1
-    if not spec.over_time:
-        _add_error_bars(native, spec, series)
+    _add_error_bars(native, spec, series)
+    if len(series.points) > MAX_MARKED:
+        return
+    places = {x: at for at, x in enumerate(_x_values(spec, series))}
+    hollow = [p.x for p in series.points if p.hollow or (p.live and not spec.over_time)]
+    for marker in (native.marker, *(native.points[places[x]].marker for x in hollow)):
+        marker.style, marker.size = _MARKS[look.mark % len(_MARKS)], 8
+        marker.format.fill.solid()
+        inside, edge = marker.format.fill.fore_color, marker.format.line.color
+        _set_shade(inside if marker is native.marker else edge, look)
+        (edge if marker is native.marker else inside).theme_color = THEME.BACKGROUND_1
 
 
 def _axes(
@@ -270,10 +274,6 @@ def _set_log(axis: Any, base: int) -> None:
 # --------------------------------------------------------------------------- bars
 
 
-def _is_lost(spec: ChartSpec) -> bool:
-    return any(series.part for series in spec.series)
-
-
 def _categories(spec: ChartSpec) -> list[tuple[float, str]]:
     """The categories; in reverse for rows, which PowerPoint draws from the bottom."""
     return list(spec.x_ticks)[:: -1 if spec.x_axis == "names" else 1]
@@ -287,7 +287,7 @@ def _bar_series(spec: ChartSpec) -> list[Series]:
 
 def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     data: Any = CategoryChartData(number_format="General")  # type: ignore[no-untyped-call]
-    lost, rows = _is_lost(spec), _categories(spec)
+    lost, rows = spec.kind == "stacked", _categories(spec)
     kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
     data.categories = [
         f"{clean(label)}{' GPUs' * (lost and label.isdecimal())}{kept.get(x, '')}" for x, label in rows
@@ -302,7 +302,7 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
 
 
 def _style_bars(chart: Any, spec: ChartSpec) -> None:
-    seen, lost, flat = looks(spec.measured), _is_lost(spec), spec.x_axis == "names"
+    seen, lost, flat = looks(spec.measured), spec.kind == "stacked", spec.x_axis == "names"
     plot, shown = chart.plots[0], _bar_series(spec)
     inside = any(series.role == "ideal" for series in shown)  # an outline around one bar or beside several
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
@@ -316,8 +316,7 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
             native.format.line.color.theme_color = QUIET
             native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
             continue
-        if not flat:
-            _add_error_bars(native, spec, series)
+        _add_error_bars(native, spec, series)
         fill = native.format.fill
         fill.solid()
         if lost:
