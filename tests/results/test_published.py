@@ -295,7 +295,7 @@ def run_of(table: dict[str, Any], row: dict[str, Any]) -> MeasuredRun:
     for epoch in epochs:
         top, val = 80 * (epoch + 1) / 90, float(row["top1"]) * (epoch + 1) / 90
         told = {"learning_rate": rate_of(table, row, epoch), "top1": top, "val_top1": val}
-        samples.append(EpochSample(epoch=epoch + 1, seconds=Interval.exact(100.0), metrics=told))
+        samples.append(EpochSample(epoch=epoch + 1, seconds=Interval.exact(100.0), line=epoch, metrics=told))
     tuning = tuning_of({"lr_policy": table["policy"], "warmup_epochs": str(table.get("warmup", 0))})
     return MeasuredRun(
         run=ParsedRun(
@@ -326,7 +326,7 @@ def test_the_three_charts_of_a_study():
     assert rates["linear, 32 GPUs"] == pytest.approx(stepped)
     names = [series.name for series in charts["error"].series]
     last = charts["error"].series[names.index("naive, 1 GPU")].points[-1]
-    assert last.y == pytest.approx(1 - 0.73286)
+    assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)
     assert len({label[:27] for label in distinct(names)}) == len(names), "cut, they still differ"
     assert "ResNet50 · 24 GPUs · gradual, warm-up 10" in [series.name for series in charts["epochs"].series]
     assert all(point.y <= 1 for point in chain.from_iterable(each.points for each in charts["error"].series))

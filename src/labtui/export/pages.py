@@ -187,7 +187,7 @@ def _conclusions(contents: LabContents) -> Page:
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
-    found += [messages.acceleration_message(next((r for r in results.measured if r.acceleration), None))]
+    found += [messages.acceleration_message(row) for row in results.measured if row.cpu is not None][:1]
     found += [messages.loss_message(results.measured)]
     points = tuple(plain(text, bullet="•", level=1) for text in list(dict.fromkeys(filter(None, found)))[:7])
     return Page(title="What the numbers say", blocks=points, practice=_is_marked(contents.results))

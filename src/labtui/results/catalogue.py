@@ -261,7 +261,8 @@ def policy(run: MeasuredRun) -> str:
 
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
-    return tuple(Point(x=s.epoch, y=shown(value), live=run.live) for s, value in measured.finite(run, metric))
+    told = measured.finite(run, metric)
+    return tuple(Point(x=s.epoch, y=shown(value), line=s.line, **of_run(run)) for s, value in told)
 
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:

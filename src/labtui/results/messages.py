@@ -138,9 +138,7 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
     return f"{many} train {name} at {rate_text(row.throughput)} {row.configuration.unit} per second"
 
 
-def acceleration_message(row: ResultRow | None) -> str:
-    if row is None or row.acceleration is None:
-        return ""
+def acceleration_message(row: ResultRow) -> str:
     return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
 
 
