@@ -160,8 +160,9 @@ async def test_two_marked_runs_are_compared_on_the_screen(two_runs):
             for run_id in (1, 2):
                 await app.choose_run(run_id)
                 await pilot.press("w")
-            await until(pilot, lambda: "1,620 MHz" in text_of(app), "the comparison")
-            assert "Run 1 and run 2" in text_of(app) and "things differ" in text_of(app)
+            said = "3 things differ. Repeat run 2 with the container of run 1 to see what that costs."
+            told = ("Run 1 and run 2", "1,620 MHz", said)
+            await until(pilot, lambda: all(each in text_of(app) for each in told), "each on one line")
 
 
 def test_runs_of_two_models_are_told_to_be_no_comparison(tmp_path, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from textual.command import CommandList
 from textual.events import Key
 from textual.widgets import Input, TextArea
 
@@ -133,9 +134,10 @@ async def test_help_palette_and_requests(filled_session):
     filled_session._commands.append(command)
     async with screens(filled_session) as (app, pilot):
         await pilot.press("question_mark")
-        await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
+        await until(pilot, lambda: "or the sign of its runs under way" in text_of(app), "all of it")
         await pilot.press("escape", "colon")
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
+        assert not app.screen.query_one(CommandList).get_component_rich_style("option-list--option").bold
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
         assert any("Charts c time, throughput, speedup" in line for line in lines)
         await pilot.press(*"charts", "enter")

@@ -90,12 +90,9 @@ async def test_every_pane_stands_at_every_size(filled_session):
 async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     wanted = {
-        "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
-        "l": "7/7 - 5s - loss: 2.0500",
-        "c": "4 Efficiency",
-        "a": "How close is the speedup",
-        "r": "done in 5:00",
-    }
+        "t": "Run ResNet50.py on 1, 2 and 4 GPUs", "l": "7/7 - 5s - loss: 2.0500", "c": "4 Efficiency",
+        "a": "How close is the speedup", "r": "done in 5:00",
+    }  # fmt: skip
     async with screens(filled_session) as (app, pilot):
         for key, words in wanted.items():
             await pilot.press(key)

@@ -262,7 +262,7 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
     view = replace(seen(state), task_id="10.6")
-    assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30")
+    assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30") and view.every[1].took_s == 470.0
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
@@ -570,7 +570,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert [line.run_id for line in runs_again(view)] == [1], "what is selected, though nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     again = remedy(replace(view, checks={view.task_id: check}), view.every[4])
-    assert (again.label, again.reason) == ("Run again", "Run 3 has this size. Nothing is missing.")
+    assert again.reason == "Run 3 of the same size is done. The task needs no other run."
     assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
     model = ViewModel(SimpleNamespace(state=view.state, **told), clock=lambda: NOW)  # type: ignore[arg-type]
@@ -601,10 +601,10 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     state = LabState(runs={1: run}, connection=ConnectionState(status="online"))
     view = replace(seen(state), checks={"10.5": check})
     step = next_step(view)
-    assert (step.label, step.reason, str(view.count("charts"))) == ("Export 1 chart", old, "0/1")
+    assert (step.label, step.reason, str(view.count("charts"))) == ("Export 1 chart", old, "1/1")
     assert next_step(replace(view, exporting=True)) == NextStep("Exporting ..."), "no second export"
     page = task_page(view, ROLES, 90, whole=True).plain
-    assert f"○ {old}" in page and "is exported" not in page
+    assert f"○ {old}" in page and "is exported" not in page and "○ Charts       1/1" in page
 
 
 def measured(*trained: tuple[str, int, float]) -> LabState:

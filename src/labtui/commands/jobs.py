@@ -230,7 +230,7 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the numbers of the runs, as `labtui queue` shows them, and when to end them."""
     options.add_run(parser, "runs", nargs="*")
     parser.add_argument(
-        "--after", type=options.count, metavar="MIN", help="end it MIN minutes after its start"
+        "--after", type=options.count, metavar="MIN", help="end it MIN minutes after it began"
     )
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
     options.add_folder(parser)

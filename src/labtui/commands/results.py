@@ -46,9 +46,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="training logs (default: this lab folder's runs)"
-    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="training logs (default: the lab's runs)")
     parser.add_argument(
         "--images", type=options.count, metavar="N", help="images per epoch, where a log has none"
     )

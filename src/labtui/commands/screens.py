@@ -163,9 +163,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_trust(parser)
     parser.add_argument("--keep", metavar="DIR", help="keep lab folder and cluster in DIR; continue there")
-    parser.add_argument(
-        "--factor", type=float, metavar="N", help="the cluster's seconds per second (default 20)"
-    )
+    parser.add_argument("--factor", type=float, metavar="N", help="cluster seconds per second (default 20)")
     parser.add_argument("--train", action="store_true", help="really train small images on this computer")
     words = "simulate this incident, once a job has run for a minute (--list shows them)"
     parser.add_argument("--rehearse", action="append", default=[], metavar="NAME", help=words)

@@ -33,9 +33,7 @@ _UNKNOWN_LIMIT_S = 400.0
 
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, the changes to its plan, and how far to go."""
-    parser.add_argument(
-        "task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or a job file of your own"
-    )
+    parser.add_argument("task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or your own job file")
     parser.add_argument(
         "--task", dest="for_task", default="", metavar="TASK", help="the task of a job file's runs"
     )

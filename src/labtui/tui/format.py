@@ -76,6 +76,11 @@ def clock_span(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def span_text(seconds: float) -> str:
+    """A `clock_span` with the unit of its first number: ``1:19 min``, ``1:02:03 h``."""
+    return f"{clock_span(seconds)} {'min' if round(seconds) < 3600 else 'h'}"
+
+
 def value_text(spec: ChartSpec, point: Point) -> str:
     """A point's value with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``."""
     from labtui.results import charts

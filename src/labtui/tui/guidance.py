@@ -94,8 +94,8 @@ def remedy(view: View, line: RunLine) -> NextStep:
     if run.task_id == view.task_id and view.count("runs").full:
         wanted = RunPhase.DONE, run.spec.label
         same = [one.run_id for one in view.lines if (one.phase, one.run.spec.label) == wanted]
-        there = f"Run {same[-1]} has this size. " if same else ""
-        return NextStep("Run again", f"{there}Nothing is missing.")
+        there = f"Run {same[-1]} of the same size is done. " if same else ""
+        return NextStep("Run again", f"{there}The task needs no other run.")
     if run.outcome == "time-limit":
         advice = "Press R to run it again, with more time where the queue allows."
     elif run.outcome is None and line.submission is not None:
@@ -129,7 +129,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
         return NextStep("Run again", _ended(again), f"retry_run({numbers})")
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
-        action, label = "start_copy", "Begin the copy"
+        action, label = "start_copy", "Make the copy"
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
         label = f"Submit {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":

@@ -50,7 +50,7 @@ class Figure(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """The number, unit and caption on one line."""
-        shown = f"{self.digits} {self.unit}".rstrip()
+        shown = f"{self.digits} {self.unit}"
         if self.below == "at most":
             return f"at most {shown}"
         return f"{shown}{', ' if self.unit == 'GPU-h' else ' '}{self.below}"
@@ -61,12 +61,13 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(jobs, 'job')}")]
     seconds, hours = _expected(plan, plan.drafts)
-    limit = sum(draft.time_limit_minutes for draft in plan.drafts)
+    time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.drafts), "at most"
     if seconds is not None:
-        bounds = f"{words.clock_span(seconds.lo)} to {words.clock_span(seconds.hi)}"
-        figures.append(Figure(words.clock_span(seconds.value), "", f"expected, {bounds}"))
-    elif limit:
-        figures.append(Figure(words.clock_span(limit * 60), "", "at most"))
+        time = seconds.value
+        below = f"expected, {words.clock_span(seconds.lo)} to {words.clock_span(seconds.hi)}"
+    if time:
+        digits, unit = words.span_text(time).split()
+        figures.append(Figure(digits, unit, below))
     most = sum(gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes) for draft in plan.drafts)
     if hours is not None and most:
         figures.append(Figure(hours_text(hours.value), "GPU-h", f"at most {hours_text(most)}"))
@@ -84,7 +85,7 @@ def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval |
 def step(plan: Plan) -> NextStep:
     """The next step: a fix, or Submit."""
     if not plan.drafts:
-        return NextStep("Take a run back", nothing_to_send(plan), "drop_row", key="d")
+        return NextStep("Add the selected run", nothing_to_send(plan), "drop_row", key="d")
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
@@ -105,7 +106,7 @@ def nothing_to_send(plan: Plan) -> str:
 def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
     """The step that removes an error: a copy, a fix, a change of the plan, or an edit of the file."""
     if found.copy:
-        return NextStep("Begin the copy", found.finding.effect, "start_copy", key="b")
+        return NextStep("Make the copy", found.finding.effect, "start_copy", key="b")
     if found.finding.fix is not None:
         return NextStep("Fix the error", found.where, "send", key="s")
     if plan.job_file is None and found.finding.file == MAIN_SCRIPT:
@@ -176,7 +177,8 @@ def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
     )
     if now is not None and then is not None and now.value - then.value >= 0.01:
         left.append(f"  {len(split)} jobs save {hours_text(now.value - then.value)} GPU-h.", styles.soft)
-    return ends(left, ink("J ", f"bold {styles.busy}").append("Split", styles.soft), width)
+    right = ink("J ", f"bold {styles.busy}").append(f"Split into {len(split)} jobs", styles.soft)
+    return ends(left, right, width)
 
 
 # ------------------------------------------------------------------ the runs
@@ -185,7 +187,9 @@ def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
 def runs_title(plan: Plan, styles: Roles) -> Text:
     """The title of the runs: what starts them (if there is a choice), and the number and cost of control runs."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
-    started = f"  started by {', '.join(forms)}" if forms else ""
+    models = {row.spec.called(plan.edition.names).model for row in plan.rows if row.spec.program is None}
+    started = "".join(f"  {name}" for name in models if len(models) == 1)  # else a column has them
+    started += f"  started by {', '.join(forms)}" if forms else ""
     if plan.job_file is not None:
         untold = any(run.unknown for draft in plan.drafts for run in draft.runs)
         started = "  of your own job file, as it is"
@@ -230,7 +234,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
         "gpus": words.counted(row.spec for row in rows),
         "batch": "size" if programs else "batch",
         "per_gpu": "per GPU",
-        "rate": "rate",
+        "rate": "learning rate" if width > 80 else "learn. rate",
         "epochs": "epochs",
         "limit": "limit",
         "expected": "expected",
@@ -271,7 +275,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         "rate": "default" if rate is None else f"{rate:g}",
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
-        "expected": words.clock_span(expected.value) if expected is not None else words.NOTHING,
+        "expected": words.NOTHING if expected is None else words.span_text(expected.value),
         "job": str(plan.job_of(at) + 1) if draft is not None else words.NOTHING,
         "options": " ".join(each for each in _options(spec) if each not in shared_options(plan))
         or words.NOTHING,
@@ -316,7 +320,7 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
     effect = " ".join(finding.effect.split())
     if chosen and (finding.fix is not None or found.copy):
         keys.append("b " if found.copy else "f ", f"bold {styles.busy}")
-        keys.append("Begin copy" if found.copy else "Fix", styles.soft)
+        keys.append("Make the copy" if found.copy else "Fix", styles.soft)
     if found.copy:
         effect += f" It begins as a copy of {found.copy}."
     whole = left.cell_len + len(effect) + keys.cell_len + 2 <= width

@@ -128,17 +128,18 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """`done` of `of` conditions are met."""
+    """`done` of `of` conditions are met, besides `stale` ones, which a later change made doubtful."""
 
     done: int
     of: int
+    stale: int = 0
 
     @property
     def full(self) -> bool:
         return 0 < self.of == self.done
 
     def __str__(self) -> str:
-        return f"{self.done}/{self.of}" if self.of else ""
+        return f"{self.done + self.stale}/{self.of}" if self.of else ""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -269,7 +270,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """How many of a task's conditions of a kind ("runs", "charts", "answers") are met."""
         check = self.checks.get(self.task_id if task_id is None else task_id)
         items = [item for item in check.items if item.kind == kind] if check is not None else []
-        return Count(sum(item.met and not item.stale for item in items), len(items))
+        return Count(sum(i.met and not i.stale for i in items), len(items), sum(i.stale for i in items))
 
     @property
     def progress(self) -> Progress | None:
@@ -438,11 +439,11 @@ def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
 def _time_taken(line: RunLine, view: View) -> float | None:
     """How long a run took, or has run, in seconds; in a shared job, counted from the end of the run before."""
     job, trains = line.job, line.phase in TRAINING
-    if job is None or line.submission is None or not (trains or job.phase is JobPhase.FINISHED):
+    if job is None or line.submission is None:
         return None
     now = words.cluster_now(view) if trains else None
     if len(line.submission.run_ids) == 1:
-        return job.ran_s(now) or None
+        return (job.ran_s(now) or None) if trains or job.phase is JobPhase.FINISHED else None
     began = _last_epoch_end(line, view, line.run_id - 1)
     ended = now if trains else _last_epoch_end(line, view, line.run_id)
     return ended - began if (trains or line.run.epochs) and began is not None and ended is not None else None

@@ -40,10 +40,8 @@ class MainScreen(FramedScreen):
         key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
-        key(
-            "e", "edit", "Edit", "open the script, the answers or a copy of the log in your editor", show=True
-        ),
-        key("b", "start_copy", "Begin copy", "start the script that a task asks for", show=True),
+        key("e", "edit", "Edit", "open script, answers or a copy of the log in your editor", show=True),
+        key("b", "start_copy", "Make the copy", "start the script that a task asks for", show=True),
         key("g", "task_list", "Tasks", "go to the list of tasks; enter goes back to the pane", show=True),
         key("left_square_bracket", "step_task(-1)", "Task before", "go to the previous task"),
         key("right_square_bracket", "step_task(1)", "Task after", "go to the following task"),
@@ -126,7 +124,9 @@ class MainScreen(FramedScreen):
         """Repaint the frame and the tabs with a new view."""
         self.show_frame(view)
         for tab in self.query(Tab):
-            label = f"{PANES[tab.id or 'task']} {view.count(tab.id or '')}".strip()
+            count = view.count(tab.id or "")
+            means = " stale" if count.stale else " exported" if tab.id == "charts" and count.of else ""
+            label = f"{PANES[tab.id or 'task']} {count}{means}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # the focused one was hidden, may be back
@@ -194,10 +194,8 @@ class MainScreen(FramedScreen):
         answers.leave()
         view = self.view
         unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
-        after = [row.task_id for row in view.tasks].index(view.task_id) + 1
-        ahead = next(
-            (row.task_id for row in view.tasks[after:] if row.task_id and row.status != "done"), None
-        )
+        at = [row.task_id for row in view.tasks].index(view.task_id) + 1
+        ahead = next((row.task_id for row in view.tasks[at:] if row.task_id and row.status != "done"), None)
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self.action_go_to(ahead)
 

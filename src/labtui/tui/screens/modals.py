@@ -173,7 +173,7 @@ STOPS = (
 )
 LOST = (
     "This practice session is not kept: its runs, answers and exports are deleted when you leave. "
-    "`labtui practice --keep FOLDER` keeps its cluster, too."
+    "`labtui practice --keep DIR` keeps its cluster, too."
 )
 NEW_FOLDER = "Name a folder that is not there yet."
 
@@ -304,8 +304,8 @@ def help_page(app: LabApp) -> Table:
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))
     table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
-    table.add_row("", "Runs", "   ".join(runs))
-    table.add_row("", "Tasks", f"{'   '.join(tasks)}   or the sign of its runs under way, failed, cancelled")
+    table.add_row("", "Runs", "  ".join(runs))
+    table.add_row("", "Tasks", f"{'  '.join(tasks)}  or the sign of its runs under way, failed, cancelled")
     return table
 
 
@@ -339,9 +339,10 @@ def comparison_page(compared: Comparison) -> Table:
     table = Table("", *compared.names, box=None, pad_edge=False)
     for each in compared.differences:
         table.add_row(*(Text(display_text(cell.encode())) for cell in each))
-    table.caption = Text("\n".join(compared.sentences))
-    table.caption_justify = "left"
-    return table
+    page = Table.grid()  # a caption would be as narrow as the table
+    page.add_row(table)
+    page.add_row(Text("\n".join(["", *compared.sentences])))
+    return page
 
 
 class DoctorScreen(TextScreen):

@@ -37,7 +37,7 @@ NO_REASON = "Write a reason."
 ONLY = dict.fromkeys(("gpus", "batch", "per_gpu", "epochs", "limit"), DIGITS) | {"rate": r"[0-9.eE-]*"}
 """What the inputs of columns with numbers take."""
 FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
-COPY: Choice = ("b", "Begin the copy", "copy")
+COPY: Choice = ("b", "Make the copy", "copy")
 BACK: Choice = ("n", "Back", None)
 OVERRIDE: Choice = ("o", "Override with a reason", "override")
 
@@ -57,12 +57,12 @@ class PlanScreen(FramedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first", show=True),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
-        key("b", "start_copy", "Begin copy", "start the script that the task asks for", show=True),
+        key("b", "start_copy", "Make the copy", "start the script that the task asks for", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
-        key("J", "next_form", "Form", "one job, one per size, or a job file of your own", show=True),
+        key("J", "next_form", "Regroup", "one job for all, one per size, or your own job file", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
-        key("d", "drop_row", "Leave out", "leave the selected run out of this plan, or take it back"),
+        key("d", "drop_row", "Leave out", "leave the selected run out of this plan, or add it again"),
         key("C", "controls", "Controls", "add short runs that tell why it does not scale, or remove them"),
         key("e", "edit", "Edit", "open the job script in your editor"),
     ]

@@ -260,7 +260,7 @@ class Rail(Vertical):
         styles = roles(self.app)
         done = f"{view.progress.done} of {view.progress.total}" if view.progress else ""
         wide = self.size.width >= 60
-        right = Text(f"{'Runs':>9}{'Charts':>9}{'Answers':>9}" if wide else done, styles.quiet)
+        right = Text(f"{'Runs':>9}{'Exported':>9}{'Answers':>9}" if wide else done, styles.quiet)
         left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
         say(self, "#rail-title", ends(left, right, max(8, self.size.width - 4)))
         self.query_one(TaskList).show(view)

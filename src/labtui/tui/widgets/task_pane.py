@@ -94,8 +94,8 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
 
 def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> Text:
     """The line of a section: name, count, sentence (only if closed, cut to fit) and key."""
-    done, _, of = section.count.partition("/")
-    full = bool(of) and done == of
+    of = "/" in section.count
+    full = of and all(mark == "✔" for mark, _ in section.details)
     left = Text("▾ " if is_open else "▸ " if section.details else "  ", styles.quiet)
     left.append("✔ " if full else "○ " if of else "  ", styles.good if full else styles.quiet)
     left.append(f"{section.name:<10}", "bold")
