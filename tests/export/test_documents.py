@@ -124,8 +124,7 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     (x,), (y,) = (own._element.xpath(f"c:dLbls/c:dLbl[c:idx/@val='2']//c:{at}/@val") for at in "xy")
     assert float(x) == 0 < float(y), "its number is below its own end, where no line goes on"
     hidden = {int(at) for at in chart._chartSpace.xpath("//c:legendEntry/c:idx/@val")}
-    marks = native("epochs", 8)[0]._chartSpace.xpath("//c:dPt/c:marker/c:spPr/a:solidFill/a:schemeClr/@val")
-    assert marks == ["bg1"] * 3, "the first epoch of each run is hollow"
+    assert native("epochs", 8)[0]._chartSpace.xpath("//c:dPt//c:spPr/a:solidFill/*/@val") == 3 * ["bg1"]
     assert [each.name for at, each in enumerate(series) if at not in hidden] == ["Amdahl", "Gustafson"]
 
 
@@ -154,23 +153,24 @@ def test_panels_begin_at_one_height_and_the_axis_is_named_once(tmp_path):
 
 def test_charts_take_the_room_and_short_answers_stand_in_frames_of_their_own(tmp_path):
     document = document_of(tmp_path, "hpc4ai-ch10", answer="Each step waits $t_c$ for all GPUs.")
-    rows = []
-    cover, *slides = presentation_of(pptx(document)).slides
-    assert cover.placeholders[1].text_frame.text == f"{document.subtitle}\n{' · '.join(document.lines)}"
-    assert document.lines[-1] == "5\u00a0March\u00a02026", "a date in one piece"
+    pages = tuple(replace(page, warnings=("Not run yet.",)) for page in document.pages)
+    cover, *slides = presentation_of(pptx(replace(document, pages=pages))).slides
+    end = "\nGroup 7 · MareNostrum 5, account nct_345 · 5\u00a0March\u00a02026"
+    assert cover.placeholders[1].text_frame.text == document.subtitle + end, "a date in one piece"
     for slide in slides:
         body = [shape for shape in slide.shapes if not shape.is_placeholder]
         charts = [shape for shape in body if shape.has_chart]
-        rows += [xml for xml in (s.chart._chartSpace.xml for s in charts) if 'barDir val="bar"' in xml]
         if any('barDir val="bar"' not in shape.chart._chartSpace.xml for shape in charts):
             assert max(shape.top + shape.height for shape in body) > 6.2 * INCH
         words = [shape.text_frame.text for shape in body if shape.has_text_frame]
+        assert len(body) > 1, "no warning alone"
         assert all(text.count("Each step waits tc") <= 1 for text in words)
         assert ("baseline=" in slide.element.xml) is any("Each step" in text for text in words)
         if slide.shapes.title.text_frame.text.startswith("ResNet152 uses four GPUs better"):
             wide = max(charts, key=lambda shape: shape.width)  # numbers stand within its bars
             assert wide.chart.chart_title.text_frame.text == "Speedup"
-    devices, lost = rows
+    xmls = (s.chart._chartSpace.xml for slide in slides for s in slide.shapes if s.has_chart)
+    devices, lost = (xml for xml in xmls if 'barDir val="bar"' in xml)
     assert "<c:dPt>" in devices and "<c:dPt>" not in lost, "of rows one is in colour"
     assert 'val="bg1"' in lost.split("c:dLbls")[3] and 'val="bg1"' not in lost.split("c:dLbls")[1]
 
@@ -327,7 +327,7 @@ def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():
 
 
 @pytest.mark.parametrize(
-    ("letters", "inches"), [((100, 200), 3.2), ((100, 250), 2.9), ((400,), 3.2), ((3000,), 4.9), ((), 4.9)]
+    ("letters", "inches"), [((100, 200), 3.1), ((100, 250), 2.8), ((400,), 3.1), ((3000,), 4.9), ((), 4.9)]
 )
 def test_charts_are_small_only_where_the_answers_stand_below_them(letters, inches):
     (chart, *_) = lab_charts(compute_results([measured_run(1, [29, 13]), measured_run(2, [19, 8])]))

@@ -136,8 +136,8 @@ def _words_height(page: Page) -> float:
     columns = answer_columns(page) or 2
     width = column_width(columns) - 0.3
     heights = [sum(block_height(b, width) + 0.08 for b in a.blocks) for a in page.answers if a.blocks]
-    rows = (max(heights[at : at + columns]) for at in range(0, len(heights), columns))
-    return sum(rows) + 0.35 * len(page.warnings)
+    rows = (max(heights[at : at + columns]) + 0.1 for at in range(0, len(heights), columns))
+    return sum(rows) + 0.4 * len(page.warnings)
 
 
 def column_width(columns: int) -> float:
