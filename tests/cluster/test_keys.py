@@ -30,7 +30,7 @@ def at(
     *paths: Path, named: bool = True, agent: str = "none", certificates: tuple[Path, ...] = ()
 ) -> Endpoint:
     return Endpoint(
-        alias="h", host="h", port=22, user="me", identity_files=paths, identity_named=named, agent=agent,
+        alias="h", host="h", port=22, user="me", identity_files=paths, identity_configured=named, agent=agent,
         certificate_files=certificates,
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def endpoint(
 def test_a_host_of_the_configuration(tmp_path):
     found = endpoint(tmp_path, "mn5")
     assert (found.host, found.user, found.port) == ("alogin1.bsc.es", "nct01000", 2200)
-    assert found.identity_files == (Path("~/keys/mn5").expanduser(),) and found.identity_named
+    assert found.identity_files == (Path("~/keys/mn5").expanduser(),) and found.identity_configured
     assert found.certificate_files == (Path("~/keys/mn5-cert.pub").expanduser(),)
     assert found.host_key_alias == "marenostrum"
     # ssh -G expands "~" by the account, whatever HOME says.
@@ -86,7 +86,7 @@ def test_a_configuration_that_cannot_be_followed_is_told(tmp_path, config):
 
 def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path):
     found = endpoint(tmp_path, "plain.example", config="")
-    assert (found.host, found.port, found.identity_named) == ("plain.example", 22, False)
+    assert (found.host, found.port, found.identity_configured) == ("plain.example", 22, False)
     assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.target import Overrides
 from labtui.commands.cli import main
-from labtui.doctor.examine import _check_places, _check_trials, _profile_for_advice, resolve_hosts
+from labtui.doctor.examine import _check_paths, _check_trials, _profile_for_advice, resolve_hosts
 from labtui.doctor.findings import (
     Check,
     Requirements,
@@ -30,7 +30,7 @@ from labtui.doctor.findings import (
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
 from labtui.session.settings import load_profile, parse_profile
-from labtui.slurm.probe import BATCHES, Association, PathFacts, PathsProbe, QosLimits, SlurmProbe, parse_quota
+from labtui.slurm.probe import CIFAR10, Association, PathFacts, PathsProbe, QosLimits, SlurmProbe, parse_quota
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe
 from labtui.slurm.site_profile import Choices, site_profile
@@ -116,7 +116,7 @@ def test_qos():
 IMAGE = PathFacts(path="/c", kind="file", readable=True)
 
 
-def data(path: str = "/d", batches: Iterable[str] = BATCHES, **sizes: int) -> PathFacts:
+def data(path: str = "/d", batches: Iterable[str] = CIFAR10, **sizes: int) -> PathFacts:
     """A data folder, whose files have 9 bytes where nothing else is said."""
     return PathFacts(path=path, kind="dir", readable=True, sizes=dict.fromkeys(batches, 9) | sizes)
 
@@ -133,7 +133,7 @@ def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", acco
 def test_places():
     assert set(statuses(checked(data(), IMAGE)).values()) == {"ok"}
     assert statuses(checked(IMAGE))["data"] == "problem"
-    assert statuses(checked(data(batches=BATCHES[:3])))["data"] == "problem"
+    assert statuses(checked(data(batches=CIFAR10[:3])))["data"] == "problem"
     closed = (PathFacts(path="/d", kind="dir"), PathFacts(path="/c", kind="file"))
     expected = {"root": "ok", "data": "problem", "container": "problem", "room": "ok"}
     assert statuses(checked(*closed)) == expected
@@ -141,7 +141,7 @@ def test_places():
     for folder, named in (("/d", False), ("/projects/nct_345/d", True)):
         root, missing, *_ = checked(data_dir=folder, container="", account="nct_345")
         assert root.status == "problem" and ("the account nct_345 in it" in missing.fix) is named
-    whole = dict.fromkeys(BATCHES, 31_035_700)
+    whole = dict.fromkeys(CIFAR10, 31_035_700)
     for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
         assert statuses(checked(data(**whole | {"data_batch_3": size})))["data"] == status
 
@@ -151,7 +151,7 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     line = SimpleNamespace(ask=lambda call: call.read(CommandResult(b"", b"", None)), endpoint=me)
     seen: dict[str, bool] = {}
     wanted = Requirements(data_dir="/d", container="/c", root="/r")
-    found = list(_check_places(line, PROFILE, wanted, probe(), seen.update))  # type: ignore[arg-type]
+    found = list(_check_paths(line, PROFILE, wanted, probe(), seen.update))  # type: ignore[arg-type]
     assert statuses(found) == {"places": "skipped"} and seen == {}
     trials = list(_check_trials(line, PROFILE, wanted, probe(missing=("sbatch",))))  # type: ignore[arg-type]
     assert statuses(trials) == {"gpu-job": "skipped"}

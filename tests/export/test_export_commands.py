@@ -9,7 +9,7 @@ from unittest.mock import DEFAULT, Mock
 
 import pytest
 
-from labtui.cluster.local_files import write_whole
+from labtui.cluster.local_files import write_export
 from labtui.commands import results as results_verb
 from labtui.commands.cli import main
 from labtui.domain.errors import ExportError
@@ -130,15 +130,15 @@ def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monk
     path.write_bytes(b"old")
     failing(monkeypatch, call, number)
     with pytest.raises(ExportError, match=words):
-        write_whole(path, b"new" * 1000)
+        write_export(path, b"new" * 1000)
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
 
 
 def test_on_windows_a_file_that_is_being_read_is_replaced_a_moment_later(tmp_path, monkeypatch):
     held = Mock(wraps=os.replace, side_effect=[PermissionError, PermissionError, DEFAULT])
-    monkeypatch.setattr("labtui.cluster.local_files._BY_DESCRIPTOR", False)
+    monkeypatch.setattr("labtui.cluster.local_files._HAS_DIR_FD", False)
     monkeypatch.setattr(os, "replace", held)
-    write_whole(tmp_path / "lab.toml", b"new")
+    write_export(tmp_path / "lab.toml", b"new")
     assert (tmp_path / "lab.toml").read_bytes() == b"new"
 
 

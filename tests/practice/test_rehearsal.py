@@ -13,7 +13,7 @@ import pytest
 from labtui.domain.tuning import tuning_words
 from labtui.practice import programs
 from labtui.practice.pace import Training
-from labtui.slurm.probe import BATCHES
+from labtui.slurm.probe import CIFAR10
 from labtui.training_logs.reader import parse_log
 
 REMOTE = Path(__file__).parents[2] / "remote"
@@ -28,7 +28,7 @@ def lab(tmp_path):
         target.write_bytes(source.read_bytes())
     data = tmp_path / "data"
     data.mkdir()
-    for name in BATCHES:
+    for name in CIFAR10:
         content = {b"data": b"rehearsal:10000x3072", b"labels": list(range(10)) * 1000}
         (data / name).write_bytes(pickle.dumps(content, protocol=2))
     return tmp_path

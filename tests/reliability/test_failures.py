@@ -147,7 +147,7 @@ def test_the_doctor_on_keys_and_certificates(key, trouble, status, words):
         keygen("-q", "-t", "ed25519", "-N", "", "-f", authority)
         keygen("-q", "-s", authority, "-I", "me", "-n", "me", "-V", trouble, f"{key}.pub")
     endpoint = Endpoint(
-        alias="mn5", host="mn5", port=22, user="me", identity_files=(key,), identity_named=True
+        alias="mn5", host="mn5", port=22, user="me", identity_files=(key,), identity_configured=True
     )
     check = examine._check_key(endpoint)
     assert check.status == status, check

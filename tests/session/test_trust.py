@@ -281,7 +281,7 @@ def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path):
 
 
 def test_each_kind_of_file_refuses_a_link(snare):
-    from labtui.cluster.local_files import write_whole
+    from labtui.cluster.local_files import write_export
     from labtui.domain.errors import ExportError
     from labtui.session.labs import load_edition
 
@@ -302,7 +302,7 @@ def test_each_kind_of_file_refuses_a_link(snare):
     (root / "plots").rmdir()
     (root / "plots").symlink_to(outside)
     with pytest.raises(ExportError, match="link"):
-        write_whole(root / "plots" / "speedup.png", b"x", root)
+        write_export(root / "plots" / "speedup.png", b"x", root)
     for ending in ("", "-wal", "-shm"):
         (root / "labtui.db").unlink(missing_ok=True)
         (root / f"labtui.db{ending}").symlink_to(outside / "database")

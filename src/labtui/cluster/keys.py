@@ -70,7 +70,7 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
     agent_keys = _agent_keys(endpoint.agent)
     keys = endpoint.identity_files
     candidates = [key for key in keys if key.is_file() or key.with_name(key.name + ".pub").is_file()]
-    if endpoint.identity_named and not candidates:
+    if endpoint.identity_configured and not candidates:
         wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
         raise failure("key-missing", path=wanted)
     for path in candidates:

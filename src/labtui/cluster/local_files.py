@@ -19,9 +19,9 @@ from pathlib import Path
 from labtui.domain.errors import ExportError, FolderError
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_ALWAYS = _NOFOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = _NOFOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 MAX_TEXT_BYTES = 4 * 1024 * 1024
-_BY_DESCRIPTOR = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
+_HAS_DIR_FD = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
 
 
 class LinkRefused(OSError):
@@ -30,24 +30,25 @@ class LinkRefused(OSError):
 
 def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
     """Open the regular file at `path` (absolute, or relative to `root`); return its descriptor. Raises OSError."""
-    with _open_parent(root, path) as (folder, name):
-        if folder is None:
-            _refuse_link(name, folder)
+    with _open_parent(root, path) as (dir_fd, name):
+        if dir_fd is None:
+            _refuse_link(name, dir_fd)
         try:
-            handle = os.open(name, flags & ~os.O_TRUNC | _ALWAYS, mode, dir_fd=folder)
+            file_fd = os.open(name, (flags & ~os.O_TRUNC) | _FLAGS, mode, dir_fd=dir_fd)
         except OSError as error:
-            raise _link_error(error, name, folder) from error
-    status, refused = os.fstat(handle), ""
+            raise _link_error(error, name, dir_fd) from error
+    status = os.fstat(file_fd)
+    problem = ""
     if not stat.S_ISREG(status.st_mode):
-        refused = "it is not a regular file"
+        problem = "it is not a regular file"
     elif status.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
-        refused = "it has a second name elsewhere (a hard link), whose file would be written, too"
-    if refused:
-        os.close(handle)
-        raise LinkRefused(errno.EINVAL, refused, str(path))
-    if flags & os.O_TRUNC:
-        os.ftruncate(handle, 0)
-    return handle
+        problem = "it has a second name elsewhere (a hard link), whose file would be written, too"
+    if problem:
+        os.close(file_fd)
+        raise LinkRefused(errno.EINVAL, problem, str(path))
+    if flags & os.O_TRUNC:  # only now: a file that is refused keeps its contents
+        os.ftruncate(file_fd, 0)
+    return file_fd
 
 
 def reader_inside(root: Path, path: Path | str) -> FileIO:
@@ -61,7 +62,7 @@ def read_inside(root: Path, path: Path | str) -> bytes:
         return file.read()
 
 
-def named_path(text: str | Path) -> Path:
+def expand_home(text: str | Path) -> Path:
     """The path in a setting or an argument, with ``~`` expanded unless its user is unknown."""
     try:
         return Path(text).expanduser()
@@ -71,7 +72,7 @@ def named_path(text: str | Path) -> Path:
 
 def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """The text (UTF-8, without a BOM) of a file that a person named; links are followed. Raises OSError, ValueError."""
-    with os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS & ~_NOFOLLOW), "rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS & ~_NOFOLLOW), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise LinkRefused(errno.EINVAL, "it is not a regular file", str(path))
@@ -83,8 +84,8 @@ def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
 def stat_inside(root: Path, path: Path | str) -> os.stat_result | None:
     """The status of a regular file; None if it is missing, a link or something else."""
     try:
-        with _open_parent(root, path) as (folder, name):
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        with _open_parent(root, path) as (dir_fd, name):
+            status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except OSError:
         return None
     return status if stat.S_ISREG(status.st_mode) and not _is_link(status) else None
@@ -96,33 +97,33 @@ def write_inside(root: Path, path: Path | str, data: bytes, mode: int = 0o600) -
     Raises:
         OSError: it cannot be written; an existing file is unchanged, and nothing else is left behind.
     """
-    with _open_parent(root, path, make=True) as (folder, name):
-        _refuse_link(name, folder)
-        temporary = f"{Path(name).parent / f'.{Path(name).name}'}.{os.urandom(4).hex()}.part"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _ALWAYS
-        handle = os.open(temporary, flags, 0o600, dir_fd=folder)
+    with _open_parent(root, path, make=True) as (dir_fd, name):
+        _refuse_link(name, dir_fd)
+        temporary = str(Path(name).with_name(f".{Path(name).name}.{os.urandom(4).hex()}.part"))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
+        file_fd = os.open(temporary, flags, 0o600, dir_fd=dir_fd)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with os.fdopen(file_fd, "wb") as file:
                 file.write(data)
                 file.flush()
-                if folder is not None:
+                if dir_fd is not None:
                     os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
-            _replace(temporary, name, folder)
+            _replace(temporary, name, dir_fd)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
+                os.unlink(temporary, dir_fd=dir_fd)
             raise
 
 
-def _replace(temporary: str, name: str, folder: int | None) -> None:
+def _replace(temporary: str, name: str, dir_fd: int | None) -> None:
     """Rename to `name`; on Windows, where a file that is being read cannot be replaced, try for a second."""
-    for _ in range(20 if folder is None else 0):
+    for _ in range(20 if dir_fd is None else 0):
         with contextlib.suppress(PermissionError):
             Path(temporary).replace(name)
             return
         time.sleep(0.05)
-    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.replace(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 def make_folder_inside(root: Path, path: Path | str) -> None:
@@ -131,10 +132,10 @@ def make_folder_inside(root: Path, path: Path | str) -> None:
         pass
 
 
-def make_private(folder: Path) -> None:
+def mkdir_private(folder: Path) -> None:
     """Make a folder and its missing parents, for the owner only, whatever the umask. Raises OSError."""
     if not folder.is_dir():
-        make_private(folder.parent)
+        mkdir_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
@@ -146,13 +147,14 @@ def files_inside(root: Path, path: Path | str) -> Iterator[Path]:
     except OSError:
         return
     found = (Path(base) / name for base, _, names in os.walk(root / path) for name in names)
-    yield from (each for each in sorted(found) if stat_inside(root, each) is not None)
+    yield from (file for file in sorted(found) if stat_inside(root, file) is not None)
 
 
 # --------------------------------------------------------------------------- walking a path
 
 
-def _steps(root: Path, path: Path | str) -> tuple[str, ...]:
+def _relative_parts(root: Path, path: Path | str) -> tuple[str, ...]:
+    """The parts of a path below `root`. Raises LinkRefused if it is not below it."""
     try:
         inner = Path(path).relative_to(root) if Path(path).is_absolute() else Path(path)
     except ValueError:
@@ -164,51 +166,51 @@ def _steps(root: Path, path: Path | str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _open_parent(root: Path, path: Path | str, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
-    """The descriptor of a path's folder and its name there; without descriptors None and the whole path."""
-    *folders, name = _steps(root, path)
-    if not _BY_DESCRIPTOR:
+    """Yield the descriptor of a path's folder, and the name there; None and the whole path without `_HAS_DIR_FD`."""
+    *folders, name = _relative_parts(root, path)
+    if not _HAS_DIR_FD:
         yield None, str(_descend_by_path(root, folders, make) / name)
         return
-    here = _descend(root, folders, make)
+    dir_fd = _descend(root, folders, make)
     try:
-        yield here, name
+        yield dir_fd, name
     finally:
-        os.close(here)
+        os.close(dir_fd)
 
 
 def _descend(root: Path, folders: Sequence[str], make: bool) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    here = os.open(root, flags)
+    dir_fd = os.open(root, flags)
     try:
         for name in folders:
             if make:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=here)
+                    os.mkdir(name, 0o700, dir_fd=dir_fd)
             try:
-                inner = os.open(name, flags | _NOFOLLOW, dir_fd=here)
+                inner_fd = os.open(name, flags | _NOFOLLOW, dir_fd=dir_fd)
             except OSError as error:
-                raise _link_error(error, name, here) from error
-            os.close(here)
-            here = inner
+                raise _link_error(error, name, dir_fd) from error
+            os.close(dir_fd)
+            dir_fd = inner_fd
     except BaseException:
-        os.close(here)
+        os.close(dir_fd)
         raise
-    return here
+    return dir_fd
 
 
 def _descend_by_path(root: Path, folders: Sequence[str], make: bool) -> Path:
-    here = root
+    current = root
     for name in folders:
-        here /= name
+        current /= name
         if make:
-            here.mkdir(mode=0o700, exist_ok=True)
-        _refuse_link(str(here), None)
-    return here
+            current.mkdir(mode=0o700, exist_ok=True)
+        _refuse_link(str(current), None)
+    return current
 
 
-def _refuse_link(name: str, folder: int | None) -> None:
+def _refuse_link(name: str, dir_fd: int | None) -> None:
     try:
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except FileNotFoundError:
         return
     if _is_link(status):
@@ -216,14 +218,15 @@ def _refuse_link(name: str, folder: int | None) -> None:
 
 
 def _is_link(status: os.stat_result) -> bool:
-    """Whether it is a link; on Windows by its tag (symbolic link, junction), which other files have, too."""
+    """Whether it is a link. On Windows a reparse tag tells a symbolic link or junction from other special files."""
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) in (0xA000000C, 0xA0000003)
 
 
-def _link_error(error: OSError, name: str, folder: int | None) -> OSError:
+def _link_error(error: OSError, name: str, dir_fd: int | None) -> OSError:
+    """The error to raise for a failed open: a `LinkRefused` if `name` is a link, else the error itself."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", None)):
         try:
-            _refuse_link(name, folder)
+            _refuse_link(name, dir_fd)
         except LinkRefused as refused:
             return refused
     return error
@@ -257,7 +260,7 @@ def write_private(root: Path, path: Path, data: bytes) -> None:
         ) from error
 
 
-def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
+def write_export(path: Path, data: bytes, root: Path | None = None) -> None:
     """Replace a file atomically; with `root` links are not followed.
 
     Raises:

@@ -22,7 +22,7 @@ import msgspec
 import platformdirs
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import named_path
+from labtui.cluster.local_files import expand_home
 from labtui.domain import errors
 from labtui.domain.profile import Profile
 from labtui.slurm.values import number
@@ -53,7 +53,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One resolved SSH server: a login host or a hop on the way to it.
 
     `alias` is the name as given, `host` and `port` the real ones. One key is chosen from `identity_files`;
-    `identity_named`: they were configured, not OpenSSH's defaults. `agent` is the path of the agent's socket, empty for
+    `identity_configured` is false if they are OpenSSH's defaults. `agent` is the path of the agent's socket, empty for
     the environment's, ``none`` for no agent. `own_known_hosts` is labtui's own file of accepted host keys. `published`
     are the fingerprints that the site publishes for this host, `published_at` says where, or why there are none.
     """
@@ -63,7 +63,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     user: str
     identity_files: tuple[Path, ...] = ()
-    identity_named: bool = False
+    identity_configured: bool = False
     certificate_files: tuple[Path, ...] = ()
     agent: str = ""
     known_hosts: tuple[Path, ...] = ()
@@ -87,9 +87,9 @@ QuestionKind = Literal["password", "passphrase", "code", "host-key"]
 
 
 class LoginQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One question. `text` may come from the server: show it as data, without markup.
+    """A question that is asked during a login. `text` may come from the server: show it as data, without markup.
 
-    `echo`: what is typed may be shown. A ``host-key`` question is answered with ``"yes"``, the fingerprint or a
+    `echo`: the typed answer may be shown. A ``host-key`` question is answered with ``"yes"``, the fingerprint or a
     refusal; `fingerprint` is the key's ``SHA256:...``.
     """
 
@@ -147,7 +147,7 @@ def failure(reason: str, *, wait: bool = False, **words: object) -> errors.LabEr
     return error
 
 
-Settings = Mapping[str, Sequence[str]]
+SshSettings = Mapping[str, Sequence[str]]
 """All values of each SSH setting, by lower-case keyword."""
 
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ecdsa_sk", "id_ed25519_sk", "id_xmss", "id_dsa")
@@ -160,21 +160,21 @@ def resolve_hosts(profile: Profile, overrides: Overrides | None = None) -> tuple
     Raises:
         UsageError: no host is named, a name cannot be a host, or the SSH configuration cannot be read.
     """
-    wanted = overrides or Overrides()
-    hosts = wanted.hosts or profile.login_hosts
+    overrides = overrides or Overrides()
+    hosts = overrides.hosts or profile.login_hosts
     if not hosts:
         raise failure("no-host")
-    wanted = replace(wanted, user=wanted.user or profile.user, port=wanted.port or profile.port)
-    return tuple(_endpoint(host, wanted, profile) for host in hosts)
+    overrides = replace(overrides, user=overrides.user or profile.user, port=overrides.port or profile.port)
+    return tuple(_endpoint(host, overrides, profile) for host in hosts)
 
 
-def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) -> Endpoint:
-    """The server `name`, with the overrides `wanted` applied to the SSH configuration."""
+def _endpoint(name: str, overrides: Overrides, profile: Profile, depth: int = 0) -> Endpoint:
+    """The server `name`: its SSH configuration with `overrides` applied. `depth` counts the jumps on the way."""
     user, host, port = split_address(name)
-    user, port = user or wanted.user, port or wanted.port
-    settings = _ssh_settings(host, user, port, wanted.config_file)
-    files, named = _identities(settings, wanted.identity_file)
-    jumps = _jumps(_first(settings, "proxyjump"), wanted, profile, depth)
+    user, port = user or overrides.user, port or overrides.port
+    settings = _ssh_settings(host, user, port, overrides.config_file)
+    files, configured = _identities(settings, overrides.identity_file)
+    jumps = _jumps(_first(settings, "proxyjump"), overrides, profile, depth)
     real_host = _first(settings, "hostname") or host
     real_port = int(_first(settings, "port") or port or 22)
     real_user = _first(settings, "user") or user or getpass.getuser()
@@ -188,13 +188,13 @@ def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) ->
         port=real_port,
         user=real_user,
         identity_files=files,
-        identity_named=named,
+        identity_configured=configured,
         certificate_files=tuple(_expand(name) for name in certificates if name != "none"),
         agent={"none": "none", "SSH_AUTH_SOCK": ""}.get(agent, str(_expand(agent))),
-        known_hosts=_known_hosts(settings) if wanted.known_hosts is None else wanted.known_hosts,
-        own_known_hosts=wanted.own_known_hosts,
+        known_hosts=_known_hosts(settings) if overrides.known_hosts is None else overrides.known_hosts,
+        own_known_hosts=overrides.own_known_hosts,
         host_key_alias=_first(settings, "hostkeyalias"),
-        host_key=wanted.host_key,
+        host_key=overrides.host_key,
         published=profile.host_keys.get(host, ()),
         published_at=profile.host_keys_source if host in profile.login_hosts else "",
         proxy_command=re.sub(r"%[hprn%]", lambda match: shlex.quote(expand[match[0]]), command),
@@ -203,19 +203,20 @@ def _endpoint(name: str, wanted: Overrides, profile: Profile, depth: int = 0) ->
     )
 
 
-def _jumps(text: str, wanted: Overrides, profile: Profile, depth: int) -> tuple[Endpoint, ...]:
-    if not text or text == "none":
+def _jumps(proxy_jump: str, overrides: Overrides, profile: Profile, depth: int) -> tuple[Endpoint, ...]:
+    if not proxy_jump or proxy_jump == "none":
         return ()
     if depth >= _MAX_JUMPS:
         raise failure("jump-loop")
-    files = Overrides(
-        config_file=wanted.config_file, known_hosts=wanted.known_hosts, own_known_hosts=wanted.own_known_hosts
-    )
-    first, *others = [_endpoint(name.strip(), files, profile, depth + 1) for name in text.split(",")]
+    # These were given for the login host, not for the hosts on the way.
+    files_only = replace(overrides, hosts=(), port=None, user="", identity_file="", host_key="")
+    first, *others = [
+        _endpoint(name.strip(), files_only, profile, depth + 1) for name in proxy_jump.split(",")
+    ]
     return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own jumps
 
 
-def _ssh_settings(host: str, user: str, port: int | None, config_file: Path | None) -> Settings:
+def _ssh_settings(host: str, user: str, port: int | None, config_file: Path | None) -> SshSettings:
     """The settings that ``ssh -G`` prints; empty if there is no ssh program."""
     if re.search(r"[\s\x00-\x1f]|^-", user):
         raise failure("bad-user", user=user)
@@ -229,12 +230,11 @@ def _ssh_settings(host: str, user: str, port: int | None, config_file: Path | No
             [program, "-G", *words, "--", host], capture_output=True, timeout=20, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        said = answer.stderr.decode("utf-8", "replace").strip() if answer.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise failure("ssh-fails", host=host, text=problem) from None
     if answer.returncode:
-        last = said.splitlines()[-1] if said else "ssh -G failed"
-        raise failure("ssh-config", host=host, text=last)
+        lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise failure("ssh-config", host=host, text=lines[-1] if lines else "ssh -G failed")
     return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
 
 
@@ -256,7 +256,7 @@ def split_address(text: str) -> tuple[str, str, int | None]:
     return user, match[1], int(match[2]) if match[2] else None
 
 
-def parse_ssh_settings(text: str) -> Settings:
+def parse_ssh_settings(text: str) -> SshSettings:
     """Parse the output of ``ssh -G``: one keyword with its value per line."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -266,30 +266,31 @@ def parse_ssh_settings(text: str) -> Settings:
     return found
 
 
-def _first(settings: Settings, key: str) -> str:
+def _first(settings: SshSettings, key: str) -> str:
+    """The first value of a setting; "" if it is not set or ``none``."""
     values = settings.get(key, ())
     return "" if not values or values[0].lower() == "none" else values[0]
 
 
 def _expand(text: str) -> Path:
-    return named_path(os.path.expandvars(text.strip('"')))
+    return expand_home(os.path.expandvars(text.strip('"')))
 
 
-def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]:
+def _identities(settings: SshSettings, chosen: str) -> tuple[tuple[Path, ...], bool]:
     """The candidate key files, and whether they were configured (OpenSSH's defaults were not)."""
-    if named:
-        return (_expand(named),), True
+    if chosen:
+        return (_expand(chosen),), True
     folder = Path.home() / ".ssh"
     defaults = tuple(folder / name for name in _DEFAULT_KEYS)
     configured = tuple(_expand(name) for name in settings.get("identityfile", ()) if name != "none")
     # If none is configured, `ssh -G` prints OpenSSH's default list, which differs between releases.
-    own = len(configured) != 1 and all(
+    is_default = len(configured) != 1 and all(
         path.parent == folder and path.name.startswith("id_") for path in configured
     )
-    return (defaults, False) if own else (configured, True)
+    return (defaults, False) if is_default else (configured, True)
 
 
-def _known_hosts(settings: Settings) -> tuple[Path, ...]:
+def _known_hosts(settings: SshSettings) -> tuple[Path, ...]:
     user = settings.get("userknownhostsfile") or ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
     machine = settings.get("globalknownhostsfile") or ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
     # `ssh -G` prints a path with spaces without quotes: a name begins where a path or a word of OpenSSH's does.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import named_path
+from labtui.cluster.local_files import expand_home
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import TerminalPrompter, folder_here, plain, print_json, require_trust, say
@@ -116,11 +116,11 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_key(args: argparse.Namespace) -> int:
     """Make the key unless it exists, send it, log in with it, and print what was done."""
-    from labtui.doctor.setup import AGENT, default_key, public_half, set_up_key
+    from labtui.doctor.setup import AGENT_ADVICE, default_key, public_half, set_up_key
     from labtui.session.settings import changed
 
     profile, overrides, _, folder = chosen_cluster(args)
-    path = named_path(overrides.identity_file) if overrides.identity_file else default_key()
+    path = expand_home(overrides.identity_file) if overrides.identity_file else default_key()
     passphrase = None
     if path.exists():
         say(f"{path} already exists and is used as it is.")
@@ -136,7 +136,7 @@ def run_key(args: argparse.Namespace) -> int:
     print("Sent its public half to the cluster." if done.sent else "The cluster has it already.")
     print(f"Logged in: {done.login}.")
     if done.made and passphrase:
-        say(AGENT.format(path=done.path))
+        say(AGENT_ADVICE.format(path=done.path))
     if folder is not None and path != default_key():
         folder.save_settings(changed(folder.settings(), identity=str(done.path)))
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import named_path
+from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.commands.terminal import plain, print_json, print_line, print_wrapped, say
 from labtui.domain.errors import DataError, LabError, UsageError
@@ -85,7 +85,7 @@ def run_init(args: argparse.Namespace) -> int:
 def _id_or_path(name: str) -> str:
     """An id unchanged, a file as its absolute path, so that the setting works from any directory."""
     if name.endswith(".toml") or "/" in name or "\\" in name:
-        return str(named_path(name).resolve())
+        return str(expand_home(name).resolve())
     return name
 
 

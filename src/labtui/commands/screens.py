@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cluster.local_files import named_path
+from labtui.cluster.local_files import expand_home
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
     if path is None:
         from labtui.tui.screens.wizard import WizardApp
 
-        made = WizardApp(named_path(named or Path.cwd() / "lab")).run()
+        made = WizardApp(expand_home(named or Path.cwd() / "lab")).run()
         if made == "practice":
             from labtui.commands.cli import main
 
@@ -80,7 +80,7 @@ def _folder(named: str | None) -> Path | None:
             return find_folder()
         except UsageError:
             return None
-    path = named_path(named)
+    path = expand_home(named)
     if (path / SETTINGS_FILE).is_file():
         return path
     free = not any(path.iterdir()) if path.is_dir() else not path.exists() and path.name != named
@@ -218,7 +218,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
             "`pipx inject labtui tensorflow`, or `uv tool install '.[train]'` where labtui's own files are.",
         )
     if arguments.keep:
-        _check_folder(named_path(arguments.keep), arguments)
+        _check_folder(expand_home(arguments.keep), arguments)
     if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
         raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
     if not arguments.serve:
@@ -255,7 +255,7 @@ def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
 def _cluster(arguments: argparse.Namespace) -> PracticeCluster:
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
 
-    folder = named_path(arguments.keep) / "cluster" if arguments.keep else None
+    folder = expand_home(arguments.keep) / "cluster" if arguments.keep else None
     factor = arguments.factor or DEFAULT_FACTOR
     return PracticeCluster(folder, factor=factor, train=arguments.train, seed=arguments.seeded or 0)
 
@@ -266,7 +266,7 @@ def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path
     from labtui.session.labs import load_edition
     from labtui.session.settings import SETTINGS_FILE, Settings, changed
 
-    path = named_path(arguments.keep) / "lab" if arguments.keep else cluster.layout.root / "lab"
+    path = expand_home(arguments.keep) / "lab" if arguments.keep else cluster.layout.root / "lab"
     folder = LabFolder.open(path) if (path / SETTINGS_FILE).exists() else None
     settings = folder.settings() if folder else Settings(edition=arguments.lab, profile="practice")
     edition = load_edition(settings.edition, folder)

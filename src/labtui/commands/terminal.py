@@ -129,11 +129,11 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
 
     `given` is ``--trust``, the answer yes. Without it and without a terminal the folder stays untrusted.
     """
-    from labtui.cluster.local_files import named_path
+    from labtui.cluster.local_files import expand_home
     from labtui.session.opening import effects_of_trust
     from labtui.session.settings import check_trust, trust
 
-    folder = named_path(folder).resolve()
+    folder = expand_home(folder).resolve()
     why = check_trust(folder)
     if why is None:
         return None

@@ -1,7 +1,7 @@
-"""Examines the connection to a cluster and the cluster step by step, changing nothing: the checks of `labtui doctor`.
+"""The checks of `labtui doctor`: the connection to a cluster, then the cluster itself, step by step.
 
-If a step fails, the checks that depend on it are left out. The last steps examine file systems and try the smallest
-jobs.
+Nothing is changed on it. If a step fails, the checks that depend on it are left out. The last steps check paths and
+test whether Slurm would accept the smallest jobs.
 """
 
 import os
@@ -20,7 +20,7 @@ from labtui.cluster.dial import connect_tcp, known_keys
 from labtui.cluster.keys import certificate_end
 from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts
 from labtui.doctor import findings
-from labtui.doctor.findings import PYTHON_LIMIT_S, check_paths, check_python
+from labtui.doctor.findings import PYTHON_LIMIT_S, Requirements, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
 from labtui.lab.plan import fill
@@ -33,16 +33,16 @@ CERTIFICATE_SOON_S = 2 * 3600
 REACH_LIMIT_S = 5.0
 """How long to try another host of the site if the login hosts do not answer."""
 
-Seen = Callable[[dict[str, bool]], None]
+OnPaths = Callable[[dict[str, bool]], None]
 """Called with the remote paths that were checked, and whether they exist."""
 
 
 def examine(
-    profile: Profile, overrides: Overrides, wanted: findings.Requirements, prompter: Prompter, seen: Seen
+    profile: Profile, overrides: Overrides, wanted: Requirements, prompter: Prompter, on_paths: OnPaths
 ) -> Iterator[findings.Check]:
     """Yield the checks in order, each as soon as it is done. A `LabError` becomes a check.
 
-    `seen` is called with the paths of data set and container after the cluster was asked about them.
+    `on_paths` is called with the paths of data set and container once the cluster has answered.
     """
     try:
         hosts = resolve_hosts(profile, overrides)
@@ -51,36 +51,37 @@ def examine(
         return
     yield from _check_config(profile, hosts)
     yield _check_key(hosts[0])
-    yield _check_known(hosts[0], _profile_for_advice(hosts, profile))
+    yield _check_host_key(hosts[0], _profile_for_advice(hosts, profile))
     connection = Connection(hosts, prompter)
     try:
-        yield from _check_cluster(connection, profile, wanted, seen)
+        yield from _check_cluster(connection, profile, wanted, on_paths)
     finally:
         connection.close()
 
 
 def _profile_for_advice(hosts: Sequence[Endpoint], profile: Profile) -> Profile:
-    """The profile for advice: without the site's own facts if the hosts are not the profile's."""
+    """The profile to take advice from: if the hosts are not the profile's, its contacts and host keys are removed."""
     if any({endpoint.alias, endpoint.host} & set(profile.login_hosts) for endpoint in hosts):
         return profile
-    nothing = dict.fromkeys(("password_host", "password_note", "support", "host_keys_source"), "")
-    return replace(profile, host_keys={}, data_hosts=(), **nothing)
+    empty = dict.fromkeys(("password_host", "password_note", "support", "host_keys_source"), "")
+    return replace(profile, host_keys={}, data_hosts=(), **empty)
 
 
 def _check_config(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findings.Check]:
     if profile.status == "historical":
         yield findings.judge("profile", "historical", name=profile.title)
-    way = ", ".join(endpoint.label for endpoint in hosts)
+    route = ", ".join(endpoint.label for endpoint in hosts)
     if hops := ", ".join(hop.label for hop in hosts[0].jumps):
-        way = f"{way} through {hops}"
-    yield findings.judge("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", way=way)
+        route = f"{route} through {hops}"
+    yield findings.judge("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", route=route)
 
 
 def _check_key(endpoint: Endpoint) -> findings.Check:
     path = next((path for path in endpoint.identity_files if path.is_file()), None)
     if path is None:
-        seen, wanted = ("missing", endpoint.identity_files[0]) if endpoint.identity_named else ("none", "")
-        return findings.judge("key", seen, action="set-up-key", path=wanted)
+        if endpoint.identity_configured:
+            return findings.judge("key", "missing", action="set-up-key", path=endpoint.identity_files[0])
+        return findings.judge("key", "none", action="set-up-key")
     mode = stat.S_IMODE(path.stat().st_mode)
     if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
         key = {"identity": str(path)}
@@ -92,29 +93,30 @@ def _check_key(endpoint: Endpoint) -> findings.Check:
         return findings.judge("key", "fine", path=f"{path} with the certificate {file}" if file else path)
     left = (ends - datetime.now(UTC)).total_seconds()
     over, soon = left <= 0, left < CERTIFICATE_SOON_S
-    seen = "certificate-over" if over else "certificate-soon" if soon else "certified"
-    return findings.judge("key", seen, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
+    state = "certificate-over" if over else "certificate-soon" if soon else "certified"
+    return findings.judge("key", state, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
 
 
-def _check_known(endpoint: Endpoint, profile: Profile) -> findings.Check:
-    known = any(not each.revoked for each in known_keys(endpoint))
+def _check_host_key(endpoint: Endpoint, profile: Profile) -> findings.Check:
+    known = any(not key.revoked for key in known_keys(endpoint))
     published = findings.published_keys(profile) or "Have the fingerprint that your site publishes at hand."
-    seen = "pinned" if endpoint.host_key else "fine" if known else "unknown"
+    state = "pinned" if endpoint.host_key else "fine" if known else "unknown"
     words: dict[str, Any] = {"host": endpoint.host, "pin": endpoint.host_key, "published": published}
-    return findings.judge("known-hosts", seen, **words)
+    return findings.judge("known-hosts", state, **words)
 
 
 # --------------------------------------------------------------------------- the connection
 
 
 def _check_cluster(
-    connection: Connection, profile: Profile, wanted: findings.Requirements, seen: Seen
+    connection: Connection, profile: Profile, wanted: Requirements, on_paths: OnPaths
 ) -> Iterator[findings.Check]:
     site = _profile_for_advice(connection.hosts, profile)
     try:
         connection.connect()
     except LabError as error:
-        yield findings.check_refusal(error, site, connection.endpoint.user, _others(error, connection, site))
+        reachable = _reachable_hosts(error, connection, site)
+        yield findings.check_refusal(error, site, connection.endpoint.user, reachable)
         return
     asked_at = time.time()
     try:
@@ -136,11 +138,11 @@ def _check_cluster(
     yield from findings.check_qos(probe, wanted, profile)
     if profile.launch.modules and not probe.has_module:
         yield findings.judge("module", "missing")
-    yield from _check_places(connection, profile, wanted, probe, seen)
+    yield from _check_paths(connection, profile, wanted, probe, on_paths)
     yield from _check_trials(connection, profile, wanted, probe)
 
 
-def _others(error: LabError, connection: Connection, site: Profile) -> dict[str, bool]:
+def _reachable_hosts(error: LabError, connection: Connection, site: Profile) -> dict[str, bool]:
     """Whether other hosts of the site answer if its login hosts do not, to tell maintenance from a missing VPN."""
     if not isinstance(error, CannotConnect) or error.reason not in findings.UNREACHABLE:
         return {}
@@ -175,8 +177,8 @@ def _check_shell(connection: Connection) -> findings.Check:
 # --------------------------------------------------------------------------- paths and trial jobs
 
 
-def _check_places(
-    connection: Connection, profile: Profile, wanted: findings.Requirements, probe: SlurmProbe, seen: Seen
+def _check_paths(
+    connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe, on_paths: OnPaths
 ) -> Iterator[findings.Check]:
     values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
     needed = (wanted.root or profile.root, wanted.data_dir, wanted.container, *wanted.image_folders)
@@ -184,30 +186,30 @@ def _check_places(
     if any("{account}" in path for path in (root, data, image, *folders)):
         yield findings.judge("places", "no-account")
         return
-    others = {path: other for path in (data, image) if (other := alternative_path(path))}
-    paths = [path for path in (data, image, *folders, *others.values()) if path]
-    plain = wanted.framework and not image and profile.status != "practice"
-    starts = _python_command(profile, wanted) if plain else ""
+    alternatives = {path: other for path in (data, image) if (other := alternative_path(path))}
+    paths = [path for path in (data, image, *folders, *alternatives.values()) if path]
+    tests_python = bool(wanted.framework) and not image and profile.status != "practice"
     commands = {"quota": f"limit 20 {profile.quota_command}"} if profile.quota_command else {}
-    commands |= {"python": starts} if starts else {}
+    if tests_python:
+        commands["python"] = _python_command(profile, wanted)
     try:
-        probed = connection.ask(paths_probe(root, paths, commands, more_s=PYTHON_LIMIT_S))
+        probed = connection.ask(paths_probe(root, paths, commands, extra_s=PYTHON_LIMIT_S))
     except LabError as error:
         yield findings.failed("places", error)
         return
     if not probed.complete:
         yield findings.judge("places", "broken-off")
         return
-    seen({path: probed.paths[path].kind != "missing" for path in paths})
-    here = replace(wanted, root=root, data_dir=data, image_folders=tuple(folders), container=image)
-    yield from check_paths(probed, here, others)
-    if starts:
+    on_paths({path: probed.paths[path].kind != "missing" for path in paths})
+    filled = replace(wanted, root=root, data_dir=data, image_folders=tuple(folders), container=image)
+    yield from check_paths(probed, filled, alternatives)
+    if tests_python:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:
         yield findings.judge("python", "in-container")
 
 
-def _python_command(profile: Profile, wanted: findings.Requirements) -> str:
+def _python_command(profile: Profile, wanted: Requirements) -> str:
     """The shell code that starts the job scripts' Python on the login node, with the same modules and variables."""
     launch = profile.launch
     lines = ["module purge"] if launch.modules and launch.purge else []
@@ -219,13 +221,14 @@ def _python_command(profile: Profile, wanted: findings.Requirements) -> str:
 
 
 def _check_trials(
-    connection: Connection, profile: Profile, wanted: findings.Requirements, probe: SlurmProbe
+    connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe
 ) -> Iterator[findings.Check]:
     """Whether Slurm would accept the smallest jobs of the lab: with one GPU, and on the CPU if the lab trains there."""
     if "sbatch" in probe.missing:
         yield findings.judge("gpu-job", "no-sbatch")
         return
-    for gpus in (size for size, planned in ((1, wanted.gpu_runs), (0, wanted.cpu_runs)) if planned):
+    sizes = [gpus for gpus, planned in ((1, wanted.gpu_runs), (0, wanted.cpu_runs)) if planned]
+    for gpus in sizes:
         options = findings.trial_options(profile, wanted, gpus=gpus)
         try:
             yield findings.check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)

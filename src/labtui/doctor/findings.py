@@ -325,11 +325,11 @@ def _check_data(facts: PathFacts, other: PathFacts, account: str, file: str) -> 
     `file` is where the path is written.
     """
     there = facts.kind == "dir" and facts.readable
-    names, settings = facts.batches_missing, {}
-    if there and not facts.batches_missing:
-        names = facts.batches_short
+    names, settings = facts.missing_data_files, {}
+    if there and not facts.missing_data_files:
+        names = facts.short_data_files
         seen = "short" if names else "fine"
-    elif not other.batches_missing:
+    elif not other.missing_data_files:
         seen, settings = "elsewhere", {"data_dir": other.path}
     else:
         seen = "incomplete" if there else _fault_of(facts)

@@ -29,14 +29,14 @@ from labtui.slurm.site_probe import SiteProbe, site_probe
 from labtui.slurm.site_profile import Choices, SiteQuestion, qos_question, questions, site_profile
 
 KEY_NAME = "id_ed25519"
-AGENT = (
+AGENT_ADVICE = (
     "A passphrase protects the key if someone copies its file. An agent keeps the unlocked key until you log out, so "
     "that the passphrase is typed once: `ssh-add {path}`."
 )
 
 
 class KeySetup(NamedTuple):
-    """The key's file, whether it was made and whether it had to be sent, and the login that succeeded, in words."""
+    """The key's file, whether it was made and whether it had to be sent; `login` describes the login that succeeded."""
 
     path: Path
     made: bool
@@ -71,8 +71,8 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.generate()
-    lock = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
-    private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, lock)
+    encryption = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
+    private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, encryption)
     public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
     line = public + f" {comment}\n".encode()
     try:
@@ -93,10 +93,12 @@ def public_half(path: Path) -> Path:
 
 def send_key(public: str) -> Call[None]:
     """Add a public key to ``~/.ssh/authorized_keys`` unless it is there. Reading raises RemoteFailure."""
-    return Call(name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_verify)
+    return Call(
+        name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_check_sent
+    )
 
 
-def _verify(result: CommandResult) -> None:
+def _check_sent(result: CommandResult) -> None:
     if result.status == 0:
         return
     answer = result.err.strip().splitlines()
@@ -119,7 +121,7 @@ def set_up_key(
     public = _read_public(path)
     with_key = replace(overrides, identity_file=str(path))
     key_only = _KeyOnly(prompter)
-    try:
+    try:  # the server may have the public half already
         return KeySetup(path, made, False, _login(profile, with_key, key_only))
     except LoginRefused as refusal:
         if refusal.reason in {"password-expired", "account-expired"}:
@@ -132,7 +134,7 @@ def set_up_key(
 
 
 def _login(profile: Profile, overrides: Overrides, prompter: Prompter, public: str = "") -> str:
-    """Log in and out, sending the public key in between if given; return user, host and methods in words."""
+    """Log in, send the public key if one is given, and log out; return user, host and methods in words."""
     connection = Connection(resolve_hosts(profile, overrides), prompter)
     try:
         connection.connect()
@@ -156,16 +158,16 @@ def _read_public(path: Path) -> str:
 PROFILE_FILE = "cluster.toml"
 """The file in the lab folder with a profile made from the cluster's answers."""
 
-Answer = Callable[[SiteQuestion], str]
+Ask = Callable[[SiteQuestion], str]
 """Returns the student's answer to a question, or the question's default."""
 
 
 class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster's profile, and its text as TOML with the source of each value.
 
-    `unknown` says what the site did not tell. `trial` is Slurm's answer to the smallest GPU job with this profile and
-    `qos`, which jobs name in addition to their partition. `absent` are paths that the student named and that are not
-    on the login node.
+    `unknown` lists what the site did not tell. `trial` is Slurm's answer to the smallest GPU job with this profile and
+    `qos`, which jobs name in addition to their partition. `missing_paths` were named by the student but do not exist on
+    the login node.
     """
 
     profile: Profile
@@ -173,10 +175,10 @@ class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
     trial: SbatchAnswer
     qos: str = ""
-    absent: tuple[str, ...] = ()
+    missing_paths: tuple[str, ...] = ()
 
 
-def set_up_site(connection: Connection, host: str, choices: Choices, answer: Answer) -> SiteSetup:
+def set_up_site(connection: Connection, host: str, choices: Choices, ask: Ask) -> SiteSetup:
     """Make the profile of the connected cluster; `host` is its name as the student wrote it.
 
     Raises:
@@ -188,22 +190,23 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
     answered: set[str] = set()
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
-        choices = replace(choices, **{question.key: answer(question).strip() or question.default})
+        choices = replace(choices, **{question.key: ask(question).strip() or question.default})
         _refuse_account(slurm, choices.account)
     setup = _try_profile(connection, host, slurm, site, choices)
     question = qos_question(slurm, setup.profile.default_account)
     if setup.trial.key == "qos" and not choices.qos and question is not None:
-        choices = replace(choices, qos=answer(question).strip() or question.default)
+        choices = replace(choices, qos=ask(question).strip() or question.default)
         setup = _try_profile(connection, host, slurm, site, choices)
     named = [path for path in (choices.training, choices.data_dir) if path.startswith("/")]
-    there = connection.ask(paths_exist(named)) if named else {}
-    return replace(setup, absent=tuple(path for path in named if not there[path]))
+    exists = connection.ask(paths_exist(named)) if named else {}
+    return replace(setup, missing_paths=tuple(path for path in named if not exists[path]))
 
 
 def _refuse_account(slurm: SlurmProbe, account: str) -> None:
-    found = check_account(slurm, account)
-    if mine := found.settings.get("account"):
-        raise UsageError(found.sentence, f"--account {mine}")
+    """Raise UsageError if Slurm says that the account is not the student's; the hint names one that is."""
+    check = check_account(slurm, account)
+    if suggested := check.settings.get("account"):
+        raise UsageError(check.sentence, f"--account {suggested}")
 
 
 def _try_profile(

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import write_whole
+from labtui.cluster.local_files import write_export
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
@@ -96,7 +96,7 @@ def write_files(
         try:
             made = make()
             for path, data in (made if isinstance(made, Mapping) else {name: made}).items():
-                write_whole(target / path, data.encode() if isinstance(data, str) else data, root)
+                write_export(target / path, data.encode() if isinstance(data, str) else data, root)
                 written.append(target / path)
         except ExportError as error:
             problems.append(error)

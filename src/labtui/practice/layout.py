@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from labtui.cluster.local_files import make_private, write_atomic
+from labtui.cluster.local_files import mkdir_private, write_atomic
 from labtui.domain import decode
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.commands import PROGRAMS
@@ -25,7 +25,7 @@ from labtui.practice.controller import Controller
 from labtui.practice.job import Job
 from labtui.practice.pace import DATA_SETS
 from labtui.practice.rehearse import IMAGES_FILE
-from labtui.slurm.probe import BATCHES
+from labtui.slurm.probe import CIFAR10
 
 CONTAINER = "MN5-NGC-TensorFlow-23.03.sif"
 PYTORCH = "nvidiaPytorch24.07"
@@ -90,7 +90,7 @@ def program_environment(layout: Layout) -> dict[str, str]:
 
 
 def _write_data(folder: Path, *, real: bool) -> None:
-    for name in BATCHES:
+    for name in CIFAR10:
         target = folder / name
         if real:
             # A few images of random pixels, which train as fast as photographs.
@@ -137,7 +137,7 @@ class StateFile:
         import fcntl  # missing on Windows, where `find_bash` has already refused to start a cluster
 
         self._path = folder / STATE_FILE
-        make_private(folder)
+        mkdir_private(folder)
         handle = os.open(folder / ".lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._held: BinaryIO = os.fdopen(handle, "ab")
         try:

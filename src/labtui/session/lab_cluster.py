@@ -19,7 +19,7 @@ from labtui.session.settings import Settings, changed, cluster_user, hosts_of, l
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
     from labtui.doctor.findings import Check, Requirements
-    from labtui.doctor.setup import Answer, SiteSetup
+    from labtui.doctor.setup import Ask, SiteSetup
     from labtui.session.folder import LabFolder
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
@@ -96,7 +96,7 @@ def fix_check(check: Check, folder: LabFolder) -> str:
 
 
 def ask_cluster(
-    settings: Settings, prompter: Prompter, choices: Choices, answer: Answer, connected: Callable[[str], None]
+    settings: Settings, prompter: Prompter, choices: Choices, answer: Ask, connected: Callable[[str], None]
 ) -> SiteSetup:
     """Make the profile of a cluster that labtui does not know by asking it; `settings` name its login host.
 
@@ -143,6 +143,6 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
         f"{profile.title}: {plural(profile.gpus_per_node, 'GPU')} and {plural(profile.cpus_per_node, 'CPU')} a node; "
         f"GPU jobs go to {profile.gpu_queue or 'no queue yet'}, charged to {account}.",
         *(f"Not known: {sentence}" for sentence in setup.unknown),
-        *(f"{path} is not on the login node: correct it in cluster.toml." for path in setup.absent),
+        *(f"{path} is not on the login node: correct it in cluster.toml." for path in setup.missing_paths),
         verdict,
     )

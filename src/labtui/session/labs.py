@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from labtui.cluster.local_files import files_inside, named_path
+from labtui.cluster.local_files import expand_home, files_inside
 from labtui.domain.errors import FolderError, LabError, UsageError
 from labtui.domain.model import RunSpec
 from labtui.domain.profile import Profile
@@ -62,7 +62,7 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     """
     text = str(id_or_path)
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
-        path = named_path(text)
+        path = expand_home(text)
         inside = folder.path / path if folder is not None else path
         return read_edition_file(inside if inside.is_file() else path, opened=folder is not None)
     path = LABS / f"{text}.toml"

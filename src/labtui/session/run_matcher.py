@@ -34,14 +34,9 @@ _COPIED = tuple(name for name in RunRecord.__struct_fields__ if name not in ("ou
 """The fields that the log alone decides."""
 
 NOTHING_KNOWN = RunSpec(
-    model="",
-    device="gpu",
-    n_gpus=0,
-    batch_size=0,
-    epochs=0,
-    script="",
+    model="", device="gpu", n_gpus=0, batch_size=0, epochs=0, script="",
     unknown=("model", "n_gpus", "batch_size", "epochs"),
-)
+)  # fmt: skip
 """The plan of a run that was not planned: only the log of a student's own job file tells about it."""
 
 
@@ -263,12 +258,12 @@ def _with_outcome(
     run: RunState, report: LogReport, index: int | None, job: JobView, others: Iterator[ParsedRun]
 ) -> RunState:
     """The run with its outcome when both logs are complete: from its log first, from Slurm second."""
-    read = None if index is None else report.runs[index]
-    found = (
-        _other_training(run.spec, next(others, None))
-        if index is None
-        else _gpu_contradiction(run, report, index)
-    )
+    read: ParsedRun | None = None
+    if index is None:
+        found = _other_training(run.spec, next(others, None))  # each is reported for one run only
+    else:
+        read = report.runs[index]
+        found = _gpu_contradiction(run, report, index)
     outcome = _outcome(read, job)
     if read is None and report.runs and outcome in _NEVER_BEGAN:
         outcome = "unfinished"

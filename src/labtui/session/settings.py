@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import platformdirs
 
-from labtui.cluster.local_files import make_private, named_path, read_inside, read_text_file, write_private
+from labtui.cluster.local_files import expand_home, mkdir_private, read_inside, read_text_file, write_private
 from labtui.domain import decode
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
@@ -174,7 +174,7 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
         DataError: when there is none or it is not valid.
     """
     if name.endswith(".toml"):
-        path = (base or Path()) / named_path(name)
+        path = (base or Path()) / expand_home(name)
         return parse_profile(read_text(path, f"The cluster profile {path}"), str(path))
     if name not in list_profiles():
         known = ", ".join(list_profiles()) or "none"
@@ -290,7 +290,7 @@ def trust(folder: Path) -> None:
         write_private(folder, folder / ID_FILE, os.urandom(16).hex().encode())
     place = _record_path(folder)
     try:
-        make_private(place.parent)
+        mkdir_private(place.parent)
     except OSError as error:
         raise FolderError(
             f"{place.parent} cannot be made: {error.strerror}.", "labtui keeps there which folders you trust."

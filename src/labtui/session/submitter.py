@@ -39,8 +39,8 @@ REBUILT_SENTENCE = "`labtui repair` found only its job script; the cluster has n
 REBUILT_HINT = "It is not sent automatically. Submit the task again if you still want this run."
 
 
-_WAIT_AGAIN_S = (15.0, 30.0, 60.0)
-"""Seconds until a queue that refused for now is tried again, by refusals in a row."""
+_RETRY_DELAYS_S = (15.0, 30.0, 60.0)
+"""Seconds until a queue that refused for now is tried again, by the number of refusals in a row."""
 
 
 class _Known(msgspec.Struct):
@@ -244,9 +244,8 @@ class Submitter:
             self._withdraw(submission)
             return
         self._refusals[queue] = self._refusals.get(queue, 0) + 1
-        self._open_at[queue] = (
-            self._context.now() + _WAIT_AGAIN_S[min(self._refusals[queue], len(_WAIT_AGAIN_S)) - 1]
-        )
+        delay_s = _RETRY_DELAYS_S[min(self._refusals[queue], len(_RETRY_DELAYS_S)) - 1]
+        self._open_at[queue] = self._context.now() + delay_s
         tries = submission.attempt + tried
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
 

@@ -64,7 +64,7 @@ def _rows(text: str, width: int) -> Iterable[list[str]]:
 
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sha256sum", "timeout")
-BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
+CIFAR10 = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 """The files of CIFAR-10's Python version."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
@@ -128,19 +128,19 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The sizes of the CIFAR-10 files in it, in bytes."""
 
     @property
-    def batches_missing(self) -> tuple[str, ...]:
+    def missing_data_files(self) -> tuple[str, ...]:
         """The CIFAR-10 files that are not in this directory."""
-        return tuple(name for name in BATCHES if name not in self.sizes)
+        return tuple(name for name in CIFAR10 if name not in self.sizes)
 
     @property
-    def batches_short(self) -> tuple[str, ...]:
-        """The CIFAR-10 files that are too small beside the largest, since all hold the same number of images.
+    def short_data_files(self) -> tuple[str, ...]:
+        """The CIFAR-10 files that are much smaller than the largest, though all hold the same number of images.
 
         The published files agree in size within 0.003 %; small test files differ more, by their pixels.
         """
-        most = max(self.sizes.values(), default=0)
-        share = 0.999 if most > 30_000_000 else 0.9
-        return tuple(name for name, size in self.sizes.items() if size < share * most)
+        largest = max(self.sizes.values(), default=0)
+        share = 0.999 if largest > 30_000_000 else 0.9
+        return tuple(name for name, size in self.sizes.items() if size < share * largest)
 
 
 class PathsProbe(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,19 +161,19 @@ class PathsProbe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def paths_probe(
-    root: str, paths: Sequence[str], commands: Mapping[str, str] | None = None, *, more_s: float = 0.0
+    root: str, paths: Sequence[str], commands: Mapping[str, str] | None = None, *, extra_s: float = 0.0
 ) -> Call[PathsProbe]:
     """Ask about `paths`, free space and permission under `root`, and run the site's `commands`; changes nothing.
 
-    `commands` are shell code by section: ``quota``, ``python`` (which starts the training's Python). `more_s` is the
-    additional time these may take.
+    `commands` holds shell code by section: ``quota``, ``python`` (starts the training's Python). `extra_s` is how
+    much longer these may take.
     """
     pairs = [word for pair in (commands or {}).items() for word in pair]
     return Call(
         name="probe-places",
         script=shell_file("paths"),
-        arguments=(root or ".", " ".join(BATCHES), f"{len(paths)}", *paths, *pairs),
-        limit_s=110 + more_s,
+        arguments=(root or ".", " ".join(CIFAR10), f"{len(paths)}", *paths, *pairs),
+        limit_s=110 + extra_s,
         read=partial(_read_paths, paths=paths),
     )
 
@@ -181,14 +181,13 @@ def paths_probe(
 def _read_paths(result: CommandResult, *, paths: Sequence[str]) -> PathsProbe:
     out = result.sections
     root = out.get("root", "").split("\n")
+    status = section_status(out, "python-status")
     return PathsProbe(
         complete=result.status == 0,
-        paths={path: _path_facts(path, out.get(f"path-{place}", "")) for place, path in enumerate(paths)},
+        paths={path: _path_facts(path, out.get(f"path-{index}", "")) for index, path in enumerate(paths)},
         root_parent=root[0],
         root_writable="writable" in root[1:],
-        python=(status, out["python"].strip())
-        if "python" in out and (status := section_status(out, "python-status")) is not None
-        else None,
+        python=None if status is None or "python" not in out else (status, out["python"].strip()),
         free_kib=_fourth_field(out.get("room", "")),
         free_inodes=_fourth_field(out.get("inodes", "")),
         quota=out.get("quota", ""),
@@ -204,9 +203,9 @@ def _path_facts(path: str, text: str) -> PathFacts:
         kind=words[0] if words else "missing",
         readable="readable" in words,
         sizes={
-            words[1]: size
-            for words in pairs
-            if len(words) == 2 and words[1] in BATCHES and (size := number(words[0])) is not None
+            pair[1]: size
+            for pair in pairs
+            if len(pair) == 2 and pair[1] in CIFAR10 and (size := number(pair[0])) is not None
         },
     )
 
@@ -246,7 +245,10 @@ class FileDigest(NamedTuple):
 
 
 def file_digest(path: str) -> Call[FileDigest]:
-    """Ask for a file's digest, then its size: if that is as expected, a file that only grows was read completely."""
+    """Ask for a file's digest, then its size.
+
+    In this order, because a log only grows: if the size is still the expected one, the digest is of the whole file.
+    """
     return Call(
         name="digest",
         script='limit 60 sha256sum -- "$1"; echo; wc -c <"$1"',
@@ -262,7 +264,7 @@ def _read_digest(result: CommandResult) -> FileDigest:
 
 
 _MAX_LINE = 400
-"""Longer lines are cut: no row of quota tables is longer, and the pattern backtracks."""
+"""Longer lines are cut: no row of a quota table is longer, and on a long line the pattern would backtrack."""
 _AMOUNT = r"([0-9]+(?:\.[0-9]+)?(?: {0,3}(?:KB|MB|GB|TB|PB|K|M|G|T|P))?)"
 _QUOTA = re.compile(rf"^\s*(\S+)\s+(?:GRP|USR|FILESET)\s+{_AMOUNT}\s+{_AMOUNT}\s+{_AMOUNT}", re.IGNORECASE)
 
@@ -272,7 +274,9 @@ def parse_quota(text: str) -> dict[str, float]:
     found = {}
     for line in _ANSI.sub("", text).splitlines():
         row = _QUOTA.match(line[:_MAX_LINE])
-        used, limit = (size_kib(row[2]), size_kib(row[3]) or size_kib(row[4])) if row else (None, None)
-        if row and used is not None and limit:
+        if row is None:
+            continue
+        used, limit = size_kib(row[2]), size_kib(row[3]) or size_kib(row[4])
+        if used is not None and limit:
             found[row[1]] = used / limit
     return found

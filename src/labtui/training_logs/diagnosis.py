@@ -17,9 +17,9 @@ from labtui.domain import decode
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.runs import Failure, GpuCount, LogReport, ParsedRun, conflict, count_gpus, is_worse
 
-TEXT_LIMIT = 300
-"""The most characters of a line that a diagnosis keeps."""
-_LIMIT = 500  # of findings and of failures: memory stays bounded for a log full of errors
+MAX_TEXT = 300
+"""How many characters of a line a diagnosis keeps."""
+_MAX_FINDINGS = 500  # and as many failures: memory stays bounded for a log full of errors
 
 
 class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ NO_GPU_SIGN = "There are non-GPU devices in"
 _IN_CONTAINER = " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
 
 
-def holds(text: str, words: Sequence[str]) -> bool:
+def has_any(text: str, words: Sequence[str]) -> bool:
     for word in words:  # noqa: SIM110 (`any` costs twice as much, and this is asked of every line)
         if word in text:
             return True
@@ -74,9 +74,9 @@ class Diagnoser:
         self._run = 0
         self._first = 0  # the index in `_found` of this run's first finding
         self._signs: set[str] = set()  # signs seen that change how later lines are read
-        # line, text and advice of a traceback: dropped if the training goes on after it
-        self._waiting: tuple[int, str, str] | None = None
-        self._container = False  # the log shows a container
+        # Line, text and advice of a traceback: dropped if the training goes on after it.
+        self._kept: tuple[int, str, str] | None = None
+        self._container = False  # the log shows that the training runs in a container
         self._new_episode()
 
     def _new_episode(self) -> None:
@@ -88,7 +88,7 @@ class Diagnoser:
     @property
     def found(self) -> tuple[Diagnosis, ...]:
         """All findings so far, in the order of the log."""
-        return tuple(sorted(self._found, key=lambda one: one.line))
+        return tuple(sorted(self._found, key=lambda finding: finding.line))
 
     def take(self, number: int, text: str, run: int) -> Failure | None:
         """Read one line of the run with number `run`; return the failure that it shows, if any."""
@@ -96,7 +96,7 @@ class Diagnoser:
         self._container |= _shows("container", text)
         if self.in_trace:
             return self._inside_trace(number, text)
-        if not holds(text, SUSPECT) or self._see_frame(text):
+        if not has_any(text, SUSPECT) or self._see_frame(text):
             return None
         if _shows("traceback", text):
             self.in_trace, self._frame, self._frame_own = True, "", False
@@ -105,13 +105,13 @@ class Diagnoser:
             self._signs.discard("chained")
             return None
         self._signs.update(sign for sign in ("chained", "harmless_trace", "ending") if _shows(sign, text))
-        if any(_shows(sign, text) for since, sign in _FOLLOWS.items() if since in self._signs):
+        if any(_shows(sign, text) for cause, sign in _FOLLOWS.items() if cause in self._signs):
             return None
         return self._judge(number, text)
 
     def note_epoch(self) -> None:
         """An epoch was read: drop a traceback before it, which did not end the training."""
-        self._waiting = None
+        self._kept = None
 
     def take_command(self, number: int, text: str, run: int, *, without_gpu: bool) -> None:
         """Read an echoed command, whose container affects the advice; `without_gpu`: the container lacks its GPUs."""
@@ -121,10 +121,10 @@ class Diagnoser:
             self._report(next(rule for rule in RULES if rule.add_in_container), number, text)
 
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> None:
-        """Add a finding, with its text shortened to `TEXT_LIMIT`."""
-        if len(self._found) < _LIMIT:
-            if len(text := text.strip()) > TEXT_LIMIT:
-                text = f"{text[:TEXT_LIMIT].rsplit(' ', 1)[0]} …"
+        """Add a finding, with its text shortened to `MAX_TEXT`."""
+        if len(self._found) < _MAX_FINDINGS:
+            if len(text := text.strip()) > MAX_TEXT:
+                text = f"{text[:MAX_TEXT].rsplit(' ', 1)[0]} …"
             self._found.append(Diagnosis(kind=kind, line=line, text=text, advice=advice, stream=self._stream))
 
     # ------------------------------------------------------------------ tracebacks
@@ -146,7 +146,7 @@ class Diagnoser:
         return failure or self._fail("failed", number)
 
     def _see_frame(self, text: str) -> bool:
-        """Whether the line names a location of a traceback, which is remembered."""
+        """Remember the location in a traceback that the line names; return whether it names one."""
         match = _SIGNS["frame"].search(text)
         own = match is not None and not _shows("library", match[1])
         if match is not None and (own or not self._frame_own):
@@ -161,16 +161,16 @@ class Diagnoser:
 
     def _keep_traceback(self, number: int, text: str, advice: str) -> None:
         """Keep a traceback that no rule explains. One that only passes on another's failure does not replace it."""
-        if self._waiting is None or not _PASSED_ON.match(text):
-            self._waiting = number, text, advice
+        if self._kept is None or not _PASSED_ON.match(text):
+            self._kept = number, text, advice
 
     def settle(self) -> None:
         """Report the traceback that was kept, unless another finding explains this run's end better."""
-        waiting, self._waiting = self._waiting, None
+        kept, self._kept = self._kept, None
         explained = {found.kind for found in self._found[self._first :]}
         lost = explained & {"process-lost", "node-lost", "rendezvous"}
-        if waiting is not None and not lost and not (explained and _PASSED_ON.match(waiting[1])):
-            self.add("traceback", *waiting)
+        if kept is not None and not lost and not (explained and _PASSED_ON.match(kept[1])):
+            self.add("traceback", *kept)
 
     def _enter(self, run: int) -> None:
         if run != self._run:
@@ -184,7 +184,7 @@ class Diagnoser:
     def _judge(self, number: int, text: str) -> Failure | None:
         if _HARMLESS.search(text):
             return None
-        rule = next((one for one in RULES if holds(text, one.near) and one.pattern.search(text)), None)
+        rule = next((rule for rule in RULES if has_any(text, rule.near) and rule.pattern.search(text)), None)
         if rule is None:
             if not _shows("unparsed", text):
                 return None
@@ -198,13 +198,14 @@ class Diagnoser:
         return failure
 
     def _report(self, rule: ErrorPattern, number: int, text: str) -> None:
-        key, trust = f"{rule.kind} hint" if rule.hint else str(rule.kind), RULES.index(rule)
-        told = self._reported.get(key)
-        again = told is not None and (told[0] <= trust or rule.kind != "process-lost")
-        if not rule.kind or again or len(self._found) >= _LIMIT:
+        key = f"{rule.kind} hint" if rule.hint else str(rule.kind)
+        rank = RULES.index(rule)
+        earlier = self._reported.get(key)
+        repeated = earlier is not None and (earlier[0] <= rank or rule.kind != "process-lost")
+        if not rule.kind or repeated or len(self._found) >= _MAX_FINDINGS:
             return
-        if told is not None:  # this line names the lost process
-            self._found.remove(told[1])
+        if earlier is not None:  # this line names the lost process
+            self._found.remove(earlier[1])
         match = rule.pattern.search(text)
         advice = rule.advice.format(**match.groupdict()) if match is not None else rule.advice
         if rule.add_in_container and self._container:
@@ -213,20 +214,20 @@ class Diagnoser:
         if self._frame and self._traced and not text.startswith(("error: ", "srun: ", " ")):
             advice += f" It was raised at {self._frame}."
         self.add(rule.kind, number, text, advice)
-        self._reported[key] = (trust, self._found[-1])
+        self._reported[key] = (rank, self._found[-1])
 
     def _fail(self, outcome: Outcome, number: int, job_level: bool = False) -> Failure:
-        failure, place = Failure(outcome, number, job_level), self._failure
+        failure, index = Failure(outcome, number, job_level), self._failure
         if job_level:
             if all(old.outcome != outcome for old in self.failures if old.job_level):
                 self.failures.append(failure)
             return failure
         self._signs.add("failed")
-        if place is None and len(self.failures) < _LIMIT:
+        if index is None and len(self.failures) < _MAX_FINDINGS:
             self._failure = len(self.failures)
             self.failures.append(failure)
-        elif place is not None and is_worse(outcome, self.failures[place].outcome):
-            self.failures[place] = failure
+        elif index is not None and is_worse(outcome, self.failures[index].outcome):
+            self.failures[index] = failure
         return failure
 
 
@@ -241,14 +242,14 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     """
     if err is None:
         return replace(out, diagnosis=_findings_of(out.runs, out.diagnosis))
-    warned = out.cpu_warnings + err.cpu_warnings
+    cpu_warnings = out.cpu_warnings + err.cpu_warnings
     if err.gpu_kind is not None and out.gpu_kind is None:
         named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
         out = replace(out, runs=named, gpu_kind=err.gpu_kind)
-    if out.runs and warned < len(out.runs):  # else they trained on the CPU
+    if out.runs and cpu_warnings < len(out.runs):  # else they trained on the CPU
         out = _with_gpu_lines(out, err.strategies)
     runs = _assign_failures(out.runs, err.failures) if out.runs else err.runs
-    if runs and warned >= len(runs):  # a run that asked for GPUs and had none is a CPU run
+    if runs and cpu_warnings >= len(runs):  # a run that asked for GPUs and had none is a CPU run
         runs = tuple(
             run if run.mark else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
         )
@@ -265,13 +266,13 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
 def _assign_failures(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[ParsedRun, ...]:
     """Assign the .err's failures to the runs that did not complete, in order; the job's failure to the last run."""
     result = list(runs)
-    waiting = [place for place, run in enumerate(result) if run.outcome in ("unfinished", "failed")]
-    blamed = list(zip(waiting, (one for one in failures if not one.job_level), strict=False))
+    unexplained = [index for index, run in enumerate(result) if run.outcome in ("unfinished", "failed")]
+    assigned = list(zip(unexplained, (item for item in failures if not item.job_level), strict=False))
     if result[-1].outcome != "completed":
-        blamed += [(-1, one) for one in failures if one.job_level]
-    for place, failure in blamed:
-        if result[place].outcome == "unfinished" or is_worse(failure.outcome, result[place].outcome):
-            result[place] = replace(result[place], outcome=failure.outcome)
+        assigned += [(-1, item) for item in failures if item.job_level]
+    for index, failure in assigned:
+        if result[index].outcome == "unfinished" or is_worse(failure.outcome, result[index].outcome):
+            result[index] = replace(result[index], outcome=failure.outcome)
     return tuple(result)
 
 
@@ -285,14 +286,17 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
     lines = [replace(line, stream="err") for line in reported]
     if len(lines) > len(runs) and len({(line.source, line.count, line.device) for line in lines}) == 1:
         lines = lines[:1] * len(runs)
-    for place, line in enumerate(lines if len(lines) == len(runs) else ()):
-        run = runs[place]
-        runs[place] = count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line)))
+    for index, line in enumerate(lines if len(lines) == len(runs) else ()):
+        run = runs[index]
+        runs[index] = count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line)))
     return replace(report, runs=tuple(runs))
 
 
 def _findings_of(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """The findings plus contradictions in runs, without a CPU run's missing GPU and a time limit's signal."""
+    """The findings and the runs' contradictions, without two kinds that explain nothing.
+
+    A missing GPU does not matter to runs on the CPU, and a signal is only how a time limit ends a process.
+    """
     diagnosis += tuple(filter(None, map(conflict, runs)))
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if not _shows("ended_by_signal", found.text))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from labtui.domain.model import Program, Stream
-from labtui.training_logs.diagnosis import NO_GPU_SIGN, TEXT_LIMIT, Diagnoser
+from labtui.training_logs.diagnosis import MAX_TEXT, NO_GPU_SIGN, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
@@ -133,7 +133,7 @@ class LogReader:
         if _MENTION.search(rest):
             likely = 2 if _LIKELY.search(rest) else 1
             if self._mention is None or likely > self._mention[0]:
-                self._mention = (likely, number, text.strip()[:TEXT_LIMIT])
+                self._mention = (likely, number, text.strip()[:MAX_TEXT])
 
     # ------------------------------------------------------------------ ranks
 
