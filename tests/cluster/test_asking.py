@@ -6,7 +6,7 @@ import pytest
 
 from labtui.cluster.connection import Connection
 from labtui.domain.errors import SubmitRefused
-from labtui.slurm.queue import tick
+from labtui.slurm.queue import poll_queue
 from labtui.slurm.submit import Lookup, lookup, submit
 from tests.real_cluster import Student
 from tests.real_cluster.cluster import wait_until
@@ -64,15 +64,15 @@ def test_a_controller_that_is_away_is_a_problem_gets_no_job_and_heals(
 ):
     waiting, job_id = Submission(line, student), submission.submit()
     cluster.daemon("slurmctld", trouble)
-    look = line.ask(tick([job_id]))
+    look = line.ask(poll_queue([job_id]))
     assert look.jobs is None and look.problem
     assert submission.look().job_id == job_id, "the receipt knows without Slurm"
     with pytest.raises(SubmitRefused, match="Nothing was sent") as caught:
         waiting.submit()
     assert caught.value.wait
     cluster.daemon("slurmctld", cure)
-    wait_until(lambda: line.ask(tick()).jobs is not None, what="the queue to answer")
-    assert any(row.job_id == job_id for row in line.ask(tick()).jobs or ())
+    wait_until(lambda: line.ask(poll_queue()).jobs is not None, what="the queue to answer")
+    assert any(row.job_id == job_id for row in line.ask(poll_queue()).jobs or ())
     found = waiting.look()
     assert found.job_id is None and found.certain, "certain at once: sbatch did not run"
     waiting.attempt = found.attempts
@@ -82,11 +82,11 @@ def test_a_controller_that_is_away_is_a_problem_gets_no_job_and_heals(
 def test_accounting_down_does_not_hide_the_queue(line, cluster, submission):
     job_id = submission.submit()
     cluster.daemon("slurmdbd", "stop")
-    look = line.ask(tick(["999999"]))
+    look = line.ask(poll_queue(["999999"]))
     assert look.jobs is not None and any(row.job_id == job_id for row in look.jobs)
     assert look.accounting is None and look.accounting_problem
     cluster.daemon("slurmdbd", "start")
-    wait_until(lambda: line.ask(tick(["999999"])).accounting is not None, what="accounting to answer")
+    wait_until(lambda: line.ask(poll_queue(["999999"])).accounting is not None, what="accounting to answer")
 
 
 def test_a_students_own_settings_do_not_change_the_answers(line, cluster, submission):
@@ -96,6 +96,6 @@ def test_a_students_own_settings_do_not_change_the_answers(line, cluster, submis
         "export SBATCH_QOS=nonsense SBATCH_ACCOUNT=nonsense SACCT_FORMAT=State LC_ALL=xx_YY.UTF-8\n"
         "squeue() { echo wrapped; }\nalias sbatch='echo aliased'\n"
     )
-    row = next(row for row in line.ask(tick([job_id])).jobs or () if row.job_id == job_id)
+    row = next(row for row in line.ask(poll_queue([job_id])).jobs or () if row.job_id == job_id)
     assert row.submit_time is not None and row.submit_time > 1_700_000_000
     assert Submission(line, cluster.student).submit().isdecimal()

@@ -10,7 +10,7 @@ from labtui.domain.errors import SubmitRefused
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm.job_control import cancel, check_script
 from labtui.slurm.probe import file_digest, slurm_probe
-from labtui.slurm.queue import tick
+from labtui.slurm.queue import poll_queue
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 from labtui.slurm.site_probe import site_probe
 from labtui.slurm.submit import Lookup, lookup, submit
@@ -41,7 +41,7 @@ def test_submit_tick_details_cancel(jobs):
     job_id = ask(jobs.site, submit(jobs.directory, "long.sh", token, name, gpu_options(jobs), attempt=0))
 
     def row() -> JobView:
-        found = ask(jobs.site, tick())
+        found = ask(jobs.site, poll_queue())
         assert found.jobs is not None, found.problem
         assert found.server_time is not None
         return next(row for row in found.jobs if row.job_id == job_id)
@@ -62,7 +62,7 @@ def test_submit_tick_details_cancel(jobs):
     ask(jobs.site, cancel(job_id))
     jobs.wait_for(job_id, "CANCELLED")
     jobs.wait_for_accounting(job_id)
-    last = ask(jobs.site, tick([job_id]))
+    last = ask(jobs.site, poll_queue([job_id]))
     assert last.accounting is not None, last.accounting_problem
     ended = next(row for row in last.accounting if row.job_id == job_id)
     assert (ended.slurm_state, ended.phase) == ("CANCELLED", JobPhase.FINISHED)

@@ -11,7 +11,7 @@ import pytest
 from labtui.cluster.files import FileStat
 from labtui.domain.errors import ConnectionLost
 from labtui.session.worker_context import RHYTHM_S, Watchdog
-from labtui.slurm.queue import Tick
+from labtui.slurm.queue import QueueAnswer
 from tests.session.conftest import Bench, draft, lab_path, open_bench
 from tests.session.scripted import FakeClock, ScriptedCluster, keras_log
 
@@ -81,7 +81,7 @@ class FreezingCluster(ScriptedCluster):
         self._silence(NEVER_S)
         return super().stat(path)
 
-    def tick(self, vanished: Sequence[str]) -> Tick:
+    def tick(self, vanished: Sequence[str]) -> QueueAnswer:
         self._silence(NEVER_S)
         return super().tick(vanished)
 

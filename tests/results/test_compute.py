@@ -13,7 +13,7 @@ from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, own_options
 from labtui.results.report import results_json
 from labtui.results.scaling import lost_efficiency, scaling_lines
-from labtui.session.run_matcher import NOTHING_KNOWN
+from labtui.session.run_matcher import UNPLANNED
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 
@@ -63,7 +63,7 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
 
 def own(n_gpus, seconds, words="", script="a.py", **more):
     """A run of a student's own script with these options."""
-    told = own_options(replace(NOTHING_KNOWN, script=script, arguments=tuple(words.split())))
+    told = own_options(replace(UNPLANNED, script=script, arguments=tuple(words.split())))
     return run(n_gpus, [9, seconds, seconds], tuning=told, **more)
 
 

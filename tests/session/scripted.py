@@ -14,7 +14,7 @@ from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import FileDigest
-from labtui.slurm.queue import Tick, job_row
+from labtui.slurm.queue import QueueAnswer, job_row
 from labtui.slurm.remote_command import Call
 from labtui.slurm.submit import Lookup, accepted_unread
 
@@ -169,23 +169,23 @@ class ScriptedCluster:
             self.contents[f"{remote_dir}/{name}"] = data
         return sum(map(len, files.values()))
 
-    def tick(self, vanished: Sequence[str]) -> Tick:
+    def tick(self, vanished: Sequence[str]) -> QueueAnswer:
         self._call("tick", tuple(vanished))
         if self.queue_down:
-            return Tick(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
+            return QueueAnswer(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
         rows = tuple(
             job_row(asdict(job) | {"comment": f"labtui:{job.token}"})
             for job in self.jobs.values()
             if job.in_queue
         )
         if self.accounting_down and vanished:
-            return Tick(jobs=rows, accounting=None, accounting_problem="sacct failed: Connection refused")
+            return QueueAnswer(jobs=rows, accounting=None, accounting_problem="sacct failed: no connection")
         known = tuple(
             job_row(asdict(job) | {"reason": ""}, exit_code=job.exit_code, evidence="sacct")
             for job in self.jobs.values()
             if job.job_id in vanished and job.in_accounting
         )
-        return Tick(jobs=rows, accounting=known)
+        return QueueAnswer(jobs=rows, accounting=known)
 
     def submit(
         self, remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str]

@@ -84,7 +84,7 @@ class Aside:
             raise instead or AssertionError
 
         def hand_over(outcome: Callable[[], Any]) -> None:
-            self.bench.worker._put(lambda _: done(outcome))
+            self.bench.worker._enqueue(lambda _: done(outcome))
 
         run_now(fail if instead is not None else work, hand_over)
         self.bench.step(2)

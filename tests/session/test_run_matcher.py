@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase
 from labtui.session.folder import LabFolder
-from labtui.session.run_matcher import NOTHING_KNOWN, match_runs
+from labtui.session.run_matcher import UNPLANNED, match_runs
 from labtui.session.settings import changed
 from labtui.training_logs.reader import parse_log
 from tests.session.conftest import Bench, accepted, draft, only
@@ -73,7 +73,7 @@ def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
 
 def test_a_rate_without_epochs_is_a_throughput_in_the_lab_folder_too(bench):
     log = b"1\timages/sec: 466.9 +/- 0.0 (jitter = 0.0)\t8.169\ntotal images/sec: 466.31\n"
-    assert match_runs({1: NOTHING_KNOWN}, parse_log(log).runs, 2).run_ids == {0: 1}, "of an own job file"
+    assert match_runs({1: UNPLANNED}, parse_log(log).runs, 2).run_ids == {0: 1}, "of an own job file"
     run_one(bench, log)
     (row,) = bench.session.results().measured
     assert (row.throughput.value, row.origins[0].line) == (466.31, 2)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.slurm.job_evidence import differs, observe, view_if_unanswered
-from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, job_row, next_poll_at, poll_delay
+from labtui.slurm.queue import POLLS_PER_MINUTE, QueueAnswer, job_row, next_poll_at, poll_delay
 from labtui.slurm.states import FINISHED
 from tests.changes import after, seen
 from tests.domain.test_submission_queue import planned, status
@@ -34,9 +34,9 @@ def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, 
 def test_a_job_of_another_submission_with_our_jobs_id_is_not_ours():
     state = after(planned(1, "many"), status(1, SubmissionStatus.ACCEPTED, "7"))
     row = JobView(job_id="7", phase=JobPhase.FINISHED, slurm_state="COMPLETED", comment="labtui:t2")
-    (view,) = observe(state, Tick(jobs=(row,), accounting=(row,)), 5.0).values()
+    (view,) = observe(state, QueueAnswer(jobs=(row,), accounting=(row,)), 5.0).values()
     assert view.phase is JobPhase.SETTLING
-    (view,) = observe(state, Tick(jobs=(replace(row, comment="labtui:t1"),), accounting=()), 5.0).values()
+    (view,) = observe(state, QueueAnswer(jobs=(replace(row, comment="labtui:t1"),)), 5.0).values()
     assert view.phase is JobPhase.FINISHED
 
 
@@ -54,10 +54,10 @@ _words = st.sampled_from(
     [*FINISHED, "PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "NEW_WORD_OF_2031"]
 )
 _ticks = st.one_of(
-    st.just(Tick(jobs=None, accounting=None, problem="squeue failed")),
-    st.just(Tick(jobs=())),
-    st.just(Tick(jobs=(), accounting=None, accounting_problem="sacct failed")),
-    st.builds(lambda word: Tick(jobs=(job_row({"job_id": "7", "state": word}),)), _words),
+    st.just(QueueAnswer(jobs=None, accounting=None, problem="squeue failed")),
+    st.just(QueueAnswer(jobs=())),
+    st.just(QueueAnswer(jobs=(), accounting=None, accounting_problem="sacct failed")),
+    st.builds(lambda word: QueueAnswer(jobs=(job_row({"job_id": "7", "state": word}),)), _words),
 )
 
 
@@ -100,7 +100,7 @@ def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
     told = {"job_id": "7", "state": "PENDING", "start": "9600"}
     assert job_row(told | {"reason": "JobHeldUser"}).start_estimate is None
     row = job_row(told)
-    lab = after(seen(observe(lab, Tick(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
+    lab = after(seen(observe(lab, QueueAnswer(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
     assert lab.submissions["t1"].job.start_estimate == 610.0
 
 
@@ -108,13 +108,13 @@ def test_a_restart_that_nobody_saw_is_known_when_the_queue_speaks_again():
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     running = job_row({"job_id": "7", "state": "RUNNING", "start": "5"})
-    lab = after(seen(observe(lab, Tick(jobs=(running,)), 10.0)), state=lab)
-    silent = Tick(jobs=None, accounting=None, problem="squeue failed")
+    lab = after(seen(observe(lab, QueueAnswer(jobs=(running,)), 10.0)), state=lab)
+    silent = QueueAnswer(jobs=None, accounting=None, problem="squeue failed")
     for moment in (20.0, 4000.0):
         lab = after(seen(observe(lab, silent, moment)), state=lab)
     assert lab.submissions["t1"].job.phase is JobPhase.UNKNOWN
     for moment in (4010.0, 4020.0):
         waiting = job_row({"job_id": "7", "state": "PENDING"})
-        lab = after(seen(observe(lab, Tick(jobs=(waiting,)), moment)), state=lab)
+        lab = after(seen(observe(lab, QueueAnswer(jobs=(waiting,)), moment)), state=lab)
     job = lab.submissions["t1"].job
     assert (job.start_time, job.phase) == (None, JobPhase.QUEUED)

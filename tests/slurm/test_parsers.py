@@ -20,7 +20,7 @@ from labtui.slurm.probe import (
     paths_probe,
     slurm_probe,
 )
-from labtui.slurm.queue import parse_accounting, parse_queue, tick
+from labtui.slurm.queue import parse_accounting, parse_queue, poll_queue
 from labtui.slurm.remote_command import cut_frame, section_status
 from labtui.slurm.script_commands import Command, statements_of
 from labtui.slurm.site_probe import gpus_of, site_probe
@@ -121,7 +121,7 @@ def test_no_text_breaks_a_parser(text):
     section_status({"a": text}, "a")
     cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
     for call in (
-        tick(["1"]), lookup("/d", "0f3a-77aa-b2c4", "ResNet50-b2c4"), slurm_probe(), paths_probe("/r", ["/a"]),
+        poll_queue(["1"]), lookup("/d", "0f3a-77aa-b2c4", "ResNet50-b2c4"), slurm_probe(), paths_probe("/r", ["/a"]),
         site_probe(), check_options(()),
     ):  # fmt: skip
         read(call, text, text)
@@ -138,7 +138,7 @@ def test_two_rows_of_one_job_are_one_job():
 @pytest.mark.parametrize("bad", ["007", "\u0661\u0662", "9" * 5000, "0", "-3", "12a", "", "\u00b2"])
 def test_a_bad_row_is_left_out_and_the_others_stand(bad):
     text = queue_row({"job_id": bad}) + queue_row({"job_id": "12"})
-    found = read(tick(), tick_text(NONCE, rows=text))
+    found = read(poll_queue(), tick_text(NONCE, rows=text))
     assert found.jobs is not None and [row.job_id for row in found.jobs] == ["12"]
 
 
@@ -159,7 +159,7 @@ def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct
 
 def test_a_tick_reads_queue_and_clock():
     rows = answer(VERSIONS[0], "squeue-mixed").out
-    found = read(tick(), tick_text(NONCE, rows=rows))
+    found = read(poll_queue(), tick_text(NONCE, rows=rows))
     assert found.jobs and not found.problem
     assert found.server_time == 1795253397.0
     assert found.accounting == ()
@@ -177,7 +177,7 @@ def test_a_tick_reads_queue_and_clock():
     ],
 )  # fmt: skip
 def test_a_failed_queue_is_never_an_empty_one(out, err, says):
-    found = read(tick(), out, f"\x1d{NONCE} squeue\n{err}")
+    found = read(poll_queue(), out, f"\x1d{NONCE} squeue\n{err}")
     assert found.jobs is None
     assert says in found.problem
 
@@ -185,13 +185,13 @@ def test_a_failed_queue_is_never_an_empty_one(out, err, says):
 def test_a_locale_warning_or_a_failed_accounting_does_not_freeze_the_display():
     err = f"\x1d{NONCE} squeue\nbash: warning: setlocale: LC_ALL: cannot change locale (ca_ES)\n"
     err += f"\x1d{NONCE} sacct\nsacct: error: Problem talking to the database: Connection refused\n"
-    found = read(tick(["12"]), tick_text(NONCE, sacct=""), err)
+    found = read(poll_queue(["12"]), tick_text(NONCE, sacct=""), err)
     assert found.jobs == ()
     assert found.accounting is None and "Problem talking" in found.accounting_problem
 
 
 def test_only_numbers_are_asked_of_accounting():
-    call = tick(["12", "13; rm -rf ~", "$(id)"])
+    call = poll_queue(["12", "13; rm -rf ~", "$(id)"])
     assert call.arguments[-1] == "12"
 
 

@@ -14,7 +14,7 @@ from labtui.commands.terminal import Open, print_commands, print_json, print_lin
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import SubmissionState
-from labtui.slurm.job_evidence import live, without_outcome
+from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run_queue(args: argparse.Namespace) -> int:
     with Open(args, start=False, view_only=args.offline) as lab:
         if not args.offline:
             lab.say_not_writable()
-        if not args.offline and (args.all or live(lab.state) or without_outcome(lab.state)):
+        if not args.offline and (args.all or live_jobs(lab.state) or without_outcome(lab.state)):
             lab.session.start()
             _refresh(lab, all_jobs=args.all)
         if args.all:
@@ -88,7 +88,7 @@ def _refresh(lab: Open, *, all_jobs: bool) -> None:
     try:
         lab.wait_online()
         if not lab.session.read_only:
-            if all_jobs or live(lab.state):
+            if all_jobs or live_jobs(lab.state):
                 lab.refresh()
             if tokens := {item.token for item in without_outcome(lab.state)}:
                 lab.session.watch_logs(tokens)

@@ -1,10 +1,10 @@
 """The worker: the only thread that uses the connection. Everything labtui sends to the cluster goes through here.
 
 Its loop does one small task at a time, the most urgent first: the student's requests, submissions to send, the
-queue, the logs. It chooses anew after each task, so nothing waits behind bulk work. A second, small thread watches
-the worker: it notices when the computer slept and when a question stays unanswered.
+queue, the logs. It chooses again after each task, so nothing waits behind bulk work. A second, small thread watches
+the worker: it notices when the computer was asleep and when a question stays unanswered.
 
-The queue is read by one remote command at a time, and no more often than needed to keep the screen correct.
+The queue is polled by one remote command at a time, and no more often than needed to keep the screen correct.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, errors_to, fail, run_now
-from labtui.slurm.job_evidence import ended_as_duplicate, live, observe, other_jobs, vanished
-from labtui.slurm.queue import POLLS_PER_MINUTE, Tick, next_poll_at, poll_delay, tick
+from labtui.slurm.job_evidence import ended_as_duplicate, live_jobs, observe, other_jobs, vanished_ids
+from labtui.slurm.queue import POLLS_PER_MINUTE, QueueAnswer, next_poll_at, poll_delay, poll_queue
 from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
 FAULT_KEY = "fault"
-_AFTER_FAULT_S = 2.0
+_PAUSE_AFTER_FAULT_S = 2.0
 
 
 class ClusterWorker:
@@ -47,7 +47,7 @@ class ClusterWorker:
         self._watchdog = Watchdog(
             context.clock, self._on_wake_up, self._connection.mark_stale, context.cluster.close
         )
-        self._end_watch: Callable[[], None] = lambda: None
+        self._stop_watchdog: Callable[[], None] = lambda: None
         self._closing = threading.Event()
         self._pause_until = 0.0
         self._duty = ""
@@ -59,13 +59,13 @@ class ClusterWorker:
         """Start the worker thread and its watchdog."""
         self._context.run_in_background = self._run_in_background
         self._thread.start()
-        self._end_watch = self._watchdog.start(self._context.faults.write)
+        self._stop_watchdog = self._watchdog.start(self._context.faults.write)
 
     def close(self, timeout_s: float) -> bool:
         """Stop; return whether the thread ended in time. Closing the connection unblocks a pending call."""
         self._closing.set()
         self._woken.set()
-        self._end_watch()
+        self._stop_watchdog()
         self._context.cluster.close()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -85,30 +85,30 @@ class ClusterWorker:
         """Wake the worker: something it should act on was stored."""
         self._woken.set()
 
-    def _put(self, work: Callable[[Future[Any]], object]) -> Future[Any]:
-        """Run `work` in the worker's thread; it is given the future to settle, at once or later."""
+    def _enqueue(self, work: Callable[[Future[Any]], object]) -> Future[Any]:
+        """Run `work` in the worker's thread. It gets the future, which it settles at once or later."""
         future: Future[Any] = Future()
         self._requests.append((work, future))
         self._woken.set()
         return future
 
-    def change(self, token: str, wanted: Request) -> Future[None]:
-        """Cancel, hold, release or limit a submission in any state, and read the queue soon after."""
+    def change(self, token: str, request: Request) -> Future[None]:
+        """Cancel, hold, release or limit a submission in any state, then poll the queue soon."""
 
-        def cancelling(wish: bool) -> None:
-            self._context.journal.change(lambda state: state.with_submission(token, cancelling=wish))
+        def set_cancelling(value: bool) -> None:
+            self._context.journal.change(lambda state: state.with_submission(token, cancelling=value))
 
         def work(done: Future[None]) -> None:
             offline = None if self._ensure_connected() else self._connection.why_offline
-            self._submitter.change(token, wanted, done, offline)
+            self._submitter.change(token, request, done, offline)
             self._context.note_change()
             self._poller.request_poll()
 
-        if wanted.action != "cancel":
-            return self._put(work)
-        cancelling(True)  # stored before the request: if this process dies, the next one asks again
-        future = self._put(work)
-        future.add_done_callback(lambda done: cancelling(False) if done.exception() else None)
+        if request.action != "cancel":
+            return self._enqueue(work)
+        set_cancelling(True)  # stored before the request: if this process dies, the next one asks again
+        future = self._enqueue(work)
+        future.add_done_callback(lambda done: set_cancelling(False) if done.exception() else None)
         return future
 
     def _ensure_connected(self) -> bool:
@@ -126,7 +126,7 @@ class ClusterWorker:
             else:
                 fail(future, self._connection.why_offline)
 
-        return self._put(work)
+        return self._enqueue(work)
 
     def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
         self._log_follower.watch(tokens, visible)
@@ -134,8 +134,8 @@ class ClusterWorker:
 
     def refresh(self) -> None:
         """After a key press: read the queue soon; connect if there is no connection, even after a refused login."""
-        self._put(lambda _: self._poller.request_poll())
-        self._put(lambda _: self._connection.retry_now())
+        self._enqueue(lambda _: self._poller.request_poll())
+        self._enqueue(lambda _: self._connection.retry_now())
 
     def _on_wake_up(self) -> None:
         def wake_up(_: object) -> None:
@@ -143,7 +143,7 @@ class ClusterWorker:
             self._log_follower.recheck_all()
             self._poller.request_poll()
 
-        self._put(wake_up)
+        self._enqueue(wake_up)
 
     # ------------------------------------------------------------------ the worker's thread
 
@@ -176,7 +176,7 @@ class ClusterWorker:
                 self._on_connection_lost(error)
         except LabError as error:
             self._context.raise_problem(f"{FAULT_KEY}:{self._duty}", error)
-            self._pause_until = self._context.now() + _AFTER_FAULT_S
+            self._pause_until = self._context.now() + _PAUSE_AFTER_FAULT_S
         except Exception as error:  # the session continues; the error panel names the log file
             self._report_fault(error)
         return 0.0
@@ -185,12 +185,12 @@ class ClusterWorker:
         """Ask a slow question on a second channel; the answer comes back as a request to the worker."""
 
         def answered(outcome: Callable[[], Any]) -> None:
-            self._put(lambda _: done(outcome))
+            self._enqueue(lambda _: done(outcome))
 
         threading.Thread(target=run_now, args=(work, answered), name="labtui-background", daemon=True).start()
 
     def _on_connection_lost(self, error: LabError) -> None:
-        """The connection broke, or a call on it timed out: in that case it is tested before its next use."""
+        """The connection broke, or a call on it timed out; after a time-out it is tested before its next use."""
         if self._context.cluster.connected:
             self._connection.request_test()
         elif self._connection.online:
@@ -204,7 +204,7 @@ class ClusterWorker:
             f"labtui continues. The details are in {self._context.faults.path.name} in the lab folder.",
         )
         self._context.raise_problem(FAULT_KEY, problem)
-        self._pause_until = self._context.now() + _AFTER_FAULT_S
+        self._pause_until = self._context.now() + _PAUSE_AFTER_FAULT_S
 
     def _step(self) -> float | None:
         if self._requests:
@@ -238,7 +238,7 @@ class ClusterWorker:
         self._connection.attend()
         if self._connection.online and not was_online:
             self._log_follower.recheck_all()
-            if live(self._context.state):
+            if live_jobs(self._context.state):
                 self._context.note_change()
 
     def _run_duty(self, duty: str, work: Callable[[], None]) -> None:
@@ -283,7 +283,7 @@ class Poller:
         if self._asking:
             return None
         delay = poll_delay(
-            [job.phase for _, job in live(self._context.state)],
+            [job.phase for _, job in live_jobs(self._context.state)],
             since_change_s=self._context.now() - self._changed_at,
             failures=self._failures,
             last_took_s=self._took_s,
@@ -298,51 +298,52 @@ class Poller:
         context, began = self._context, self._context.now()
         self._polls.append(began)
         self._poll_requested, self._asking = False, True
-        gone = vanished(context.state)
+        vanished = vanished_ids(context.state)
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
 
-        def answered(outcome: Callable[[], Tick]) -> None:
+        def answered(outcome: Callable[[], QueueAnswer]) -> None:
             self._asking = False
             self._took_s = context.now() - began
             try:
-                told = outcome()
+                answer = outcome()
             except ConnectionLost:
                 raise
             except LabError as error:
-                told = Tick(jobs=None, accounting=None, problem=error.sentence)
-            self._store_answer(told, asked)
+                answer = QueueAnswer(jobs=None, accounting=None, problem=error.sentence)
+            self._store_answer(answer, asked)
 
-        context.run_in_background(lambda: context.cluster.ask(tick(gone)), answered)
+        context.run_in_background(lambda: context.cluster.ask(poll_queue(vanished)), answered)
 
-    def _store_answer(self, tick: Tick, asked: Mapping[str, JobView]) -> None:
+    def _store_answer(self, answer: QueueAnswer, asked: Mapping[str, JobView]) -> None:
         """Store the answer for the jobs `asked`; a job that came or changed since the question is skipped."""
         context, at = self._context, self._context.at()
         known = context.state.submissions
-        views = observe(context.state, tick, at)
+        views = observe(context.state, answer, at)
         jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}
-        if tick.jobs is None:
+        if answer.jobs is None:
             self._failures += 1
-            context.raise_problem(QUEUE_KEY, RemoteFailure(tick.problem, _QUEUE_HINT))
+            context.raise_problem(QUEUE_KEY, RemoteFailure(answer.problem, _QUEUE_HINT))
             self._store_jobs(jobs)
         else:
             self._failures = 0
             context.clear_problem(QUEUE_KEY)
-            self._note_accounting(tick)
-            others = other_jobs(context.state, tick.jobs)
-            moment: dict[str, Any] = {"other_jobs": others, "refreshed_at": at}
-            moment["cluster_time"] = tick.server_time
-            self._store_jobs(jobs, lambda state: replace(state, **moment))
-        for submission, job in live(context.state):
+            self._note_accounting(answer)
+            others, clock = other_jobs(context.state, answer.jobs), answer.server_time
+            self._store_jobs(
+                jobs, lambda state: replace(state, other_jobs=others, refreshed_at=at, cluster_time=clock)
+            )
+        for submission, job in live_jobs(context.state):
             self._check_log(submission.token, job)
 
-    def _note_accounting(self, tick: Tick) -> None:
-        if tick.accounting is not None:
+    def _note_accounting(self, answer: QueueAnswer) -> None:
+        if answer.accounting is not None:
             self._context.clear_problem(ACCOUNTING_KEY)
         else:
-            problem = RemoteFailure(tick.accounting_problem, _ACCOUNTING_HINT)
+            problem = RemoteFailure(answer.accounting_problem, _ACCOUNTING_HINT)
             self._context.raise_problem(ACCOUNTING_KEY, problem)
 
-    def _store_jobs(self, jobs: Mapping[str, JobView], *moment: Change) -> None:
+    def _store_jobs(self, jobs: Mapping[str, JobView], *other_changes: Change) -> None:
+        """Store jobs by token, with `other_changes` in the same transaction, and act on jobs that ended."""
         before = self._context.state
 
         def observed(state: LabState) -> LabState:
@@ -350,7 +351,7 @@ class Poller:
                 state = state.with_job(token, job)
             return state
 
-        self._context.journal.change(observed, *moment)
+        self._context.journal.change(observed, *other_changes)
         for token, job in jobs.items():
             old = before.submissions[token].job
             if old is None or old.phase is not job.phase:
@@ -364,7 +365,7 @@ class Poller:
     def _check_log(self, token: str, job: JobView) -> None:
         """Take a job as finished when its log ends and neither queue nor accounting has known it for a minute."""
         at = self._context.at()
-        silent = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
-        if silent and self._context.readings.script_ended(token):
-            over = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
-            self._store_jobs({token: over})
+        vanished = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
+        if vanished and self._context.readings.script_ended(token):
+            finished = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
+            self._store_jobs({token: finished})

@@ -167,7 +167,7 @@ class LogFollower:
         try:
             if self._has_unread(item, reader) and not (item.behind and now - item.read_at < COPY_AHEAD_S):
                 if self._read_piece(item, reader):
-                    self._apply(reader.applied)
+                    self._apply(reader.apply_to)
                 item.again_at = item.read_at = now
             else:
                 self._check_log(submission, item)
@@ -254,7 +254,7 @@ class LogFollower:
         if grown and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
             self._context.note_change()
         if grown or told:
-            self._apply(self._size_change(submission, item), *([reader.applied] if told else []))
+            self._apply(self._size_change(submission, item), *([reader.apply_to] if told else []))
         if not grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at = now
@@ -306,7 +306,7 @@ class LogFollower:
             return state.with_log(item.token, item.stream, LogState(segment=segment))
 
         self._context.journal.change(begins)
-        self._apply(self._reader(submission).applied)
+        self._apply(self._reader(submission).apply_to)
         self._delete_old_segment(submission, item.stream, segment)
         local = self._context.state.submissions[item.token].mirror(item.stream)
         item.copy = LogCopy(item.copy.remote, self._context.folder.path, local)

@@ -268,7 +268,7 @@ class Readings:
             self._read_rest(reader, submission, stream)
         if is_over(submission) and not reader.ended:
             reader.end()
-        return reader.applied(state)
+        return reader.apply_to(state)
 
     def _read_rest(self, reader: SubmissionReader, submission: SubmissionState, stream: Stream) -> None:
         name = submission.mirror(stream)

@@ -23,7 +23,7 @@ from labtui.domain.terminal_text import inert
 from labtui.lab.plan import task_of
 from labtui.preflight.findings import python_script
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, SHELL_SUFFIXES, LabFolder, sent_as
-from labtui.session.run_matcher import NOTHING_KNOWN, facts_by_field, fill_unknown
+from labtui.session.run_matcher import UNPLANNED, facts_by_field, fill_unknown
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD
 from labtui.slurm.script_commands import Command
@@ -133,7 +133,7 @@ _INSIDE = re.compile(r"(?!(.*/)?\.\.(/|\Z))[^/~%][^%]*")
 
 def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     """One run for each command that starts a training; a single unknown one if no command does."""
-    found = [run for command in script.launches if (run := _run(command)) is not None] or [NOTHING_KNOWN]
+    found = [run for command in script.launches if (run := _run(command)) is not None] or [UNPLANNED]
     if "model" in answers and len({run.model for run in found}) == 1:
         found = [replace(run, named=True, unknown=(*run.unknown, "model")) for run in found]
     if told := [name for name in answers if all(name not in run.unknown for run in found)]:
@@ -167,7 +167,7 @@ def _run(command: Command) -> RunSpec | None:
     words = re.split(r"\s\d?[<>&]", re.sub("['\"]", " ", command.text))[0].split()
     at = next((at for at, word in enumerate(words) if word.endswith(".py")), len(words))
     script = PurePosixPath(words[at]) if words[at:] else None
-    run = replace(NOTHING_KNOWN, script=script.name if script else "", arguments=tuple(words[at + 1 :]))
+    run = replace(UNPLANNED, script=script.name if script else "", arguments=tuple(words[at + 1 :]))
     if read is None:
         return None if script is None or script.stem.lower().startswith(_HELPERS) else run
     told = facts_by_field(read.facts)

@@ -26,7 +26,7 @@ from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, lookup, submit
 
-_LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
+_LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 UNKNOWN_SENTENCE = (
     "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
 )
@@ -43,11 +43,11 @@ _RETRY_DELAYS_S = (15.0, 30.0, 60.0)
 """Seconds until a queue that refused for now is tried again, by the number of refusals in a row."""
 
 
-class _Known(msgspec.Struct):
-    """What this process knows about one submission: its look-ups, and the futures for its job or its cancellation."""
+class _Pending(msgspec.Struct):
+    """A submission on its way: its look-ups, and the futures that wait for its job or its cancellation."""
 
-    looks: int = 0
-    look_at: float = 0.0
+    lookups: int = 0
+    lookup_at: float = 0.0
     no_job: NoJobPeriod = msgspec.field(default_factory=NoJobPeriod)
     refused: SubmitRefused | None = None
     sent: list[Future[str]] = []
@@ -59,13 +59,13 @@ class Submitter:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._known: defaultdict[str, _Known] = defaultdict(_Known)
+        self._pending: defaultdict[str, _Pending] = defaultdict(_Pending)
         self._refusals: dict[str, int] = {}
         self._open_at: dict[str, float] = {}
         self._busy = False
 
     def resume(self) -> None:
-        """After a start: mark what was being sent when the last process ended as unknown."""
+        """After a start: mark as unknown what the last process was sending when it ended."""
         for submission in self._context.state.submissions.values():
             if submission.status is SubmissionStatus.SENDING:
                 self._change(submission.token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
@@ -73,7 +73,7 @@ class Submitter:
     def track(self, token: str) -> Future[str]:
         """A future that is done when Slurm has accepted this submission."""
         future: Future[str] = Future()
-        self._known[token].sent.append(future)
+        self._pending[token].sent.append(future)
         return future
 
     # ------------------------------------------------------------------ schedule
@@ -84,7 +84,7 @@ class Submitter:
         if self._busy:
             return None  # one question at a time; its answer wakes the worker
         unknown = self._unknown()
-        times = [self._known[item.token].look_at for item in unknown]
+        times = [self._pending[item.token].lookup_at for item in unknown]
         if self._next_to_send() is not None:
             times.append(context.now())
         elif any(item.status is SubmissionStatus.WAITING for item in context.state.submissions.values()):
@@ -113,7 +113,7 @@ class Submitter:
         minutes to fail, and logs must continue meanwhile.
         """
         now = self._context.now()
-        due = next((item for item in self._unknown() if self._known[item.token].look_at <= now), None)
+        due = next((item for item in self._unknown() if self._pending[item.token].lookup_at <= now), None)
         if due is not None:
             self._look_up(due)
         elif (waiting := self._next_to_send()) is not None:
@@ -121,12 +121,13 @@ class Submitter:
         self._context.note_change()
 
     def _look_up(self, submission: SubmissionState) -> None:
-        known = self._known[submission.token]
-        known.looks += 1
-        known.look_at = self._context.now() + _LOOK_AGAIN_S[min(known.looks, len(_LOOK_AGAIN_S) - 1)]
+        pending = self._pending[submission.token]
+        pending.lookups += 1
+        delay_s = _LOOKUP_DELAYS_S[min(pending.lookups, len(_LOOKUP_DELAYS_S) - 1)]
+        pending.lookup_at = self._context.now() + delay_s
         directory = self._context.absolute(submission.remote_dir)
         call = lookup(directory, submission.token, submission.job_name)
-        self._ask(lambda: self._context.cluster.ask(call), lambda found: self._looked_up(submission, found))
+        self._ask(lambda: self._context.cluster.ask(call), lambda found: self._on_lookup(submission, found))
 
     def _ask(self, question: Callable[[], Any], answered: Done) -> None:
         def done(outcome: Callable[[], Any]) -> None:
@@ -137,8 +138,8 @@ class Submitter:
         self._busy = True
         self._context.run_in_background(question, done)
 
-    def _looked_up(self, submission: SubmissionState, outcome: Callable[[], Lookup]) -> None:
-        token, known = submission.token, self._known[submission.token]
+    def _on_lookup(self, submission: SubmissionState, outcome: Callable[[], Lookup]) -> None:
+        token, pending = submission.token, self._pending[submission.token]
         try:
             look = outcome()
         except LabError as error:
@@ -146,21 +147,21 @@ class Submitter:
             if isinstance(error, ConnectionLost):
                 raise
             return
-        known.no_job = known.no_job.after(look)
-        certain = look.certain or known.no_job.certain
-        refused, known.refused = known.refused, None
+        pending.no_job = pending.no_job.after(look)
+        certain = look.certain or pending.no_job.certain
+        refused, pending.refused = pending.refused, None
         if look.job_id is None and not certain and refused is None:
             before = "" if look.accepted else f"{UNKNOWN_SENTENCE} "
             self._set_sentence(submission, f"{before}{look.problem}" if look.problem else SILENT_SENTENCE)
             return
-        known.looks, known.look_at, known.no_job = 0, 0.0, NoJobPeriod()
+        pending.lookups, pending.lookup_at, pending.no_job = 0, 0.0, NoJobPeriod()
         if look.job_id is not None:
-            self._accepted(submission, look.job_id)
+            self._accept(submission, look.job_id)
         elif refused is not None:
             self._give_up(submission, refused)
         elif look.accepted:
             self._withdraw(submission, GONE_SENTENCE, GONE_HINT)
-        elif known.cancelled:
+        elif pending.cancelled:
             self._withdraw(submission)
         elif submission.rebuilt:
             self._withdraw(submission, REBUILT_SENTENCE, REBUILT_HINT)
@@ -200,9 +201,9 @@ class Submitter:
         if submission.early_end_minutes:  # the student set it before the job was sent
             options += (f"--time={submission.early_end_minutes:d}",)
         call = submit(directory, SCRIPT_NAME, token, submission.job_name, options, attempt=submission.attempt)
-        self._ask(lambda: context.cluster.ask(call), lambda outcome: self._answered(submission, outcome))
+        self._ask(lambda: context.cluster.ask(call), lambda outcome: self._on_answer(submission, outcome))
 
-    def _answered(self, submission: SubmissionState, outcome: Callable[[], str]) -> None:
+    def _on_answer(self, submission: SubmissionState, outcome: Callable[[], str]) -> None:
         token = submission.token
         try:
             job_id = outcome()
@@ -210,7 +211,7 @@ class Submitter:
             if error.wait:
                 self._postpone(submission, error)
             else:  # Slurm may have taken the job all the same: look for the token once
-                self._known[token].refused = error
+                self._pending[token].refused = error
                 self._schedule_lookup(token, error)
         except RemoteFailure as error:
             self._schedule_lookup(token, error)  # sbatch succeeded, but its output gave no clear job ID
@@ -218,29 +219,29 @@ class Submitter:
             self._change(token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
             raise
         else:
-            self._accepted(submission, job_id)
+            self._accept(submission, job_id)
 
     # ------------------------------------------------------------------ outcomes
 
     def _schedule_lookup(self, token: str, error: LabError) -> None:
-        self._known[token].look_at = self._context.now()
+        self._pending[token].lookup_at = self._context.now()
         self._change(token, SubmissionStatus.UNKNOWN, error.sentence, error.hint)
 
-    def _accepted(self, submission: SubmissionState, job_id: str) -> None:
-        token, known = submission.token, self._known[submission.token]
+    def _accept(self, submission: SubmissionState, job_id: str) -> None:
+        token, pending = submission.token, self._pending[submission.token]
         self._refusals.pop(submission.queue, None)
         at = self._context.at()
         self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
-        for future in known.sent:
+        for future in pending.sent:
             settle(future, token)
-        for cancelled in known.cancelled:
+        for cancelled in pending.cancelled:
             self._ask_slurm(cancel(job_id), cancelled)
-        known.sent, known.cancelled = [], []
+        pending.sent, pending.cancelled = [], []
 
     def _postpone(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
-        """Keep it waiting, and its queue closed for a while: the queue is full, or the files cannot be pushed."""
+        """Keep it waiting and use its queue no more for a while: the queue is full, or the files cannot be pushed."""
         token, queue = submission.token, submission.queue
-        if self._known[token].cancelled:  # the student cancelled it meanwhile
+        if self._pending[token].cancelled:  # the student cancelled it meanwhile
             self._withdraw(submission)
             return
         self._refusals[queue] = self._refusals.get(queue, 0) + 1
@@ -261,10 +262,10 @@ class Submitter:
         status: SubmissionStatus = SubmissionStatus.REFUSED,
     ) -> None:
         self._change(submission.token, status, error.sentence, error.hint)
-        known = self._known.pop(submission.token, _Known())
-        for future in known.sent:
+        pending = self._pending.pop(submission.token, _Pending())
+        for future in pending.sent:
             fail(future, error)
-        for cancelled in known.cancelled:
+        for cancelled in pending.cancelled:
             settle(cancelled, None)
 
     def _change(
@@ -289,22 +290,22 @@ class Submitter:
 
     # ------------------------------------------------------------------ changes by the student
 
-    def change(self, token: str, wanted: Request, done: Future[None], offline: LabError | None) -> None:
+    def change(self, token: str, request: Request, done: Future[None], offline: LabError | None) -> None:
         """Cancel a submission, hold or release it, or give it another limit, in any state.
 
         Without a job it is changed here, else in Slurm. `offline` says why the cluster cannot be asked, if so.
         """
         submission = self._context.state.submissions[token]
-        if wanted.action == "cancel":
+        if request.action == "cancel":
             self._cancel(submission, done, offline)
             return
-        hold, minutes, job = wanted.action == "hold", wanted.minutes, submission.job
-        changes: dict[str, Any] = {"held": wanted.held} if hold else {"early_end_minutes": minutes}
+        hold, minutes, job = request.action == "hold", request.minutes, submission.job
+        changes: dict[str, Any] = {"held": request.held} if hold else {"early_end_minutes": minutes}
 
         def changed(state: LabState) -> LabState:
             return state.with_submission(token, **changes)
 
-        if refusal := self._why_refused(submission, wanted):
+        if refusal := self._why_refused(submission, request):
             fail(done, UsageError(*refusal))
         elif job is None:
             self._context.journal.change(changed)
@@ -314,26 +315,26 @@ class Submitter:
         else:
             question = end_after(job.job_id, minutes)
             if hold:
-                question = control("hold" if wanted.held else "release", job.job_id)
+                question = control("hold" if request.held else "release", job.job_id)
             self._ask_slurm(question, done, lambda: self._context.journal.change(changed))
 
-    def _why_refused(self, submission: SubmissionState, wanted: Request) -> tuple[str, str] | None:
-        if wanted.action == "hold":
+    def _why_refused(self, submission: SubmissionState, request: Request) -> tuple[str, str] | None:
+        if request.action == "hold":
             waits = submission.status is SubmissionStatus.WAITING or (
                 submission.job is not None and submission.job.phase is JobPhase.QUEUED
             )
-            over = f"Run {submission.run_ids[0]} is no longer waiting."
-            return None if waits else (over, "Only a run that waits can be held or released.")
-        return early_end_refusal(submission, wanted.minutes)
+            sentence = f"Run {submission.run_ids[0]} is no longer waiting."
+            return None if waits else (sentence, "Only a run that waits can be held or released.")
+        return early_end_refusal(submission, request.minutes)
 
     def _cancel(self, submission: SubmissionState, done: Future[None], offline: LabError | None) -> None:
-        known, job = self._known[submission.token], submission.job
+        pending, job = self._pending[submission.token], submission.job
         if submission.status is SubmissionStatus.WAITING:
-            known.cancelled.append(done)
+            pending.cancelled.append(done)
             self._withdraw(submission)
         elif submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
-            known.cancelled.append(done)
-            known.look_at = self._context.now()
+            pending.cancelled.append(done)
+            pending.lookup_at = self._context.now()
         elif job is None or job.phase is JobPhase.FINISHED:
             settle(done, None)
         elif offline is not None:
@@ -354,8 +355,8 @@ class Submitter:
 
     def abandon(self, error: LabError) -> None:
         """Fail all open futures when the session closes. Waiting submissions stay stored."""
-        for known in list(self._known.values()):
-            for future in known.sent:
+        for pending in list(self._pending.values()):
+            for future in pending.sent:
                 fail(future, error)
-            for cancelled in known.cancelled:
+            for cancelled in pending.cancelled:
                 fail(cancelled, error)

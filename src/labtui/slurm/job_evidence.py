@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, SubmissionState
-from labtui.slurm.queue import Tick
+from labtui.slurm.queue import QueueAnswer
 from labtui.slurm.submit import COMMENT_PREFIX, DUPLICATE_STATUS, is_of_another
 
 UNKNOWN_AFTER_S = 20.0
@@ -25,7 +25,7 @@ SLACK_S = 90.0
 """Estimates that changed by less are not stored."""
 
 
-def live(state: LabState) -> tuple[tuple[SubmissionState, JobView], ...]:
+def live_jobs(state: LabState) -> tuple[tuple[SubmissionState, JobView], ...]:
     """The accepted submissions without evidence that their job ended, with these jobs."""
     accepted = (item for item in state.submissions.values() if item.status is SubmissionStatus.ACCEPTED)
     return tuple((one, one.job) for one in accepted if one.job and one.job.phase is not JobPhase.FINISHED)
@@ -40,26 +40,26 @@ def without_outcome(state: LabState) -> tuple[SubmissionState, ...]:
     )
 
 
-def vanished(state: LabState) -> tuple[str, ...]:
+def vanished_ids(state: LabState) -> tuple[str, ...]:
     """The job IDs to ask accounting about: those missing from a good answer of the queue."""
-    return tuple(job.job_id for _, job in live(state) if job.evidence == "gone")
+    return tuple(job.job_id for _, job in live_jobs(state) if job.evidence == "gone")
 
 
-def observe(state: LabState, tick: Tick, at: float) -> dict[str, JobView]:
+def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobView]:
     """The live jobs that a poll changed, by token. `at` is UNIX seconds by this computer's clock.
 
     A row with the ID of our job and another submission's token is not our job: a cluster that loses its state counts
     its IDs from the start again.
     """
     views = {}
-    for submission, old in live(state):
-        row, account = (_row_of(rows, submission) for rows in (tick.jobs, tick.accounting))
-        if tick.jobs is None:
+    for submission, old in live_jobs(state):
+        row, account = (_row_of(rows, submission) for rows in (answer.jobs, answer.accounting))
+        if answer.jobs is None:
             view = view_if_unanswered(old, at)
         elif row is not None:
-            view = _with_local_estimate(_merge(old, replace(row, seen_at=at)), tick, at)
+            view = _with_local_estimate(_merge(old, replace(row, seen_at=at)), answer, at)
         else:
-            view = _view_if_missing(old, account, tick, at)
+            view = _view_if_missing(old, account, answer, at)
         if differs(old, view):
             views[submission.token] = view
     return views
@@ -94,14 +94,14 @@ def _merge(old: JobView, new: JobView) -> JobView:
     )
 
 
-def _with_local_estimate(view: JobView, tick: Tick, at: float) -> JobView:
+def _with_local_estimate(view: JobView, answer: QueueAnswer, at: float) -> JobView:
     """The view with Slurm's start estimate converted from the cluster's clock to this computer's."""
-    if view.start_estimate is None or tick.server_time is None:
+    if view.start_estimate is None or answer.server_time is None:
         return view
-    return replace(view, start_estimate=view.start_estimate - tick.server_time + at)
+    return replace(view, start_estimate=view.start_estimate - answer.server_time + at)
 
 
-def _view_if_missing(old: JobView, account: JobView | None, tick: Tick, at: float) -> JobView:
+def _view_if_missing(old: JobView, account: JobView | None, answer: QueueAnswer, at: float) -> JobView:
     """The view of a job that is missing from a good answer of the queue."""
     if account is not None and account.phase is JobPhase.FINISHED:
         return replace(account, seen_at=at, node=account.node or old.node)
@@ -113,7 +113,7 @@ def _view_if_missing(old: JobView, account: JobView | None, tick: Tick, at: floa
         evidence="gone",
         unknown_since=since,
         start_estimate=None,
-        reason=tick.accounting_problem if tick.accounting is None else "",
+        reason=answer.accounting_problem if answer.accounting is None else "",
     )
 
 
@@ -182,7 +182,7 @@ class MyJob(msgspec.Struct, frozen=True, kw_only=True):
 
 def my_jobs(state: LabState, profile: Profile) -> tuple[MyJob, ...]:
     """All of the student's live jobs: this folder's first, then the others."""
-    pairs = (*live(state), *((None, job) for job in state.other_jobs))
+    pairs = (*live_jobs(state), *((None, job) for job in state.other_jobs))
     return tuple(_my_job(job, item, profile, state.cluster_time) for item, job in pairs)
 
 

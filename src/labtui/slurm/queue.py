@@ -122,7 +122,7 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any)
     )
 
 
-class Tick(msgspec.Struct, frozen=True, kw_only=True):
+class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one poll.
 
     `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked but did not
@@ -137,10 +137,10 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     accounting_problem: str = ""
 
 
-def tick(vanished: Sequence[str] = ()) -> Call[Tick]:
+def poll_queue(vanished: Sequence[str] = ()) -> Call[QueueAnswer]:
     """Ask the queue, and accounting about the job IDs in `vanished`; texts that are not job IDs are ignored.
 
-    A failure of Slurm does not raise; it is in `Tick.problem`.
+    A failure of Slurm does not raise; it is in `QueueAnswer.problem`.
     """
     gone = ",".join(text for text in vanished if job_id(text) == text)
     return Call(
@@ -148,21 +148,21 @@ def tick(vanished: Sequence[str] = ()) -> Call[Tick]:
         script=shell_file("queue", "tick"),
         arguments=(f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS), gone),
         limit_s=PROGRAM_LIMIT_S * (2 if gone else 1) + 15,
-        read=partial(_read_tick, asked_accounting=bool(gone)),
+        read=partial(_read_answer, asked_accounting=bool(gone)),
     )
 
 
-def _read_tick(result: CommandResult, *, asked_accounting: bool) -> Tick:
+def _read_answer(result: CommandResult, *, asked_accounting: bool) -> QueueAnswer:
     out = result.sections
     server_time = epoch_seconds(out.get("now", ""))
     if problem := answer_problem("squeue", result):
-        return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    tick = Tick(jobs=parse_queue(out["squeue"], result.nonce).rows, server_time=server_time)
+        return QueueAnswer(jobs=None, accounting=None, server_time=server_time, problem=problem)
+    answer = QueueAnswer(jobs=parse_queue(out["squeue"], result.nonce).rows, server_time=server_time)
     if not asked_accounting:
-        return tick
+        return answer
     problem = answer_problem("sacct", result)
     accounting = None if problem else parse_accounting(out["sacct"], result.nonce).rows
-    return replace(tick, accounting=accounting, accounting_problem=problem)
+    return replace(answer, accounting=accounting, accounting_problem=problem)
 
 
 def answer_problem(program: str, result: CommandResult) -> str:

@@ -334,10 +334,10 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
     held = "(held)" * (submission is not None and submission.held)
     if submission is not None and job is not None and over and run.outcome is None:
-        from labtui.session.run_matcher import ended_by_slurm
+        from labtui.session.run_matcher import with_slurm_outcome
 
         began = any(state.runs[number].started for number in submission.run_ids)
-        run = ended_by_slurm(run, job, began=began)
+        run = with_slurm_outcome(run, job, began=began)
         run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
         mine = [state.runs[number].outcome for number in submission.run_ids] if submission is not None else []
