@@ -95,7 +95,7 @@ def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_p
     path = tmp_path / "mine.toml"
     path.write_text(EXTENDING.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(DataError, match=words) as caught:
-        read_edition_file(path, opened=True)
+        read_edition_file(path, check_names=False)
     assert caught.value.line == line
 
 

@@ -71,10 +71,10 @@ def test_rate_time_and_memory_as_printed_and_as_the_edition_has_them(table):
         if "mixed_precision" not in dict(tuning):  # the chapter's fp32 is TF32
             tuning = (("mixed_precision", "tf32"), *tuning)
         key = (name, row.batch_size, tuning)
-        (band,) = (each for each in edition.bands if (each.model, each.batch_size, each.tuned) == key)
+        (band,) = (each for each in edition.bands if (each.model, each.batch_size, each.run_tuning) == key)
         assert band.low < row.epoch_seconds.value < band.high
         rows = [each for each in edition.published_rows if each.task in ("", table["id"])]
-        (reference,) = (each for each in rows if (each.model, each.batch_size, each.tuned) == key)
+        (reference,) = (each for each in rows if (each.model, each.batch_size, each.run_tuning) == key)
         assert reference.epoch_seconds == pytest.approx(row.epoch_seconds.value, abs=0.01)
 
 

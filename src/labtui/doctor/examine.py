@@ -11,7 +11,6 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -101,8 +100,8 @@ def _check_host_key(endpoint: Endpoint, profile: Profile) -> findings.Check:
     known = any(not key.revoked for key in known_keys(endpoint))
     published = findings.published_keys(profile) or "Have the fingerprint that your site publishes at hand."
     state = "pinned" if endpoint.host_key else "fine" if known else "unknown"
-    words: dict[str, Any] = {"host": endpoint.host, "pin": endpoint.host_key, "published": published}
-    return findings.judge("known-hosts", state, **words)
+    host, pin = endpoint.host, endpoint.host_key
+    return findings.judge("known-hosts", state, host=host, pin=pin, published=published)
 
 
 # --------------------------------------------------------------------------- the connection

@@ -15,7 +15,7 @@ from msgspec import Meta
 from labtui.domain.model import Outcome, Program
 from labtui.lab import fields
 from labtui.lab.fields import Table
-from labtui.lab.runs import Band, Measure, Published, PublishedRow, RunPlan, Sweep, TimedProgram, bands_of
+from labtui.lab.runs import Band, Measure, Publication, PublishedRow, RunPlan, Sweep, TimedProgram, bands_of
 
 
 class Fact(Table, frozen=True, kw_only=True):
@@ -273,7 +273,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
     hand_in: HandIn | None = None
     names: dict[str, str] = msgspec.field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
-    published: tuple[Published, ...] = ()
+    published: tuple[Publication, ...] = ()
 
     def __post_init__(self) -> None:
         if self.startup_seconds[0] > self.startup_seconds[1]:
@@ -285,7 +285,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
     @cached_property
     def published_rows(self) -> tuple[PublishedRow, ...]:
         """The published numbers, one row for each configuration."""
-        return tuple(row for table in self.published for row in table.whole_rows())
+        return tuple(row for table in self.published for row in table.complete_rows())
 
     @cached_property
     def bands(self) -> tuple[Band, ...]:

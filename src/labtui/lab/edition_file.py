@@ -1,4 +1,4 @@
-"""Reads TOML text into an `Edition`, or raises one sentence that says what is wrong, in which file, line and key.
+"""Reads TOML text into an `Edition`, or raises an error with one sentence: what is wrong in which file, line and key.
 
 Three stages: TOML's grammar, the schema with its constraints (`edition`), and the rules that involve several tables
 (`proof`). The first mistake becomes an error with its line.
@@ -19,10 +19,10 @@ from labtui.lab.edition import Edition
 from labtui.lab.fields import Place, Problem
 from labtui.lab.proof import cross_references
 
-MAX_CHARACTERS = 1_000_000
-MAX_TEXT = 8_000
-_GUIDE = "docs/editions.md lists every field."
-_ACTIVE = re.compile(
+MAX_FILE_CHARACTERS = 1_000_000
+MAX_TEXT_CHARACTERS = 8_000
+_HINT = "docs/editions.md lists every field."
+_INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -32,7 +32,7 @@ _ACTIVE = re.compile(
 def base_id(text: str) -> str:
     """The id of the edition that this one extends or takes published numbers from; "" if there is none."""
     try:
-        data = _loads(text) if len(text) <= MAX_CHARACTERS else {}
+        data = _loads(text) if len(text) <= MAX_FILE_CHARACTERS else {}
     except (ValueError, RecursionError):
         return ""
     found = data.get("extends", data.get("published_in", ""))
@@ -52,8 +52,8 @@ def parse_edition(
     data = _read_toml(text, path)
     for key in ("extends", "published_in"):
         if key in data and base is None:
-            what = f"There is no edition {data[key]!r} for `{key}`; name one that comes with labtui."
-            raise _error(path, line_of(text, (key,)), what)
+            sentence = f"There is no edition {data[key]!r} for `{key}`; name one that comes with labtui."
+            raise _error(path, line_of(text, (key,)), sentence)
     for place, sentence in _text_problems(data, ()):
         raise _error(path, line_of(text, place), sentence)
     try:
@@ -88,38 +88,37 @@ def _loads(text: str) -> Mapping[str, Any]:
 
 
 def _read_toml(text: str, path: str) -> Mapping[str, Any]:
-    if len(text) > MAX_CHARACTERS:
-        what = f"The file has more than {MAX_CHARACTERS:,} characters, the maximum of an edition."
-        raise _error(path, None, what)
+    if len(text) > MAX_FILE_CHARACTERS:
+        sentence = f"The file has more than {MAX_FILE_CHARACTERS:,} characters, the maximum of an edition."
+        raise _error(path, None, sentence)
     try:
         return _loads(text)
     except tomllib.TOMLDecodeError as error:
         message, _, where = str(error).partition(" (at ")
         digits = re.search(r"line (\d+)", where)
         line = int(digits[1]) if digits else text.count("\n") + 1
-        what = f"This is not valid TOML: {message[:1].lower()}{message[1:]}."
-        raise _error(path, line, what) from None
+        sentence = f"This is not valid TOML: {message[:1].lower()}{message[1:]}."
+        raise _error(path, line, sentence) from None
     except (ValueError, RecursionError):
-        what = (
+        sentence = (
             "The file has a number with too many digits, a key with too many parts, or is nested too deeply."
         )
-        raise _error(path, None, what) from None
+        raise _error(path, None, sentence) from None
 
 
 def _error(path: str, line: int | None, sentence: str) -> DataError:
     where = ", ".join(part for part in (path, f"line {line}" if line else "") if part)
-    return DataError(f"{where}: {sentence}" if where else sentence, _GUIDE, line=line)
+    return DataError(f"{where}: {sentence}" if where else sentence, _HINT, line=line)
 
 
 def _text_problems(value: object, place: Place) -> Iterator[Problem]:
-    """The problems of texts: characters that act on a terminal, too long, or empty."""
+    """The problems of the texts in a value: they are empty or too long, or have characters that act on a terminal."""
     key = _key(place)
     if isinstance(value, str):
-        if match := _ACTIVE.search(value):
-            what = f"There is a control or invisible character (U+{ord(match[0]):04X}) in `{key}`."
-            yield place, what
-        if len(value) > MAX_TEXT:
-            yield place, f"`{key}` has more than {MAX_TEXT:,} characters."
+        if match := _INVISIBLE.search(value):
+            yield place, f"There is a control or invisible character (U+{ord(match[0]):04X}) in `{key}`."
+        if len(value) > MAX_TEXT_CHARACTERS:
+            yield place, f"`{key}` has more than {MAX_TEXT_CHARACTERS:,} characters."
         if not value.strip():
             yield place, f"`{key}` is empty."
     elif isinstance(value, dict):
@@ -144,18 +143,19 @@ def _schemas(place: Place) -> list[Mapping[str, Any]]:
     found = [_structs()[Edition.__name__]]
     for part in place:
         below = [
-            each.get("items") if isinstance(part, int) else each.get("properties", {}).get(part)
-            for each in found
+            schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part)
+            for schema in found
         ]
         found = [variant for schema in below if schema for variant in _variants(schema)]
     return found
 
 
 def _variants(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    whole = _structs()[schema["$ref"]] if "$ref" in schema else schema
-    yield whole
-    for part in whole.get("anyOf", ()):
-        yield from _variants(part)
+    """The schema with its reference resolved, and the alternatives that it allows."""
+    resolved = _structs()[schema["$ref"]] if "$ref" in schema else schema
+    yield resolved
+    for alternative in resolved.get("anyOf", ()):
+        yield from _variants(alternative)
 
 
 def _schema_problem(message: str) -> Problem:
@@ -163,24 +163,24 @@ def _schema_problem(message: str) -> Problem:
     what, _, where = message.partition(" - at `$")
     steps = re.findall(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]", where)
     place: Place = tuple(int(index) if index else name for name, index in steps)
-    named, called = re.search(r"`(\w+)`$", what), _place_in_words(place)
-    if what.startswith("Object missing required field") and named:
-        return place, f"`{named[1]}` is missing in {called}."
-    if what.startswith("Object contains unknown field") and named:
+    field, place_words = re.search(r"`(\w+)`$", what), _place_in_words(place)
+    if what.startswith("Object missing required field") and field:
+        return place, f"`{field[1]}` is missing in {place_words}."
+    if what.startswith("Object contains unknown field") and field:
         fields = {name for schema in _schemas(place) for name in schema.get("properties", ())}
-        near = difflib.get_close_matches(named[1], sorted(fields), n=1)
+        near = difflib.get_close_matches(field[1], sorted(fields), n=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
-        return (*place, named[1]), f"`{named[1]}` is not a field of {called}.{hint}"
+        return (*place, field[1]), f"`{field[1]}` is not a field of {place_words}.{hint}"
     if what.startswith("Invalid"):
         words = [str(word) for schema in _schemas(place) for word in schema.get("enum", ())]
         value = what.rpartition("value ")[2]
         listed = f"; it is one of {', '.join(words)}" if words else ""
-        return place, f"{called} cannot be {value}{listed}."
+        return place, f"{place_words} cannot be {value}{listed}."
     if match := re.fullmatch(r"Expected `str` matching regex '(.*)'", what.replace("\\\\", "\\")):
-        said = [each["description"] for each in _schemas(place) if each.get("pattern") == match[1]]
-        return place, f"`{_key(place)}` is {(*said, 'written differently')[0]}."
+        rules = [schema["description"] for schema in _schemas(place) if schema.get("pattern") == match[1]]
+        return place, f"`{_key(place)}` is {(*rules, 'written differently')[0]}."
     if what.startswith("Expected"):
-        return place, f"{called}: {what[0].lower()}{what[1:]}."
+        return place, f"{place_words}: {what[0].lower()}{what[1:]}."
     first = re.match(r"`(\w+)`", what)  # a sentence from a `__post_init__`, which begins with the key
     return (*place, first[1]) if first else place, what
 
@@ -210,22 +210,24 @@ def merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
     New tasks and facts come last, and published numbers follow those of the base.
     """
-    whole = {**base, **own}
+    merged = {**base, **own}
     for key in base.keys() & own.keys():
         theirs, mine = base[key], own[key]
         if isinstance(theirs, Mapping) and isinstance(mine, Mapping):
-            whole[key] = {**theirs, **mine}
+            merged[key] = {**theirs, **mine}
         elif isinstance(mine, list) and key == "published":
-            whole[key] = [*theirs, *mine]
+            merged[key] = [*theirs, *mine]
         elif isinstance(mine, list) and key in _BY_ID:
-            whole[key], ids = list(theirs), [_id(item) for item in theirs]
+            items, ids = list(theirs), [_id(item) for item in theirs]
             for item in mine:
                 if _id(item) in ids:
-                    at = ids.index(_id(item))
-                    whole[key][at], ids[at] = {**theirs[at], **item}, ""  # a second one of this id is new
+                    index = ids.index(_id(item))
+                    items[index] = {**theirs[index], **item}
+                    ids[index] = ""  # a second item with this id is a new one
                 else:
-                    whole[key].append(item)
-    return whole
+                    items.append(item)
+            merged[key] = items
+    return merged
 
 
 def _id(item: object) -> object:
@@ -234,15 +236,15 @@ def _id(item: object) -> object:
 
 def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> Place:
     """The place in the extending file of a place in the merged edition; () if only the base has it."""
-    key, index, *rest = (*place, "", "")[: max(2, len(place))]
+    key, index = (*place, "", "")[:2]
     if not isinstance(index, int) or key not in base:
         return place
     if key == "published":
         index -= len(base[key])
     elif key in _BY_ID and key in own:
         name = _id(merge(base, own)[key][index])
-        index = max((at for at, item in enumerate(own[key]) if _id(item) == name), default=-1)
-    return (key, index, *rest) if key in own and index >= 0 else ()
+        index = max((n for n, item in enumerate(own[key]) if _id(item) == name), default=-1)
+    return (key, index, *place[2:]) if key in own and index >= 0 else ()
 
 
 # --------------------------------------------------------------------------- lines

@@ -142,7 +142,7 @@ def _from_bands(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds")
     """The interval of the band that fits a run best: with the same batch, else scaled from another batch."""
     wanted = "seconds" if run.program is not None else quantity
     bands = (band for band in edition.bands if band.quantity == wanted)
-    fitting = (band for band in bands if band.is_about(replace(run, batch_size=band.batch_size or 1)))
+    fitting = (band for band in bands if band.matches(replace(run, batch_size=band.batch_size or 1)))
     band = min(fitting, key=lambda band: band.batch_size != run.batch_size, default=None)
     if band is None:
         return None

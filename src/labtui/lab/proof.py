@@ -79,7 +79,7 @@ def cross_references(edition: Edition, available: Mapping[str, Collection[str]])
     for index, task in enumerate(edition.tasks):
         yield from _task_problems(edition, task, ("tasks", index))
     for index, table in enumerate(edition.published):
-        for number, row in enumerate(table.whole_rows()):
+        for number, row in enumerate(table.complete_rows()):
             yield from _published_problems(edition, row, ("published", index, "rows", number))
     weights = [task.weight for task in edition.tasks if task.weight is not None]
     if weights and abs(sum(weights) - 100) > 1e-6:
@@ -137,7 +137,7 @@ def _published_problems(edition: Edition, row: PublishedRow, place: Place) -> It
     ratio = row.speedup or row.efficiency or row.acceleration
     plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
     if not any(
-        row.is_about(run) or (ratio and (row.model, row.gpus) == (run.model, run.n_gpus)) for run in plans
+        row.matches(run) or (ratio and (row.model, row.gpus) == (run.model, run.n_gpus)) for run in plans
     ):
         models = dict.fromkeys(run.model for run in plans)
         near = "" if row.model in models else _suggest(row.model, models)
@@ -232,7 +232,7 @@ def published_evidence(edition: Edition) -> Evidence:
 
 def published_row(edition: Edition, task: Task, plan: RunPlan) -> PublishedRow | None:
     """The published row for a planned run: one of this task, else one that names no task, else one of another task."""
-    fitting = [row for row in edition.published_rows if row.is_about(plan.spec) and _has_numbers(row)]
+    fitting = [row for row in edition.published_rows if row.matches(plan.spec) and _has_numbers(row)]
     fitting.sort(key=lambda row: (row.task != task.id, bool(row.task), row.tuning is None))
     return fitting[0] if fitting else None
 

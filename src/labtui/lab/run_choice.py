@@ -18,7 +18,7 @@ from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task
 from labtui.lab.evidence import Evidence
 from labtui.lab.plan import expected_learning_rate, planned_specs
-from labtui.lab.runs import QUANTITIES, About, Band
+from labtui.lab.runs import QUANTITIES, Band, RunSelector
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow, renamed
@@ -55,13 +55,13 @@ def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
     named = [name for check in task.checks for name in check.tasks]
     sources = (task, *edition.tasks_of(task, named))
     return any(
-        About(
+        RunSelector(
             model=run.spec.model,
             gpus=run.spec.n_gpus,
             batch_size=None if source.own_runs_check.batch == "any" else run.spec.batch_size,
             processes=run.spec.processes or None,
             size=run.spec.size or None,
-        ).is_about(row)
+        ).matches(row)
         for source in sources
         for run in source.runs
     )
@@ -71,7 +71,7 @@ def remark(band: Band, row: ResultRow, name: str) -> str:
     """The note on a row and a band; "" if the band is about other runs or the row is inside. `name` is the row's."""
     field, *words = QUANTITIES[band.quantity]
     measured: Interval | None = getattr(row, field)
-    if measured is None or not band.is_about(row) or (measured.hi >= band.low and measured.lo <= band.high):
+    if measured is None or not band.matches(row) or (measured.hi >= band.low and measured.lo <= band.high):
         return ""
     yours, usual = (text.replace("images", row.configuration.unit) for text in words)
     sentence = (

@@ -34,7 +34,7 @@ class RunPlan(Table, frozen=True, kw_only=True):
     images: int | None = None
 
 
-_ONLY_FOR: dict[str, tuple[str, ...]] = {
+_FORMS_OF_FIELD: dict[str, tuple[str, ...]] = {
     "cpus": ("cpu",),
     "batch_option": MANY_NODES,
     **dict.fromkeys(("arguments", "data_set", "variant"), PROCESS_PER_GPU),
@@ -77,7 +77,7 @@ class Sweep(Table, frozen=True, kw_only=True):
             raise ValueError("`gpus` is 0 with the form 'cpu', at least 1 with the others.")
         if self.form == "one-gpu" and set(gpus) != {1}:
             raise ValueError("`form` 'one-gpu' is for exactly one GPU; take one-job or job-per-size.")
-        for name, forms in _ONLY_FOR.items():
+        for name, forms in _FORMS_OF_FIELD.items():
             if self.form not in forms and getattr(self, name) not in (None, (), "global"):
                 raise ValueError(f"`{name}` is for the form {' or '.join(map(repr, forms))}.")
         for words in self.vary or ((),):
@@ -87,7 +87,7 @@ class Sweep(Table, frozen=True, kw_only=True):
                     raise ValueError(f"`options` give {option} twice.")
 
     def runs(self) -> tuple[RunPlan, ...]:
-        every = product(self.vary or ((),), _as_tuple(self.batch), _as_tuple(self.gpus))
+        combinations = product(self.vary or ((),), _as_tuple(self.batch), _as_tuple(self.gpus))
         return tuple(
             RunPlan(
                 spec=RunSpec(
@@ -110,7 +110,7 @@ class Sweep(Table, frozen=True, kw_only=True):
                 time_limit_minutes=self.time_limit_minutes,
                 images=self.images,
             )
-            for words, batch, gpus in every
+            for words, batch, gpus in combinations
         )
 
 
@@ -204,10 +204,10 @@ Each value: the field of a `ResultRow`, a measured value in words, and the usual
 """
 
 
-class About(Table, frozen=True, kw_only=True):
-    """Which runs numbers are about: programs have `model`, `processes` and `size`, trainings all but the last two.
+class RunSelector(Table, frozen=True, kw_only=True):
+    """The runs that numbers are about. A program has `model`, `processes` and `size`, a training all but the last two.
 
-    None means any value; for `gpus`, not given. `tuning` holds options of the script with their values.
+    None matches any value; for `gpus` it means that none is given. `tuning` holds script options with their values.
     """
 
     model: str = ""
@@ -224,13 +224,13 @@ class About(Table, frozen=True, kw_only=True):
                 raise ValueError(f"`tuning` has no option `{name}`.")
 
     @property
-    def tuned(self) -> Tuning | None:
-        """The tuning in the same form as that of runs."""
+    def run_tuning(self) -> Tuning | None:
+        """`tuning` in the form that runs have it; None matches any."""
         return None if self.tuning is None else tuning_of(self.tuning, str(self.tuning.get("variant", "")))
 
-    def is_about(self, run: RunSpec | ResultRow) -> bool:
+    def matches(self, run: RunSpec | ResultRow) -> bool:
         """Whether a planned or measured run is one of these."""
-        made = run.configuration if isinstance(run, ResultRow) else run
+        spec = run.configuration if isinstance(run, ResultRow) else run
         if run.program is not None:
             same = (self.model, self.processes) == (run.model, run.processes)
             return same and self.size in (None, run.size)
@@ -238,12 +238,12 @@ class About(Table, frozen=True, kw_only=True):
             self.processes is None
             and (self.model, self.gpus) == (run.model, run.n_gpus)
             and self.batch_size in (None, run.batch_size)
-            and self.data_set in (None, made.data_set)
-            and self.tuned in (None, made.tuning)
+            and self.data_set in (None, spec.data_set)
+            and self.run_tuning in (None, spec.tuning)
         )
 
 
-class Band(About, frozen=True, kw_only=True):
+class Band(RunSelector, frozen=True, kw_only=True):
     """The range of usual results, `low <= result <= high`, for a `quantity`: a key of `QUANTITIES`.
 
     `value` is the published number, or the middle of a published range. `advice` is a question to ask about a result
@@ -258,13 +258,13 @@ class Band(About, frozen=True, kw_only=True):
     advice: str = ""
 
     @property
-    def about(self) -> tuple[object, ...]:
+    def key(self) -> tuple[object, ...]:
         """The quantity and the runs: the key by which bands are merged."""
-        names = ("tuned" if name == "tuning" else name for name in About.__struct_fields__)
+        names = ("run_tuning" if name == "tuning" else name for name in RunSelector.__struct_fields__)
         return (self.quantity, *(getattr(self, name) for name in names))
 
 
-class PublishedRow(About, frozen=True, kw_only=True):
+class PublishedRow(RunSelector, frozen=True, kw_only=True):
     """What a document says about one configuration: its numbers, their source, and advice for results outside them.
 
     `task` is set if two tasks have different numbers for the same configuration. The bands are `epoch_seconds`,
@@ -291,7 +291,7 @@ class PublishedRow(About, frozen=True, kw_only=True):
     advice: str = ""
 
     def __post_init__(self) -> None:
-        About.__post_init__(self)
+        RunSelector.__post_init__(self)
         for name in ("speedup", "efficiency", "acceleration", "tolerance", "first_tolerance"):
             found = getattr(self, name)
             if found is not None and found[0] > found[1]:
@@ -303,49 +303,53 @@ class PublishedRow(About, frozen=True, kw_only=True):
 
     def bands(self) -> Iterator[Band]:
         """The bands of the row's numbers."""
-        about = {name: getattr(self, name) for name in About.__struct_fields__}
+        selector = {name: getattr(self, name) for name in RunSelector.__struct_fields__}
         for name in QUANTITIES:
             warm_up = name == "first_epoch_seconds"
             tolerance = self.first_tolerance if warm_up else self.tolerance or TOLERANCE
-            found = getattr(self, name)
-            if isinstance(found, float):  # the bounds have two significant digits
-                found = tolerance and sorted([found, *(float(f"{found * each:.2g}") for each in tolerance)])
-            if found:
-                value = found[1] if found[2:] else sum(found) / 2
-                bounds = {"low": found[0], "value": value, "high": found[-1]}
-                advice = "" if warm_up else self.advice
-                yield Band(quantity=name, source=self.source, advice=advice, **bounds, **about)
+            published = getattr(self, name)
+            if isinstance(published, tuple):
+                low, high = published
+                value = (low + high) / 2
+            elif published and tolerance:
+                # The bounds have two significant digits.
+                bounds = (float(f"{published * factor:.2g}") for factor in tolerance)
+                low, value, high = sorted((published, *bounds))
+            else:
+                continue
+            found = {"quantity": name, "low": low, "value": value, "high": high, "source": self.source}
+            yield Band(**found, advice="" if warm_up else self.advice, **selector)
 
 
-class Published(PublishedRow, frozen=True, kw_only=True):
+class Publication(PublishedRow, frozen=True, kw_only=True):
     """A table of a document. Its own fields apply to all `rows` that do not set them."""
 
     rows: Annotated[tuple[PublishedRow, ...], Meta(min_length=1)]
 
-    def whole_rows(self) -> tuple[PublishedRow, ...]:
+    def complete_rows(self) -> tuple[PublishedRow, ...]:
         """The rows with the table's fields filled in; without `gpus` on either, it is 1 for a training."""
-        plain = PublishedRow()
-        shared = {name: getattr(self, name) for name in plain.__struct_fields__}
-        found = []
+        unset = PublishedRow()
+        shared = {name: getattr(self, name) for name in unset.__struct_fields__}
+        complete = []
         for row in self.rows:
-            own = {name: value for name in shared if (value := getattr(row, name)) != getattr(plain, name)}
-            whole = shared | own
-            if whole["gpus"] is None and whole["processes"] is None:
-                whole["gpus"] = 1
-            found.append(PublishedRow(**whole))
-        return tuple(found)
+            own = {name: value for name in shared if (value := getattr(row, name)) != getattr(unset, name)}
+            values = shared | own
+            if values["gpus"] is None and values["processes"] is None:
+                values["gpus"] = 1
+            complete.append(PublishedRow(**values))
+        return tuple(complete)
 
 
 def bands_of(rows: Iterable[PublishedRow]) -> tuple[Band, ...]:
-    """Merge the rows' bands to one per quantity and configuration; where documents disagree, it covers them all."""
-    found: dict[tuple[object, ...], Band] = {}
+    """Merge the rows' bands into one per quantity and configuration, which covers the numbers of all documents."""
+    merged: dict[tuple[object, ...], Band] = {}
     for band in (band for row in rows for band in row.bands()):
-        other = found.get(band.about, band)
-        found[band.about] = msgspec.structs.replace(
+        other = merged.get(band.key, band)
+        merged[band.key] = msgspec.structs.replace(
             other,
             low=min(other.low, band.low),
             high=max(other.high, band.high),
             source="; ".join(dict.fromkeys((other.source, band.source))),
             advice=other.advice or band.advice,
         )
-    return tuple(found.values())
+    return tuple(merged.values())

@@ -1,7 +1,7 @@
 """Editions on disk, the evidence in a lab folder, and its answers: all that the pure package `lab` needs from files.
 
-Nothing here decides whether a box is ticked or changes a student's script. An answer file that was changed in another
-program is never overwritten: the text is stored beside it.
+Nothing here decides whether a box is ticked, and nothing changes a student's script. An answer file that was changed
+in another program is never overwritten: the text is stored beside it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         path = expand_home(text)
         inside = folder.path / path if folder is not None else path
-        return read_edition_file(inside if inside.is_file() else path, opened=folder is not None)
+        return read_edition_file(inside if inside.is_file() else path, check_names=folder is None)
     path = LABS / f"{text}.toml"
     known = sorted(item.stem for item in LABS.glob("*.toml"))
     if text not in known:
@@ -75,16 +75,14 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     return read_edition_file(path)
 
 
-def read_edition_file(path: Path, *, opened: bool = False) -> Edition:
-    """Read an edition file and check its schema, and that every script and cluster profile it names exists.
-
-    With `opened` (an existing lab folder uses it) the names are not checked.
+def read_edition_file(path: Path, *, check_names: bool = True) -> Edition:
+    """Read an edition file and check its schema; with `check_names` also that the scripts and profiles it names exist.
 
     Raises:
         DataError: it cannot be read or is not an edition; with the line and one sentence.
     """
     text = read_text(path, str(path))
-    return parse_edition(text, str(path), None if opened else _known_names(path), _base_text(text))
+    return parse_edition(text, str(path), _known_names(path) if check_names else None, _base_text(text))
 
 
 def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
@@ -113,8 +111,8 @@ def _base_text(text: str) -> str | None:
     base = LABS / f"{name}.toml"
     if base not in LABS.glob("*.toml"):
         return None
-    found = read_text(base, str(base))
-    return None if base_id(found) else found
+    base_text = read_text(base, str(base))
+    return None if base_id(base_text) else base_text
 
 
 def _known_names(path: Path) -> dict[str, set[str]]:
@@ -129,19 +127,18 @@ def _known_names(path: Path) -> dict[str, set[str]]:
 def gather_evidence(
     folder: LabFolder, edition: Edition, state: LabState, *, results: Results | None = None
 ) -> Evidence:
-    """Everything the checks look at, read from the lab folder now; the cluster's part is what it last reported.
+    """Everything the checks look at: the lab folder as it is now, and what the cluster last reported.
 
     Raises:
         FolderError: when scripts or answers cannot be read.
     """
     runs = measured_from_state(state, edition.run_scripts)
-    numbers = results or compute_results(runs, images=edition.images)
     files = folder.script_files()
     scripts = {name: FileFact(name, data) for name, data in files.items()}
     seen, seen_at = needed_paths_seen(folder, state)
     return Evidence(
         state=state,
-        results=numbers,
+        results=results or compute_results(runs, images=edition.images),
         scripts=scripts,
         originals={**_originals(), **{name: scripts[name] for name in folder.unchanged_scripts(files)}},
         exports=tuple(_exports(folder, edition, state)),
@@ -154,7 +151,7 @@ def gather_evidence(
 
 
 def files_stamp(folder: LabFolder) -> frozenset[tuple[str, int, int]]:
-    """Path, modification time (ns) and size of every file that checks and screens read: equal while no file changes."""
+    """Path, modification time (ns) and size of each file that checks and screens read, to notice that one changed."""
     stamp = set()
     for place in (folder.scripts, folder.slurm, folder.answers, folder.plots):
         for path in files_inside(folder.path, place):
@@ -174,7 +171,7 @@ def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[
 
 
 class TrainingNeeds(NamedTuple):
-    """What trainings read on the cluster. The paths may hold {account} and {user}; "" and () for what is not read."""
+    """What trainings read on the cluster. Paths may contain {account} and {user}; "" and () for what is not read."""
 
     framework: str
     data_dir: str
@@ -188,13 +185,13 @@ def training_needs(runs: Sequence[RunSpec], profile: Profile, settings: Settings
     if runs and not trainings:
         return TrainingNeeds("", "", (), "")
     pytorch = bool(runs) and all(run.script.startswith("pytorch/") for run in trainings)
-    place = (settings.data_dir or profile.data_folder(images=True)).rstrip("/")
-    sets = dict.fromkeys(run.data_set for run in trainings if run.reads_folder)
-    cifar = not runs or any(run.data_set in ("", "cifar10") for run in trainings)
+    images_dir = (settings.data_dir or profile.data_folder(images=True)).rstrip("/")
+    data_sets = dict.fromkeys(run.data_set for run in trainings if run.reads_folder)
+    reads_cifar = not runs or any(run.data_set in ("", "cifar10") for run in trainings)
     return TrainingNeeds(
         framework="torch" if pytorch else "tensorflow",
-        data_dir=(settings.data_dir or profile.data_dir) if cifar else "",
-        image_folders=tuple(f"{place}/{name}" if place else name for name in sets),
+        data_dir=(settings.data_dir or profile.data_dir) if reads_cifar else "",
+        image_folders=tuple(f"{images_dir}/{name}" if images_dir else name for name in data_sets),
         container=settings.container or profile.image_of(pytorch=pytorch),
     )
 
@@ -213,8 +210,9 @@ def needed_paths(folder: LabFolder) -> tuple[str, ...]:
     needs = training_needs([run.spec for task in edition.tasks for run in task.runs], profile, settings)
     paths = (needs.data_dir, *needs.image_folders, needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""
-    places = {"account": profile.account_of(settings.account), "user": user}
-    return tuple(each for path in dict.fromkeys(paths) if (each := fill(path, places)) and "{" not in each)
+    values = {"account": profile.account_of(settings.account), "user": user}
+    filled = (fill(path, values) for path in dict.fromkeys(paths))
+    return tuple(path for path in filled if path and "{" not in path)
 
 
 def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:
@@ -247,17 +245,15 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
     """Exported charts, recognised by the chart key and the models in the file name."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
     planned = (plan.spec.model for task in edition.tasks for plan in task.runs)
-    called = {model: slug(edition.names.get(model, model)) for model in planned}
+    slugs = {model: slug(edition.names.get(model, model)) for model in planned}
     for path in files_inside(folder.path, folder.plots):
-        if path.suffix not in _CHART_FILES:
-            continue
-        chart = _chart_of(path.stem)
+        chart = _chart_of(path.stem) if path.suffix in _CHART_FILES else None
         if chart is not None:
-            named = tuple(model for model, word in called.items() if word in path.stem or model in path.stem)
+            stem = path.stem
             yield ExportFact(
                 path=path.relative_to(folder.path).as_posix(),
                 chart=chart,
-                models=named,
+                models=tuple(model for model, word in slugs.items() if word in stem or model in stem),
                 mark="practice" if practice or "practice" in path.stem else "",
                 at=path.stat().st_mtime,
             )
