@@ -102,6 +102,8 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await pilot.press("left", "L")
         await until(pilot, lambda: app.main is not None and app.main.pane == "log")
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "its line is marked")
+        await pilot.press("o", "c", "L")
+        await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "not in standard error")
 
 
 async def test_a_mean_says_of_how_many_epochs_and_runs_it_is(filled_session):

@@ -83,9 +83,10 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
         else:
             keys = ("enter Change", "s Submit", "v Script", "esc Back", "J Regroup", "? Help")
             await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
-            assert "3 runs in 1 job   4:35 min expected, 3:18 to 13:24   0.31 GPU-h, at" in text_of(app)
-            line = f"{'▸ Job script  93 lines, yours to edit':<72}v View"
+            figures = "3 runs in 1 job   4:35 min expected, 3:18 to 13:24   0.31 GPU-h, at"
+            assert figures in text_of(app) and text_of(app).count("30 min") == 1, "one limit for one job"
             screen.show()  # as every second
+            line = f"{'▸ Job script  93 lines, yours to edit':<72}v View"
             await until(pilot, lambda: line in text_of(app), "as wide as the window")
         early = Key("v", "v")
         early.time = app.keys_since - 1.0
@@ -390,7 +391,8 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
     async with screens(session) as (app, pilot):
         await open_plan(app, pilot)
         await until(pilot, lambda: "The files could not be checked." in text_of(app))
-        assert "Something unexpected happened; labtui continues." in text_of(app)
+        said = f" ▎ Something unexpected happened; {session.folder.problem_log.name} says what."
+        assert text_of(app).splitlines()[app.size.height - 2].endswith(said), "all of it above the footer"
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
         assert isinstance(app.screen, PlanScreen) and not session.requests

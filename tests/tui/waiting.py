@@ -60,8 +60,7 @@ def text_of(app: Any) -> str:
     visible_screen_stack.set(app._background_screens)  # the screens visible behind a modal
     for row in app.screen._compositor.render_strips():
         lines.append(row.text.rstrip())
-    said = [" ".join(f"{each.title} {each.message}".split()) for each in app._notifications]
-    return "\n".join([*lines[:height], *said])
+    return "\n".join([*lines[:height], *(" ".join(each.message.split()) for each in app._notifications)])
 
 
 async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5", *, again: bool = False) -> Any:

@@ -263,12 +263,11 @@ class LabApp(SanitizedApp[int]):
     def report(self, error: BaseException) -> None:
         """Notify an error by its sentence and hint; an unexpected one is written to the problem log, which is named."""
         if isinstance(error, LabError):
-            title, body = error.sentence, error.hint
+            said = f"{error.sentence} {error.hint}".rstrip()
         else:
             self.session.faults.write(error)
-            title = "Something unexpected happened; labtui continues."
-            body = f"Details are in {self.session.folder.problem_log.name}."
-        self.notify(body or title, title=title if body else "", severity="error", timeout=10, markup=False)
+            said = f"Something unexpected happened; {self.session.folder.problem_log.name} says what."
+        self.notify(said, severity="error", timeout=10, markup=False)
 
     def open_editor(self, path: Path) -> bool:
         """Suspend the app and run the student's editor on a file; return whether it ran."""

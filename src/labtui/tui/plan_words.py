@@ -245,6 +245,9 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     drop |= {"job"} if len(plan.drafts) < 2 else set()
     drop |= {"model"} if plan.job_file is None and len({row.spec.model for row in rows}) < 2 else set()
     made = [cells(plan, at, row) for at, row in enumerate(rows)]
+    for at, row in enumerate(made[1:], 1):
+        if plan.draft_of(at) is not None and plan.draft_of(at) is plan.draft_of(at - 1):
+            row["limit"] = ""  # a job has one
     wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
     for name in ("", *OPTIONAL):
         drop.add(name)

@@ -67,7 +67,7 @@ class LogPane(RunPane):
     def show_line(self, number: int | None) -> None:
         """Mark a line of standard output and bring it into view; None: there is no line to mark."""
         if number is not None:
-            self._stream = "out"
+            self.stream = "out"
             self.show(self.view)
             self.tail.mark(number)
 
