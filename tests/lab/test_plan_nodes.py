@@ -37,7 +37,7 @@ def test_each_size_is_a_job_on_as_few_nodes_as_hold_it():
     for form in (None, "one-job", "job-per-size", "cpu", "one-gpu"):
         drafts = task_drafts(LAB, "12.2", MN5, replace(OVER, form=form))
         assert [draft.form for draft in drafts] == ["torchrun"] * 6
-        assert [(d.nodes, d.gpus, d.all_gpus, d.cpus) for d in drafts] == [
+        assert [(d.nodes, d.gpus, d.total_gpus, d.cpus) for d in drafts] == [
             (1, 1, 1, 20), (1, 2, 2, 40), (1, 4, 4, 80), (2, 4, 8, 80), (4, 4, 16, 80), (8, 4, 32, 80),
         ]  # fmt: skip
         assert [run.nodes for draft in drafts for run in draft.runs] == [1, 1, 1, 2, 4, 8]

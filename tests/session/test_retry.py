@@ -66,7 +66,7 @@ def test_a_training_on_two_nodes_goes_again_on_two_nodes(open_bench, outcome, ba
     token = submitted(bench, job)
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, outcome))
     (again,) = retry_after(bench.session, 1).drafts
-    assert (again.form, again.nodes, again.gpus, again.cpus, again.all_gpus) == (form, 2, 4, 80, 8)
+    assert (again.form, again.nodes, again.gpus, again.cpus, again.total_gpus) == (form, 2, 4, 80, 8)
     assert again.runs == (replace(spec, batch_size=batch),)
     bench.run(20, bench.session.submit(again).done)
     two = list(bench.session.state.submissions.values())[1]

@@ -60,7 +60,7 @@ def timed(processes: int) -> RunSpec:
     values: dict[str, object] = {"program": PI, "processes": processes, "size": "4294967296"}
     values["launcher"] = "srun"
     return run(
-        0, model="pi", batch=1, script="pi/pi_mpi.c", arguments=PI.words(processes, "4294967296"), **values
+        0, model="pi", batch=1, script="pi/pi_mpi.c", arguments=PI.argv(processes, "4294967296"), **values
     )
 
 

@@ -67,7 +67,7 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
         expected = f", expected {clock_span(seconds.lo)} to {span_text(seconds.hi)}"
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     if hours is not None and draft.gpus:
-        most = gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes)
+        most = gpu_hours_of_limit(draft.total_gpus, draft.time_limit_minutes)
         cost = f", {hours_text(hours.value)} GPU-hours expected"
         cost += f", {hours_text(most)} at most" * bool(most)
     return (

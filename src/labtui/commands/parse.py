@@ -250,7 +250,7 @@ def _program_title(run: ParsedRun, program: Program) -> str:
         f"{time.value:,.{place}f} ±{time.half_width:.{place}f} {program.shown_in}"
         for time, place in zip(shown, places, strict=True)
     )
-    return ", ".join([program.name, *size, program.counted(run.processes or 0), *times])
+    return ", ".join([program.name, *size, program.count_label(run.processes or 0), *times])
 
 
 def run_title(run: ParsedRun) -> str:

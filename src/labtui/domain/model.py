@@ -64,8 +64,8 @@ class Interval(msgspec.Struct, frozen=True, gc=False):
         def mean(numbers: Iterable[float]) -> float:
             return math.fsum(map(operator.mul, numbers, weights)) / sum(weights)
 
-        lo, hi = mean(each.lo for each in intervals), mean(each.hi for each in intervals)
-        value = mean(each.value for each in intervals)
+        lo, hi = mean(interval.lo for interval in intervals), mean(interval.hi for interval in intervals)
+        value = mean(interval.value for interval in intervals)
         # Rounding in the division may push a bound past the value.
         return cls(min(max(value, lo), hi), lo, hi)
 
@@ -109,7 +109,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     the cluster's modules for `toolchain` (``mpi``). `command` starts a run; `sequential`, where given, starts the run
     of one process instead. In both ``{size}`` stands for the size, ``{nx}`` and ``{ny}`` for the sides of a grid.
     `lines` are patterns of the lines with its times (see `training_logs.patterns`). `counts` is what runs differ by:
-    processes on CPU cores, or GPUs with one process each. `shown_in` is the unit in which times are shown.
+    processes on CPU cores, or GPUs with one process interval. `shown_in` is the unit in which times are shown.
     """
 
     name: str
@@ -124,13 +124,13 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     shown_in: Literal["s", "ms"] = "s"
     toolchain: str = ""
 
-    def counted(self, number: int) -> str:
+    def count_label(self, number: int) -> str:
         """`number` with the noun of `counts`: ``1 process``, ``8 processes``, ``1 GPU``."""
         if self.counts == "GPUs":
             return plural(number, "GPU")
         return f"{number} process{'es' * (number != 1)}"
 
-    def words(self, number: int, size: str) -> tuple[str, ...]:
+    def argv(self, number: int, size: str) -> tuple[str, ...]:
         """The command of a run on `number` processes."""
         chosen = self.sequential if number == 1 and self.sequential else self.command
         sides = size.split("x")
@@ -152,8 +152,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     script's own batch option means. The GPUs are spread evenly over `nodes`. `data_set` names the images where a lab
     has several. `arguments` replace those that labtui would write. `variant` labels a script that the student changed.
     A run of a `program` has one time and no epochs, a number of `processes` and a problem `size`.
-    `unknown` names the fields that a student's own job file does not tell (model, n_gpus, batch_size, epochs); their
-    values here mean nothing. `named`: the model is the student's name for it, and a log may print another.
+    `unknown` names the fields that a student's own job file does not give (model, n_gpus, batch_size, epochs); their
+    values here mean nothing. `named`: `model` is the student's own name for it, and the log may print another.
     """
 
     model: str
@@ -215,7 +215,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         """The run's name on a screen, e.g. ``ResNet50 · 2 GPUs`` or ``ResNet50 · CPU``."""
         model = self.model or self.script or "run"
         if self.program is not None:
-            return f"{model} · {self.size} · {self.program.counted(self.processes)}"
+            return f"{model} · {self.size} · {self.program.count_label(self.processes)}"
         if "n_gpus" not in self.unknown and self.data_set:
             model = f"{model} · {self.data_set}"
         return f"{model} · {self.devices}".removesuffix(" · ")
@@ -241,7 +241,7 @@ JobForm = Literal[TemplateForm, "own"]
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job asks for: the fields that a draft shares with the submission it becomes.
+    """What a job asks for: the fields that a draft shares with the submission made from it.
 
     `time_limit_minutes` is the requested wall time; `cpus` and `gpus` are those of each of the `nodes`. `qos` and
     `partition` are passed to `sbatch` unless empty, `options` are further words of its command line.
@@ -268,12 +268,12 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.qos or self.partition
 
     @property
-    def given(self) -> dict[str, str]:
+    def options_by_name(self) -> dict[str, str]:
         """`options` by long name, without dashes."""
         return dict(option.removeprefix("--").split("=", 1) for option in self.options)
 
     @property
-    def request(self) -> dict[str, Any]:
+    def request_fields(self) -> dict[str, Any]:
         """The fields of a `JobRequest`, by name."""
         return {name: getattr(self, name) for name in JobRequest.__struct_fields__}
 
@@ -292,7 +292,7 @@ class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
     beside: tuple[tuple[str, bytes], ...] = ()
 
     @property
-    def all_gpus(self) -> int:
+    def total_gpus(self) -> int:
         """The GPUs of all nodes, which are what is charged."""
         return self.gpus * self.nodes
 
@@ -377,8 +377,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     def ran_s(self, cluster_time: float | None) -> float:
         """Seconds it has run by the cluster's clock; `cluster_time` is that clock's time, None if unknown.
 
-        The clock's difference is capped at the time limit, since the clock may be wrong or the answer old; Slurm's
-        own `elapsed_s` is not.
+        The time by the clock is capped at the time limit, since the clock may be wrong or the answer old. Slurm's own
+        `elapsed_s` is taken as it is.
         """
         if self.phase is JobPhase.QUEUED:
             return 0.0

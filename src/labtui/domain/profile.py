@@ -101,21 +101,21 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return next((account for account in chosen if account), self.default_account)
 
     def data_folder(self, *, images: bool) -> str:
-        """The folder of CIFAR-10's files, or the one with a folder for each set of `images`."""
+        """The folder of CIFAR-10's files; with `images` the one that has a folder for each set of images."""
         return (self.datasets_dir if images else "") or self.data_dir
 
-    def image_of(self, *, pytorch: bool) -> str:
-        """The container of PyTorch's trainings, or of TensorFlow's; "" for plain Python."""
+    def container_for(self, *, pytorch: bool) -> str:
+        """The container image for PyTorch's trainings, or for TensorFlow's; "" for plain Python."""
         return self.containers.get("pytorch", "") if pytorch else self.launch.container or self.container
 
     def queue(self, name: str) -> Queue | None:
         return next((queue for queue in self.queues if queue.name == name), None)
 
-    def names(self, queue: str) -> QueueNames:
+    def queue_names(self, queue: str) -> QueueNames:
         """The `sbatch` options that name this queue."""
         return QueueNames(partition=queue) if self.queue_option == "partition" else QueueNames(qos=queue)
 
     def data_host(self, login_host: str) -> str:
-        """The host for copies that goes with this login host; "" if there is none, or the host is not this site's."""
+        """The site's host for copies; "" if it has none, or if the login host is not the site's."""
         known = not login_host or login_host in self.login_hosts
         return self.data_hosts[0] if known and self.data_hosts else ""

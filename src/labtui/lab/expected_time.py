@@ -32,7 +32,7 @@ def expectation(
         return None, None
     limit = draft.time_limit_minutes * 60.0 or whole.hi  # Slurm ends the job there
     spent = Interval(min(whole.value, limit), min(whole.lo, limit), min(whole.hi, limit))
-    return whole, spent.scaled(draft.all_gpus / 3600)
+    return whole, spent.scaled(draft.total_gpus / 3600)
 
 
 def time_limit(

@@ -227,11 +227,11 @@ def _parts(specs: Sequence[RunSpec]) -> list[int]:
 
 def _job_without_runs(task: Task, profile: Profile, wanted: PlanOverrides, plan: RunPlan) -> SubmissionDraft:
     """A job of the task without its runs, with the CPU cores of a job without GPUs and the prescribed time limit."""
-    queue = profile.names(profile.cpu_queue if plan.spec.device == "cpu" else profile.gpu_queue)
+    queue = profile.queue_names(profile.cpu_queue if plan.spec.device == "cpu" else profile.gpu_queue)
     account = profile.account_of(wanted.account)
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir = profile.data_folder(images=plan.spec.reads_folder)
-    container = profile.image_of(pytorch=plan.spec.launcher in PROCESS_PER_GPU)
+    container = profile.container_for(pytorch=plan.spec.launcher in PROCESS_PER_GPU)
     if plan.form == "mpi":
         data_dir = container = ""
     return SubmissionDraft(
@@ -302,7 +302,7 @@ def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
     hint = "Plan fewer GPUs."
     if larger:
         hint = f"{larger[0].name} takes {larger[0].max_nodes} nodes: name it with --{profile.queue_option}."
-    gpus = f"{draft.all_gpus} GPUs are {draft.nodes} nodes of {profile.title}"
+    gpus = f"{draft.total_gpus} GPUs are {draft.nodes} nodes of {profile.title}"
     raise UsageError(f"{gpus}, and {queue.name} takes {queue.max_nodes} a job.", hint)
 
 
@@ -327,7 +327,7 @@ def job_name(specs: Sequence[RunSpec]) -> str:
     if specs[0].program is not None:
         most = _largest(specs)
         size = f"-{most.size}" if specs[0].program.scaling == "strong" else ""
-        return f"{models}{size}-{specs[0].program.counted(most.processes).replace(' ', '')}"
+        return f"{models}{size}-{specs[0].program.count_label(most.processes).replace(' ', '')}"
     if all(spec.device == "cpu" for spec in specs):
         return f"{models}-cpu"
     models = "-".join([models, *dict.fromkeys(spec.data_set for spec in specs if spec.data_set)])

@@ -69,7 +69,7 @@ def forms_of(drafts: Sequence[SubmissionDraft]) -> tuple[JobForm, ...]:
         planned = next((draft.form for draft in drafts if draft.form in forms), None)
         if planned is not None:
             others = tuple(each for each in forms if each != planned)
-            in_turn = all(each.form == "torchrun" and each.all_gpus == 1 for each in drafts)
+            in_turn = all(each.form == "torchrun" and each.total_gpus == 1 for each in drafts)
             return (planned, *others, *(shared[:1] if in_turn and len(drafts) > 1 else ()))
     return ()
 
@@ -136,7 +136,7 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     if not re.fullmatch(r"\d{1,15}(?:x\d{1,15})?", size):
         raise UsageError(f"{text!r} is not a size.", "A size is a number, or the sides of a grid: 1024x1024.")
     gpus = count if spec.n_gpus else 0
-    return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.words(count, size))
+    return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.argv(count, size))
 
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:

@@ -173,7 +173,7 @@ class Measure(Table, frozen=True, kw_only=True):
                     epochs=1,
                     script=program.sources[0],
                     launcher=program.launcher,
-                    arguments=program.words(count, size),
+                    arguments=program.argv(count, size),
                     program=program,
                     processes=count,
                     size=size,

@@ -11,9 +11,11 @@ from labtui.slurm.batch_script import JobScript, without_comment
 from labtui.slurm.script_commands import MOVE, split_words
 
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
-_MADE = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
-"""Files that the script itself writes, mostly by a here-document."""
-_MOVES = re.compile(r"\s*cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))")
+"""A command of a job script that runs a Python script."""
+_WRITES = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
+"""A command of the job script that writes a Python script, mostly by a here-document."""
+_CHANGES_FOLDER = re.compile(r"\s*cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))")
+"""A command that leaves the folder in which the job starts."""
 _LAB_MODULES = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(?:_seq)?")
 """Modules of the lab, which no container has."""
 _ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
@@ -22,7 +24,7 @@ _IMAGES = (".sif", ".simg")
 
 
 def absolute_paths(code: str) -> Iterator[str]:
-    """The absolute paths in a line of code, and those after ``"$HOME"/``, relative as the cluster is asked for them."""
+    """The absolute paths in a line of code, and those below ``$HOME``, which are returned relative to it."""
     for word in split_words(code) if "/" in code else ():
         for piece in re.split(r"[\s=:,;<>|&()\[\]]+", word.replace('"', "").replace("'", "")):
             if _ABSOLUTE_PATH.fullmatch(piece.removeprefix("$HOME")):
@@ -42,10 +44,10 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
     draft = context.draft
     paths = [path.removeprefix("~/") for path in ((draft.data_dir, draft.container) if draft else ()) if path]
     scripts: tuple[JobScript | PythonScript, ...] = (*context.shells, *context.pythons)
-    lines = (code for script in scripts for _, _, code in _code(context, script))
+    lines = (code for script in scripts for _, _, code in _path_lines(context, script))
     for path in (path for code in lines for path in absolute_paths(code)):
-        whole = path.count("/") > 1  # "/cifar-10" alone is mostly appended to another path
-        if whole and (path.endswith(_IMAGES) or "cifar" in path):
+        complete = path.count("/") > 1  # "/cifar-10" alone is mostly appended to another path
+        if complete and (path.endswith(_IMAGES) or "cifar" in path):
             paths.append(path)
     for job in context.jobs:
         folders = (log_folder(job, option) for option in ("output", "error") if job.has(option))
@@ -56,10 +58,11 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*paths, *others]))
 
 
-def _code(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
-    """Number, text and code of each line that may hold a path: of a shell script commands, of a program strings.
+def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
+    """The number, text and code of each line that may contain a path.
 
-    Without docstrings, and without ``sys.path`` entries from which nothing is imported.
+    In a shell script these are the commands. In a Python script they are the lines with strings, except docstrings
+    and ``sys.path`` entries from which nothing is imported.
     """
     if not isinstance(script, PythonScript):
         yield from ((n, line, without_comment(line)) for n, line in script.code if not line.startswith("#"))
@@ -83,16 +86,16 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     Relative names only, without those that the script itself writes.
     """
-    moves = [command.text for command in job.filled if _MOVES.match(command.text)]
-    if not all(map(MOVE.fullmatch, moves)) or job.value("chdir")[:1] in ("/", "~", "$"):
+    changes = [command.text for command in job.filled if _CHANGES_FOLDER.match(command.text)]
+    if not all(map(MOVE.fullmatch, changes)) or job.value("chdir")[:1] in ("/", "~", "$"):
         return
-    made = {name.removeprefix("./") for c in job.commands for name in _MADE.findall(c.text)}
+    written = {name.removeprefix("./") for command in job.commands for name in _WRITES.findall(command.text)}
     for command in job.filled:
         match = _RUNS.search(command.text)
         if match is None or match["script"].startswith("/"):
             continue
         name = match["script"].removeprefix("./")
-        if name in context.files or name in made:
+        if name in context.files or name in written:
             continue
         base, text = name.rpartition("/")[2], job.lines[command.line - 1]
         folder = "" if ".." in name else name.removesuffix(base)
@@ -103,7 +106,7 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             effect += f" Put it into {place}." if folder else ""
             if match["script"] in text:
                 fix = replace_line(job, command.line, text.replace(match["script"], base), f"write {base}")
-        yield Hit(command.line, effect, fix, "warning" if moves else None)
+        yield Hit(command.line, effect, fix, "warning" if changes else None)
 
 
 @rule("module-missing", "error", over="pythons")
@@ -141,7 +144,7 @@ def other_path(context: ScriptContext, script: JobScript | PythonScript) -> Iter
 
     In commands and directives; the `--account` directive has its own rule.
     """
-    for number, line, code in _code(context, script):
+    for number, line, code in _path_lines(context, script):
         yield from _other_accounts(context, script, number, code, line[len(code) :])
     for directive in script.directives if isinstance(script, JobScript) and script in context.jobs else ():
         if "/" in directive.value and directive.name != "account":
@@ -176,7 +179,7 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
 
     Only paths that the cluster was asked about; a ``sys.path`` folder only if a lab module is not sent.
     """
-    lines = _code(context, script)
+    lines = _path_lines(context, script)
     for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
         if context.remote.get(path) is not False:
             continue
@@ -200,7 +203,7 @@ def _is_fit(dotted: str) -> bool:
     return dotted == "fit" or dotted.endswith(".fit")
 
 
-def _swap_value(script: PythonScript, value: ast.expr, new: str, title: str) -> Fix | None:
+def _replace_literal(script: PythonScript, value: ast.expr, new: str, title: str) -> Fix | None:
     """A fix that replaces a literal; None if it spans several lines."""
     if value.end_lineno != value.lineno or value.end_col_offset is None:
         return None
@@ -249,7 +252,7 @@ def one_epoch_in_script(_context: ScriptContext, script: PythonScript) -> Iterat
         epochs = _keyword(call, "epochs")
         value = epochs.value if epochs is not None and _is_fit(name) else None
         if isinstance(value, ast.Constant) and value.value == 1 and value.value is not True:
-            yield Hit(value.lineno, ONE_EPOCH, _swap_value(script, value, "2", "epochs=2"))
+            yield Hit(value.lineno, ONE_EPOCH, _replace_literal(script, value, "2", "epochs=2"))
 
 
 @rule("progress-bar", "warning", over="pythons")
@@ -268,7 +271,7 @@ def progress_bar(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]
         if verbose is None:
             yield Hit(call.lineno, effect, _add_verbose(script, call))
         elif isinstance(verbose.value, ast.Constant) and verbose.value.value in (1, "auto", True):
-            yield Hit(verbose.value.lineno, effect, _swap_value(script, verbose.value, "2", "verbose=2"))
+            yield Hit(verbose.value.lineno, effect, _replace_literal(script, verbose.value, "2", "verbose=2"))
 
 
 def _add_verbose(script: PythonScript, call: ast.Call) -> Fix | None:
@@ -316,5 +319,5 @@ def data_download(context: ScriptContext, script: PythonScript) -> Iterator[Hit]
         weights = _keyword(call, "weights")
         if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":
             effect = "Pre-trained weights are downloaded, and compute nodes have no internet."
-            fix = _swap_value(script, weights.value, "None", "weights=None")
+            fix = _replace_literal(script, weights.value, "None", "weights=None")
             yield Hit(weights.value.lineno, effect, fix, context.no_internet)

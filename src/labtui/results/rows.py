@@ -234,12 +234,12 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         """What the times of its program are compared with: ``the sequential program``, ``1 process``, ``1 GPU``."""
         if self.program is None:
             return ""
-        return "the sequential program" if self.program.sequential else self.program.counted(1)
+        return "the sequential program" if self.program.sequential else self.program.count_label(1)
 
     @property
     def counted(self) -> str:
         """The devices or processes in words: ``4 processes``, ``2 GPUs``, ``the CPU``."""
-        return devices(self.n_gpus) if self.program is None else self.program.counted(self.processes)
+        return devices(self.n_gpus) if self.program is None else self.program.count_label(self.processes)
 
     @property
     def shown(self) -> Interval | None:

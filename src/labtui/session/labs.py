@@ -192,7 +192,7 @@ def training_needs(runs: Sequence[RunSpec], profile: Profile, settings: Settings
         framework="torch" if pytorch else "tensorflow",
         data_dir=(settings.data_dir or profile.data_dir) if reads_cifar else "",
         image_folders=tuple(f"{images_dir}/{name}" if images_dir else name for name in data_sets),
-        container=settings.container or profile.image_of(pytorch=pytorch),
+        container=settings.container or profile.container_for(pytorch=pytorch),
     )
 
 

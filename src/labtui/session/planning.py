@@ -132,7 +132,7 @@ def plan(
         script_hashes={name: digest_of(data) for name, data in files.items()},
         practice=session.practice,
         accepted=tuple(accepted),
-        **named.request,
+        **named.request_fields,
     )
     return Planned(submission, files)
 
@@ -306,12 +306,12 @@ def _redraft(
 
     if submission.job_file:
         return _redraft_own(session, submission, minutes)
-    profile, again, form = session.profile, submission.request, submission.form
+    profile, again, form = session.profile, submission.request_fields, submission.form
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
     again |= {"options": (), "time_limit_minutes": minutes}
     queues = {profile.gpu_queue, profile.cpu_queue, *(queue.name for queue in profile.queues)}
     if not submission.partition and submission.qos in queues:  # earlier versions stored both in `qos`
-        again |= profile.names(submission.qos)._asdict()
+        again |= profile.queue_names(submission.qos)._asdict()
     if form == "one-job" and len(specs) == 1 < len(submission.run_ids):
         form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
     draft = size_job(SubmissionDraft(**again), form, specs, profile)
@@ -326,7 +326,7 @@ def _redraft_own(session: Session, submission: SubmissionState, minutes: int) ->
     from labtui.session.own_jobs import job_file_draft
 
     files = session.files_of(submission.token)
-    given = submission.given
+    given = submission.options_by_name
     if minutes != submission.time_limit_minutes:
         given["time"] = str(minutes)
     name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)

@@ -57,7 +57,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
     planned, state, now = plan(session, draft, script), session.state, session.clock.wall()
-    main, given, files = draft.job_file or SCRIPT_NAME, draft.given, dict(planned.files)
+    main, given, files = draft.job_file or SCRIPT_NAME, draft.options_by_name, dict(planned.files)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
     account = session.profile.account_of(given.get("account", ""), session.settings.account)

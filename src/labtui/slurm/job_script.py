@@ -105,7 +105,7 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         "gres_lines": f"#SBATCH --gres={profile.gres}:{draft.gpus}" if draft.gpus else "",
         "cpus_per_gpu": str(profile.cpus_per_gpu),
         "nodes": str(draft.nodes),
-        "all_gpus": str(draft.all_gpus),
+        "all_gpus": str(draft.total_gpus),
         "tasks": str(max(run.processes for run in draft.runs)),
         "cpus_per_task": str(_cpus_per_task(draft)) if mpi else "",
         "build_lines": "\n".join("build " + shlex.join(shlex.split(line)) for line in build),
@@ -195,7 +195,7 @@ def _torch_options(
 
 def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
     """The image the trainings run in; "" for plain Python. Raises TemplateError for a path that begins with ~."""
-    usual = profile.image_of(pytorch=any(run.launcher in PROCESS_PER_GPU for run in draft.runs))
+    usual = profile.container_for(pytorch=any(run.launcher in PROCESS_PER_GPU for run in draft.runs))
     image = _fill(draft.container or usual, draft, profile, context)
     if image.startswith("~"):
         raise TemplateError(
@@ -221,12 +221,12 @@ def _title(draft: SubmissionDraft) -> str:
     """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2, 4 GPUs``."""
     if (program := draft.runs[0].program) is not None:
         *before, last = (run.processes for run in draft.runs)
-        numbers = "".join(f"{number}, " for number in before) + program.counted(last)
+        numbers = "".join(f"{number}, " for number in before) + program.count_label(last)
         return f"Task {draft.task_id}: {program.name} on {numbers}"
     sizes: dict[str, list[str]] = {}
     for run in draft.runs:
         sizes.setdefault(run.model, []).append("the CPU" if run.device == "cpu" else str(run.n_gpus))
-    kind = "" if draft.gpus == 0 else " GPUs" if draft.all_gpus > 1 else " GPU"
+    kind = "" if draft.gpus == 0 else " GPUs" if draft.total_gpus > 1 else " GPU"
     nodes = f" of {draft.nodes} nodes" if draft.nodes > 1 else ""
     parts = (f"{model} on {', '.join(dict.fromkeys(words))}{kind}{nodes}" for model, words in sizes.items())
     return f"Task {draft.task_id}: {'; '.join(parts)}"

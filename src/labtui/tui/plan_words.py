@@ -68,7 +68,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     if time:
         digits, unit = words.span_text(time).split()
         figures.append(Figure(digits, unit, below))
-    most = sum(gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes) for draft in plan.drafts)
+    most = sum(gpu_hours_of_limit(draft.total_gpus, draft.time_limit_minutes) for draft in plan.drafts)
     if hours is not None and most:
         figures.append(Figure(hours_text(hours.value), "GPU-h", f"at most {hours_text(most)}"))
     elif most:
@@ -165,7 +165,7 @@ def _line(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text
 
 def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
     """The GPUs that a job leaves idle during its smaller runs, and the GPU-hours that a job for each size saves."""
-    split, whole = plan.split_drafts(), sum(draft.all_gpus for draft in plan.drafts)
+    split, whole = plan.split_drafts(), sum(draft.total_gpus for draft in plan.drafts)
     if len(split) < 2 or len(plan.drafts) != 1:
         return None
     least = min(row.spec.n_gpus for row in plan.rows if row.included)

@@ -20,7 +20,7 @@ FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "torch", "numpy", "PIL", "liger
 KNOWN: dict[str, Any] = {}
 """Objects by full name; ``torch.optim.*`` is a function that is called once for each other name of the module."""
 RESULT_METHODS: dict[str, Callable[..., Any]] = {}
-"""By name, the methods of results of calls; each gets the result first."""
+"""Methods that the result of any call has, by name; each gets that result as its first argument."""
 
 
 class Call(NamedTuple):
@@ -80,13 +80,13 @@ class Recorded:
         last = self._name.rpartition(".")[2]
         if self._calls and self._calls[-1].name == last and args and inspect.isfunction(args[0]):
             return args[0]  # the result of the first call is used as a decorator
-        size = self._size if self._size is not None else size_of(args[0]) if args else None
+        size = size_of(args[0]) if self._size is None and args else self._size
         return Recorded(self._name, (*self._calls, Call(last, args, kwargs)), size)
 
     def __mro_entries__(self, _bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return (Base,)
+        return (FrameworkBase,)
 
-    def __instancecheck__(self, _thing: object) -> bool:
+    def __instancecheck__(self, _instance: object) -> bool:
         return False
 
     def __len__(self) -> int:
@@ -96,9 +96,9 @@ class Recorded:
         return iter((self, self, self))
 
     def __getitem__(self, key: Any) -> Recorded:
-        size = (
-            len(range(self._size)[key]) if isinstance(key, slice) and self._size is not None else self._size
-        )
+        size = self._size
+        if size is not None and isinstance(key, slice):
+            size = len(range(size)[key])
         return Recorded(self._name, self._calls or (Call("item", (), {}),), size)
 
     def __setitem__(self, _key: object, _value: object) -> None:
@@ -116,17 +116,18 @@ class Recorded:
     def __repr__(self) -> str:
         return f"<{self._name}, recorded>"
 
-    def _same(self, *_other: object) -> Recorded:
+    # Arithmetic and comparisons give the object itself: no value is known, and a script must not fail for that.
+    def _itself(self, *_other: object) -> Recorded:
         return self
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _same
-    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _same
-    __eq__ = _same  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _itself
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _itself
+    __eq__ = _itself  # type: ignore[assignment]
     __hash__ = object.__hash__
 
 
-def classes(module: str, base: type) -> Callable[[str], Any]:
-    """For `KNOWN`: every capitalized name of a module is a class that extends `base`; other names are recorded."""
+def class_factory(module: str, base: type) -> Callable[[str], Any]:
+    """For `KNOWN`: makes each capitalized name of a module a class that extends `base`, and any other a `Recorded`."""
     return lambda name: Recorded(f"{module}.{name}") if name.islower() else type(name, (base,), {})
 
 
@@ -141,7 +142,7 @@ def _concatenate(parts: Sequence[Any], **_options: object) -> Recorded:
     return Recorded("numpy.concatenate", [Call("concatenate", (), {})], sum(map(len, parts)))
 
 
-class Base:
+class FrameworkBase:
     """The base of a student's class that extends a class of a framework."""
 
     def __init__(self, *_args: object, **_kwargs: object) -> None:
@@ -202,6 +203,6 @@ def show_load(gpus: int, percent: float, gib: float) -> None:
     folder = os.environ.get("LABTUI_PRACTICE_JOB")
     if not folder or os.environ.get("SLURM_PROCID", "0") != "0":
         return
-    beside = Path(folder) / "gpu-load.new"
-    beside.write_text(f"{gpus} {percent} {gib}", encoding="ascii")
-    beside.replace(Path(folder) / "gpu-load")
+    temporary = Path(folder) / "gpu-load.new"
+    temporary.write_text(f"{gpus} {percent} {gib}", encoding="ascii")
+    temporary.replace(Path(folder) / "gpu-load")

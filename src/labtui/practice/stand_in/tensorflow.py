@@ -16,7 +16,7 @@ from typing import Any
 
 from labtui.practice import stand_in
 from labtui.practice.pace import NETWORKS, Training
-from labtui.practice.stand_in import Base, Recorded
+from labtui.practice.stand_in import FrameworkBase, Recorded
 
 Logs = Mapping[str, float]
 
@@ -85,7 +85,7 @@ class Optimizer:
         self.learning_rate = self.lr = usual if rate is None else rate
 
 
-class History(Base):
+class History(FrameworkBase):
     def __init__(self) -> None:
         self.epoch: list[int] = []
         self.history: dict[str, list[float]] = {}
@@ -237,6 +237,6 @@ NAMES: dict[str, Any] = {
     "tensorflow.function": lambda function=None, **_options: function or (lambda same: same),
     "tensorflow.keras.applications.*": _construct,
     "tensorflow.keras.applications.resnet_v2.*": _construct,
-    "tensorflow.keras.optimizers.*": stand_in.classes("tensorflow.keras.optimizers", Optimizer),
+    "tensorflow.keras.optimizers.*": stand_in.class_factory("tensorflow.keras.optimizers", Optimizer),
     "tensorflow.keras.optimizers.experimental": Recorded("tensorflow.keras.optimizers"),
 }

@@ -21,7 +21,7 @@ from typing import Any
 from labtui.domain.tuning import named_options, tuning_of
 from labtui.practice import pace, stand_in
 from labtui.practice.pace import Pace, torch_memory_gib
-from labtui.practice.stand_in import Base, Call, Recorded
+from labtui.practice.stand_in import Call, FrameworkBase, Recorded
 
 _VALIDATION = 2.5
 """How many times faster an image is in validation than in training."""
@@ -141,7 +141,7 @@ class Device:
 # ------------------------------------------------------------------------------------ networks' sizes
 
 
-class Module(Base):
+class Module(FrameworkBase):
     """A layer or a network, which knows the number of its parameters and computes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -200,7 +200,7 @@ def _sized(name: str, count: int) -> Recorded:
     return Recorded(name, [Call(name, (), {})], count)
 
 
-class DataLoader(Base):
+class DataLoader(FrameworkBase):
     """A data loader: with `drop_last` the training's, with whole batches only, else the validation's."""
 
     def __init__(
@@ -291,7 +291,7 @@ NAMES: dict[str, Any] = {
     "torch.distributed.HashStore": Store,
     "torch.distributed.TCPStore": Store,
     "torch.distributed.PrefixStore": lambda _prefix, store: store,
-    "torch.nn.*": stand_in.classes("torch.nn", Layer),
+    "torch.nn.*": stand_in.class_factory("torch.nn", Layer),
     "torch.nn.Module": Module,
     "torch.nn.parallel.DistributedDataParallel": _identity,
     "torch.utils.data.DataLoader": DataLoader,

@@ -333,7 +333,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
     run, spec = line.run, line.run.spec
     where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
-    size = spec.devices if spec.program is None else spec.program.counted(spec.processes)
+    size = spec.devices if spec.program is None else spec.program.count_label(spec.processes)
     text = ink(f"Run {run.run_id}", "bold").append(f"  {size}{where}", styles.quiet)
     facts: list[tuple[str, str, str]] = []
     if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
