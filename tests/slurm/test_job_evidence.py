@@ -44,7 +44,7 @@ def test_a_job_of_another_submission_with_our_jobs_id_is_not_ours():
 def test_never_more_polls_in_a_minute_than_allowed(waits, pressed):
     now, polls = 0.0, []
     for wait in waits:
-        now = max(now + wait, next_poll_at(polls, 4.0, pressed=pressed))
+        now = max(now + wait, next_poll_at(polls, 4.0, requested=pressed))
         polls.append(now)
     for begin in polls:
         assert sum(1 for at in polls if begin <= at < begin + 60) <= POLLS_PER_MINUTE

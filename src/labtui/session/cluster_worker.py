@@ -287,11 +287,11 @@ class Poller:
             since_change_s=self._context.now() - self._changed_at,
             failures=self._failures,
             last_took_s=self._took_s,
-            others=bool(self._context.state.other_jobs),
+            has_others=bool(self._context.state.other_jobs),
         )
         if delay is None and not self._poll_requested:
             return None
-        return next_poll_at(self._polls, delay if delay is not None else 0.0, pressed=self._poll_requested)
+        return next_poll_at(self._polls, delay if delay is not None else 0.0, requested=self._poll_requested)
 
     def step(self) -> None:
         """Poll once, in the background: a busy controller must not hold up the logs. Raises ConnectionLost."""

@@ -195,15 +195,15 @@ _OTHERS_PERIOD_S = 60.0
 
 def poll_delay(
     phases: Collection[JobPhase] = (), *, since_change_s: float = 0.0, failures: int = 0, last_took_s: float = 0.0,
-    others: bool = False,
+    has_others: bool = False,
 ) -> float | None:  # fmt: skip
     """Seconds from one poll to the next; None if there is nothing to watch.
 
-    Depends on the phases of live jobs, the time since the last change, and failed polls in a row. `others`: there are
-    live jobs that this folder did not send.
+    Depends on the phases of live jobs, the time since the last change, and failed polls in a row. `has_others`: there
+    are live jobs that this folder did not send.
     """
     if not phases:
-        return _OTHERS_PERIOD_S if others else None
+        return _OTHERS_PERIOD_S if has_others else None
     if failures:
         return min(60.0, 10.0 * 2.0 ** min(failures - 1, 4))
     period = 20.0 if JobPhase.RUNNING in phases else 30.0
@@ -214,14 +214,14 @@ def poll_delay(
     return max(period, 1.0, 3.0 * last_took_s)  # spare a slow controller
 
 
-def next_poll_at(polls: Sequence[float], delay: float, *, pressed: bool = False) -> float:
-    """When the next poll is due, given the times of the last ones; a key press (`pressed`) shortens the wait to 2 s.
+def next_poll_at(polls: Sequence[float], delay: float, *, requested: bool = False) -> float:
+    """When the next poll is due, given the times of the last ones; a poll that is `requested` waits for 2 s at most.
 
     Never more than `POLLS_PER_MINUTE` polls in any 60 s.
     """
     if not polls:
         return float("-inf")
-    due = polls[-1] + (min(delay, 2.0) if pressed else delay)
+    due = polls[-1] + (min(delay, 2.0) if requested else delay)
     if len(polls) >= POLLS_PER_MINUTE:
         due = max(due, polls[-POLLS_PER_MINUTE] + 60.0)
     return due
