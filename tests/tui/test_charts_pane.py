@@ -188,9 +188,8 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
     async with charts(filled_session) as (app, pilot):
         for pressed, why in (
             ("m", "There is nothing to choose: all runs are on one line."),
-            ("enter", "Only a larger window shows four charts."),
-            ("down", "There is no other line here."),
-        ):
+            ("enter", "Only a larger window shows four charts."), ("down", "There is no other line here."),
+        ):  # fmt: skip
             await pilot.press(pressed)
             await until(pilot, lambda why=why: why in [each.message for each in app._notifications], why)
             palette = [each.title for each in app.get_system_commands(app.screen)]

@@ -12,8 +12,9 @@ from textual.widgets._footer import FooterKey
 from labtui.domain.model import JobPhase
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import NextStep, waiting_text
+from labtui.tui.guidance import NextStep, instead_of_chart, waiting_text
 from labtui.tui.widgets import frame
+from labtui.tui.widgets.answers_pane import text_beside
 from labtui.tui.widgets.frame import TaskList
 from labtui.tui.widgets.run_pane import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
@@ -155,6 +156,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
         await until(pilot, lambda: app.view_model.checks and "s Submit" not in text_of(app))
+        assert "Runs\nThis task needs no run." in text_beside(app.view, 0).plain
         rail = app.main.query_one(TaskList)
         await until(pilot, lambda: rail.option_count == 7)
         shown = " ".join(" ".join(str(option.prompt).split()) for option in rail.options)
@@ -351,6 +353,9 @@ async def test_waiting_and_pending_are_explained(session):
         session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
         await until(pilot, lambda: "Run 1 is queued. Slurm expects it to start in about 10:00." in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app)
+        assert instead_of_chart(app.view).startswith("Run 1 is queued. Slurm expects it to start in about")
+        await pilot.press("l")
+        await until(pilot, lambda: app.main.pane == "log" and "Job 77 is queued. Resources: " in flat(app))
 
 
 async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and_a_glyph(filled_session):

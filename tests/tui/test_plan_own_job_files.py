@@ -140,15 +140,12 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
     own = {"form": "own", "job_name": "mine", "job_file": "mine.slurm", "gpus": 1}
     other = {"job_name": "other", "job_file": "gone.slurm"}
     session.feed(
-        *online(),
-        planned("lt0000000000000two", "", 2, log_only, **own | other),
+        *online(), planned("lt0000000000000two", "", 2, log_only, **own | other),
         changes.status("lt0000000000000two", SubmissionStatus.REFUSED, "No."),
-        planned("lt0000000000000000own", "", 1, log_only, **own),
-        accepted("lt0000000000000000own", "77"),
-        changes.started(1, framework="Keras"),
-        *(epoch(1, number, 14.0) for number in range(1, 4)),
+        planned("lt0000000000000000own", "", 1, log_only, **own), accepted("lt0000000000000000own", "77"),
+        changes.started(1, framework="Keras"), *(epoch(1, number, 14.0) for number in range(1, 4)),
         observed("lt0000000000000000own", "77", JobPhase.RUNNING, slurm_state="RUNNING"),
-    )
+    )  # fmt: skip
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Own jobs" in text_of(app) and app.view_model.task_id == "")
         await pilot.press("r")

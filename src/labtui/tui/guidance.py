@@ -258,7 +258,8 @@ def instead_of_chart(view: View) -> str:
     if view.task is None or not view.task.runs:
         return ""
     timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
-    return f"Charts fill in when the first run {'has ended' if timed else 'has two epochs'}."
+    fills = f"Charts fill in when the first run {'has ended' if timed else 'has two epochs'}."
+    return f"{live_reason(view)} {fills}".strip()
 
 
 def key_result(view: View) -> str:

@@ -51,9 +51,8 @@ class Figure(msgspec.Struct, frozen=True):
     def line(self) -> str:
         """The number, unit and caption on one line."""
         shown = f"{self.digits} {self.unit}"
-        if self.below == "at most":
-            return f"at most {shown}"
-        return f"{shown}{', ' if self.unit == 'GPU-h' else ' '}{self.below}"
+        told = f"{shown}{', ' if self.unit == 'GPU-h' else ' '}{self.below}"
+        return f"at most {shown}" if self.below == "at most" else told
 
 
 def ticket(plan: Plan) -> tuple[Figure, ...]:

@@ -305,6 +305,7 @@ def help_page(app: LabApp) -> Table:
     table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
     table.add_row("", "Runs", "  ".join(runs))
+    table.add_row("", "Charts", "○ still running   ◉ cursor   ▌ two marks in one place, half of each")
     table.add_row("", "Tasks", f"{'  '.join(tasks)}  or the sign of its runs under way, failed, cancelled")
     return table
 
@@ -377,10 +378,7 @@ class DoctorScreen(TextScreen):
                 session.note_paths(seen)
         except Exception as error:  # a check must never take the screens down
             session.faults.write(error)
-            said, fix = (
-                "The check broke off.",
-                f"{session.folder.problem_log.name} in the lab folder says where.",
-            )
+            said, fix = "The check broke off.", f"The lab's {session.folder.problem_log.name} says where."
             self._checks.append(Check(key="doctor", title="Doctor", status="problem", sentence=said, fix=fix))
         self._under_way = False
         app.call_later(self._show)

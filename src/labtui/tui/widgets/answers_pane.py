@@ -304,8 +304,7 @@ def text_beside(view: View, question: int) -> Text:
 def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
     text.append(f"{title}\n" if facts else "", style="bold underline")
     for fact in facts:
-        text.append(f"• {' '.join(fact.text.split())}").append(f"  ({fact.source})\n", style="dim")
-    text.append("\n" if facts else "")
+        text.append(" ".join(fact.text.split())).append(f"  ({fact.source})\n\n", style="dim")
 
 
 def _numbers(text: Text, view: View) -> None:
@@ -313,7 +312,7 @@ def _numbers(text: Text, view: View) -> None:
     from labtui.results.numbers import rate_text, time_text, with_uncertainty
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
-    text.append("Your numbers\n", style="bold underline")
+    text.append("Your numbers\n" if rows else "Runs\n", style="bold underline")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:
         rate = f", {rate_text(row.throughput)} {row.configuration.unit}/s" * (row.throughput is not None)

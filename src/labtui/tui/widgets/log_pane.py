@@ -45,6 +45,7 @@ class LogPane(RunPane):
         tail = self.tail
         tail.numbered = wide = self.size.width >= 72
         tail.show_file(self.app.view_model.log_path(self.stream), self.app.session.folder.path)
+        tail.why_empty = words.why_it_waits(view, line)
         tail.read_as = {}
         if wide and (file := tail.file) is not None:
             tail.read_as = {file.shown_before(at): text for at, text in read_as(view, self.stream).items()}

@@ -213,6 +213,7 @@ class TailView(ScrollView, can_focus=True):
 
     read_as: reactive[Mapping[int, str]] = reactive({})
     numbered: reactive[bool] = reactive(False)
+    why_empty: reactive[str] = reactive("")
 
     def __init__(self, *, id: str | None = None, can_focus: bool = True, brief: bool = False) -> None:
         """With `brief`, lines are shown without the time stamp and level at their beginning."""
@@ -360,7 +361,7 @@ class TailView(ScrollView, can_focus=True):
         width, style = self.scrollable_content_region.width, self.rich_style
         row = scroll_y + y
         if self.file is None or row >= self.rows:
-            empty = f" {EMPTY}" if y == 0 and self.file is None else ""
+            empty = f" {self.why_empty or EMPTY}" if y == 0 and self.file is None else ""
             return Strip([Segment(empty, style)]).crop_extend(0, width, style)
         number = self.file.number(row)
         head = f"{number:>{max(4, len(str(self.file.last)))}}  " if self.numbered else ""
