@@ -294,11 +294,9 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
     from labtui.session.preview import commands_of_cancel
 
     what = "cancelling" if args.after is None else "ending"
-    groups = [
-        (f"{what} the job of run {number}", commands_of_cancel(lab.session, item, args.after))
-        for number, item in open_ones.items()
-    ]
+    groups = []
     for number, item in open_ones.items():
+        groups.append((f"{what} the job of run {number}", commands_of_cancel(lab.session, item, args.after)))
         if item.job is None and item.status is not SubmissionStatus.WAITING:
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
         elif item.job is None:

@@ -7,7 +7,6 @@ still reported and the exit code is 2. It is 1 when no log has an epoch, a rate 
 import argparse
 import contextlib
 import functools
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from labtui.commands.terminal import plain, print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
 from labtui.domain.run import MARKS
+from labtui.results import numbers
 from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
@@ -36,14 +36,14 @@ _WHICH_FILE = "Give the job's .out or .err file, or - for standard input."
 _INDENT = " " * 4
 
 
-class ParsedFile(msgspec.Struct, frozen=True, dict=True):
-    """One argument: its path as given, and either the report of the log or the error that prevented reading it.
+class ParsedFile(msgspec.Struct, frozen=True):
+    """One argument: its path as given, and the report of the log, empty if an `error` prevented reading it.
 
     `beside` is the .err that was read with a .out; `stream` is the stream of the path itself.
     """
 
     path: str
-    report: LogReport | None = None
+    report: LogReport = LogReport()
     error: LabError | None = None
     beside: str = ""
     stream: str = "out"
@@ -78,8 +78,7 @@ def run_parse(args: argparse.Namespace) -> int:
         print("\n\n".join(file_text(one, width) for one in parsed if one.error is None))
     if any(one.error is not None for one in parsed):
         return 2
-    reports = [one.report for one in parsed if one.report is not None]
-    return 0 if any(report.runs or report.diagnosis for report in reports) else 1
+    return 0 if any(one.report.runs or one.report.diagnosis for one in parsed) else 1
 
 
 # --------------------------------------------------------------------------- reading
@@ -94,8 +93,7 @@ def parse_files(
         DataError: a pattern is invalid.
     """
     own = [own_pattern(text) for text in patterns]
-    once = dict.fromkeys(paths)
-    found = {path: _parse_file(path, patterns=own, programs=programs) for path in once}
+    found = {path: _parse_file(path, patterns=own, programs=programs) for path in dict.fromkeys(paths)}
     return tuple(found[path] for path in paths)
 
 
@@ -151,7 +149,7 @@ def _chunks(source: IO[bytes]) -> Iterator[bytes]:
 
 def file_json(one: ParsedFile) -> dict[str, Any]:
     """The JSON entry of one file. Other programs rely on its fields: add some, change none."""
-    report = one.report or LogReport()
+    report = one.report
     entry: dict[str, Any] = {
         "path": one.path,
         "diagnosis": [asdict(found) for found in report.diagnosis],
@@ -173,7 +171,7 @@ def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
     from labtui.results.compute import measure
     from labtui.results.measured import measured_from_reports
 
-    return tuple(measure(run) for run in measured_from_reports([(one.path, one.report or LogReport())]))
+    return tuple(measure(run) for run in measured_from_reports([(one.path, one.report)]))
 
 
 # --------------------------------------------------------------------------- for people
@@ -183,9 +181,9 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
     """A heading, what went wrong, and a table for each run, in at most `width` cells (None: no limit)."""
     from labtui.domain.terminal_text import fitted_lines
 
-    report = one.report or LogReport()
+    report = one.report
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
-    lines += _diagnosis_lines(one, report)
+    lines += _diagnosis_lines(one)
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
         lines += ["", f"  run {number}: {plain(run_title(run))}"]
         texts = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
@@ -196,11 +194,11 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def _diagnosis_lines(one: ParsedFile, report: LogReport) -> list[str]:
+def _diagnosis_lines(one: ParsedFile) -> list[str]:
     """What went wrong: the line of the log, then what to do, each advice once."""
     lines: list[str] = []
     advised: set[str] = set()
-    for found in report.diagnosis:
+    for found in one.report.diagnosis:
         place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.beside else "")
         lines += ["", f"  {found.kind}, {place}: {found.text}"]
         lines += [] if found.advice in advised else [f"    {found.advice}"]
@@ -245,7 +243,7 @@ def _program_title(run: ParsedRun, program: Program) -> str:
     size = (f"size {run.size}",) if run.size else ()
     scale = 1000 if program.shown_in == "ms" else 1
     shown = [sample.seconds.scaled(scale) for sample in run.epochs]
-    places = [max(0, math.ceil(-math.log10((time.half_width or 0.5) * 1.0000001))) for time in shown]
+    places = [numbers.decimals(time.half_width or 0.5, most=9) for time in shown]
     times = (
         f"{time.value:,.{place}f} ±{time.half_width:.{place}f} {program.shown_in}"
         for time, place in zip(shown, places, strict=True)

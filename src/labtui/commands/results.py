@@ -96,13 +96,13 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
     companions = {f"{path.removesuffix('.out')}.err" for path in each if path.endswith(".out")}
     logs = [path for key, path in each.items() if path not in samplers and key not in companions]
     files = parse_files(logs, patterns, programs_of(lab))
-    found = any(one.report is not None and one.report.runs for one in files)
+    found = any(one.report.runs for one in files)
     for one in files:
         if one.error is not None:
             say_error(one.error)
-        elif one.report is not None and not one.report.runs and (one.stream == "out" or not found):
+        elif not one.report.runs and (one.stream == "out" or not found):
             say_error(DataError(f"{one.path}: no epoch time or rate found.", "See `labtui parse`."))
-    reports = [(one.path, one.report) for one in files if one.report is not None]
+    reports = [(one.path, one.report) for one in files if one.error is None]
     return Measurements(
         runs=measured_from_reports(reports),
         samples={path: samples_beside(path) for path, _ in reports},

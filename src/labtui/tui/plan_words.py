@@ -335,8 +335,8 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
     if reason:
         return text.append(f"\n  Overridden: {reason}", styles.soft)
     changes = re.findall(r"^[+-](?![+-]).*", plan.difference(found), re.MULTILINE)
-    for line in changes[:4]:
-        text.append(f"\n  {line}", styles.good if line.startswith("+") else styles.bad)
+    for change in coloured_diff("\n".join(changes[:4]), styles).split():
+        text.append("\n  ").append_text(change)
     return text
 
 

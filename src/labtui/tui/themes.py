@@ -41,15 +41,9 @@ class TerminalSanitizer(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The filtered segments, each as wide as before."""
-        if self.ascii_only:
-            segments = [
-                segment if segment.control else Segment(ascii_text(segment.text), segment.style)
-                for segment in segments
-            ]
-        if all(segment.control or segment.text.isprintable() for segment in segments):
-            return segments
+        shown = ascii_text if self.ascii_only else str
         return [
-            segment if segment.control else Segment(inert(segment.text), segment.style)
+            segment if segment.control else Segment(inert(shown(segment.text)), segment.style)
             for segment in segments
         ]
 

@@ -125,11 +125,11 @@ class LogPane(RunPane):
 
     def _close_search(self) -> bool:
         line = self.query_one("#log-search", Input)
-        was_open = bool(line.display)
+        if not line.display:
+            return False
         line.display = False
-        if was_open:
-            self.tail.focus()
-        return was_open
+        self.tail.focus()
+        return True
 
 
 def place_of(view: TailView, *, live: bool) -> str:

@@ -47,7 +47,7 @@ class KeyedTable(DataTable[Text]):
         before, columns = self._shown, tuple(columns)
         self._shown = shown = {row.key: [appearance(cell) for cell in row.cells] for row in rows}
         if columns != self._shown_columns or list(shown) != list(before):
-            self._fill(columns, rows, list(before))
+            self._fill(columns, rows)
             return True
         for row in rows:
             for at, column in enumerate(columns):
@@ -55,10 +55,9 @@ class KeyedTable(DataTable[Text]):
                     self.update_cell(row.key, column.key, _cell(row.cells[at], column))
         return shown != before
 
-    def _fill(self, columns: tuple[TableColumn, ...], rows: Sequence[Row], before: Sequence[str]) -> None:
+    def _fill(self, columns: tuple[TableColumn, ...], rows: Sequence[Row]) -> None:
         """Replace all rows and columns; the cursor stays on its row."""
-        selected = before[self.cursor_row] if 0 <= self.cursor_row < len(before) else ""
-        column = self.cursor_column
+        selected, column = self.selected_key or "", self.cursor_column
         with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
             self.clear(columns=True)
             for each in columns:
@@ -68,7 +67,7 @@ class KeyedTable(DataTable[Text]):
                 cells = [_cell(cell, each) for cell, each in zip(row.cells, columns, strict=True)]
                 self.add_row(*cells, key=row.key)
             if selected in self._shown:
-                self.move_cursor(row=list(self._shown).index(selected), column=column)
+                self.move_cursor(row=self.get_row_index(selected), column=column)
         self._shown_columns = columns
         self._update_dimensions(self._new_rows)  # at once, so that the next layout knows the height
         self.on_resize()
@@ -76,8 +75,8 @@ class KeyedTable(DataTable[Text]):
     @property
     def selected_key(self) -> str | None:
         """The key of the row at the cursor."""
-        keys = list(self._shown)
-        return keys[self.cursor_row] if 0 <= self.cursor_row < len(keys) else None
+        there = self.is_valid_row_index(self.cursor_row)
+        return self.ordered_rows[self.cursor_row].key.value if there else None
 
     def on_resize(self) -> None:
         """Keep the row at the cursor visible."""
@@ -86,7 +85,7 @@ class KeyedTable(DataTable[Text]):
     def select_key(self, key: str) -> None:
         """Move the cursor to a row."""
         if key in self._shown:
-            self.move_cursor(row=list(self._shown).index(key), animate=False)
+            self.move_cursor(row=self.get_row_index(key), animate=False)
             self.on_resize()
 
 
@@ -169,9 +168,7 @@ class RunPane(Pane, Vertical):
         from labtui.tui.screens.modals import Ask, yes_or_no
 
         run_id, others = line.run_id, self._others(line)
-        text = f"Cancel run {run_id}?"
-        if others:
-            text += f" {words.run_numbers(others)} in the same job would end, too."
+        text = f"Cancel run {run_id}?{_ends_too(others)}"
 
         def answered(yes: str | None) -> None:
             if yes:
@@ -188,9 +185,7 @@ class RunPane(Pane, Vertical):
         asked = 60 * line.submission.time_limit_minutes if line.submission is not None else 0
         limit = (line.job is not None and line.job.time_limit_s) or asked
         now = f"{limit / 60:.0f}" if limit else ""
-        text = f"Run {run_id}: end its job so many minutes after its start."
-        if others:
-            text += f" {words.run_numbers(others)} in the same job would end, too."
+        text = f"Run {run_id}: end its job so many minutes after its start.{_ends_too(others)}"
 
         def answered(typed_text: str | None) -> None:
             if typed_text is not None:
@@ -201,6 +196,10 @@ class RunPane(Pane, Vertical):
         text += f" Slurm ends it then, even when labtui is closed.\nMinutes{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
         self.app.push_screen(Ask(text, choices=choices, entry=now, check=problem, only=DIGITS), answered)
+
+
+def _ends_too(others: Sequence[int]) -> str:
+    return f" {words.run_numbers(others)} in the same job would end, too." if others else ""
 
 
 def minutes_problem(line: RunLine, text: str) -> str:
