@@ -269,7 +269,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: len(started) == 2 and "no author" in text_of(app))
         started[1].set_exception(ExportError("The disk is [full].", "Remove something."))
         await until(pilot, lambda: "The disk is [full]." in text_of(app) and "Exporting" not in text_of(app))
-        assert "Remove something." in text_of(app)
+        assert "Remove something." in text_of(app) and "The last export, in" in text_of(app)
 
 
 async def test_my_jobs_have_every_column_at_80_and_last_as_long_as_a_rehearsals_clock_says(filled_session):

@@ -268,7 +268,7 @@ def problems_text(app: LabApp) -> Text:
     if connection.sentence:
         page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")
     if remarks := app.view_model.remarks:
-        page.append("\n  ".join(["Remarks of the last export:", *remarks]) + "\n\n")
+        page.append("\n  ".join([f"The last export, in {app.session.folder.path}:", *remarks]) + "\n\n")
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
