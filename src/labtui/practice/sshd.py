@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 import paramiko
 from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface
@@ -75,21 +75,15 @@ class _Login(paramiko.ServerInterface):
 
 
 def _confirm(channel: Any, message: paramiko.Message) -> None:
-    """Answer a channel's request, then start its command: a short one could else close the channel first."""
+    """Answer a channel's request, then start its command: a short one could else close the channel first.
+
+    paramiko has no public hook for it.
+    """
     channel._handle_request(message)
     login: _Login = channel.transport.server_object
     accepted, login.accepted = login.accepted, None
     if accepted is not None:
         accepted.start()
-
-
-class _Transport(paramiko.Transport):
-    """A connection whose channel requests are answered by `_confirm`; paramiko has no public hook for it."""
-
-    _channel_handler_table: ClassVar = {
-        **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
-        MSG_CHANNEL_REQUEST: _confirm,
-    }
 
 
 def _feed(channel: paramiko.Channel, target: IO[bytes]) -> None:
@@ -143,7 +137,8 @@ class PracticeSSHServer:
 
     def _serve(self, peer: socket.socket) -> None:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = _Transport(peer)
+        transport: Any = paramiko.Transport(peer)
+        transport._channel_handler_table = transport._channel_handler_table | {MSG_CHANNEL_REQUEST: _confirm}
         transport.local_version = "SSH-2.0-labtui_practice"
         transport.add_server_key(self.host_key)
         transport.set_subsystem_handler("sftp", EndingSFTP, ConfinedSFTP)
