@@ -33,7 +33,6 @@ def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monke
 @pytest.mark.parametrize(
     ("words", "accepted"),
     [
-        (["practice", "--seeded", "abc"], "'abc' is not a whole number"),
         (["results", "--images", "many"], "'many' is not a whole number of 1 or more"),
         (["plot", "--images", "0"], "'0' is not a whole number of 1 or more"),
         (["plot", "--format", "gif"], "choose from png, svg, pdf, not 'gif'"),

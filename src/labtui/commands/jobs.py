@@ -114,12 +114,11 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
         "cause": run.cause,
         "diagnosis": run.diagnosis,
         "submission": {
-            "token": run.token,
-            "status": submission.status.value,
+            **{
+                name: getattr(submission, name)
+                for name in ("token", "status", "job_file", "held", "accepted")
+            },
             "sentence": waiting_reason(profile, submission),
-            "job_file": submission.job_file,
-            "held": submission.held,
-            "accepted": submission.accepted,
         },
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,

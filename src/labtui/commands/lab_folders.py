@@ -299,13 +299,5 @@ def _prove(path: Path) -> dict[str, Any]:
     except LabError as error:
         line = error.line if isinstance(error, DataError) else None
         return {"file": str(path), "ok": False, "line": line, "sentence": error.sentence, "hint": error.hint}
-    rows = [
-        {
-            "task": proof.task_id,
-            "open_on_empty_folder": proof.empty_open,
-            "ticked_when_all_is_done": proof.full_done,
-            "sentence": proof.sentence,
-        }
-        for proof in proofs
-    ]
+    rows = [proof._asdict() for proof in proofs]
     return {"file": str(path), "ok": all(proof.holds for proof in proofs), "id": edition.id, "tasks": rows}

@@ -267,7 +267,7 @@ def run_plot(args: argparse.Namespace) -> int:
         return 2 if given.unread else 1
     charts = choose_charts(charts, args.chart)
     if args.list:
-        _list_charts(charts)
+        print("\n".join(f"{chart.key:<32} {chart.title}" for chart in charts))
         return 0
     inside = folder if not args.out else None
     if inside is not None:
@@ -297,15 +297,6 @@ def choose_charts(charts: Sequence[ChartSpec], wanted: Sequence[str]) -> tuple[C
             raise UsageError(f"There is no chart {name!r} of these runs.", f"Charts: {there}.")
         found |= hits
     return tuple(found.values()) if wanted else tuple(charts)
-
-
-def _list_charts(charts: Sequence[ChartSpec]) -> None:
-    """Print file name, key and title of each chart; on a terminal under a header line."""
-    rows = [(each.key, each.family, each.title) for each in charts]
-    if window_width() is not None:
-        rows.insert(0, ("file", "chart", "title"))
-    for stem, key, title in rows:
-        print(f"{stem:<32} {key:<28} {title}")
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:

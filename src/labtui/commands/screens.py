@@ -167,9 +167,6 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", action="store_true", help="really train small images on this computer")
     words = "simulate this incident, once a job has run for a minute (--list shows them)"
     parser.add_argument("--rehearse", action="append", default=[], metavar="NAME", help=words)
-    parser.add_argument(
-        "--seeded", type=options.count, metavar="N", help="simulate three incidents, chosen by this number"
-    )
     parser.add_argument("--list", action="store_true", help="list the incidents and explain each")
     parser.add_argument("--serve", action="store_true", help="no screens: print how to log in, and wait")
 
@@ -184,7 +181,7 @@ def run_practice(arguments: argparse.Namespace) -> int:
         for name, incident in INCIDENTS.items():
             print_wrapped(f"{name}\n  {incident.title}.\n  {incident.text}\n", hang=0)
         return 0
-    names = choose(arguments.rehearse, arguments.seeded)
+    names = choose(arguments.rehearse)
     _check_arguments(arguments)
     say("Starting the practice cluster ...")
     with _cluster(arguments) as cluster:
@@ -257,7 +254,7 @@ def _cluster(arguments: argparse.Namespace) -> PracticeCluster:
 
     folder = expand_home(arguments.keep) / "cluster" if arguments.keep else None
     factor = arguments.factor or DEFAULT_FACTOR
-    return PracticeCluster(folder, factor=factor, train=arguments.train, seed=arguments.seeded or 0)
+    return PracticeCluster(folder, factor=factor, train=arguments.train)
 
 
 def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path:

@@ -185,14 +185,14 @@ _ACCURACY = 0.3
 class Proof(NamedTuple):
     """Whether a box is open without evidence and ticked by all planned runs; `sentence` says what is wrong."""
 
-    task_id: str
-    empty_open: bool
-    full_done: bool
+    task: str
+    open_on_empty_folder: bool
+    ticked_when_all_is_done: bool
     sentence: str
 
     @property
     def holds(self) -> bool:
-        return self.empty_open and self.full_done
+        return self.open_on_empty_folder and self.ticked_when_all_is_done
 
 
 def prove(edition: Edition) -> Iterator[Proof]:

@@ -72,7 +72,6 @@ class PracticeCluster:
         *,
         factor: float = DEFAULT_FACTOR,
         train: bool = False,
-        seed: int = 0,
     ) -> None:
         """Start in `folder`, which is kept afterwards, or in a temporary folder.
 
@@ -88,7 +87,7 @@ class PracticeCluster:
         self.full_until = self._full_for = 0.0
         self._stop, secret = threading.Event(), secrets.token_hex(16)
         self._control = control_server(secret, self._answer)
-        environment = self._environment(seed, f"{self._control.server_address[1]}:{secret}")
+        environment = self._environment(f"{self._control.server_address[1]}:{secret}")
         make_layout(self.layout, environment, real_data=train)
         self.runner = JobRunner(
             spool=self.layout.spool, environment=environment, ended=self._ended, keep=keep, folder=folder
@@ -167,7 +166,7 @@ class PracticeCluster:
             self.full_until = now + self._full_for
         return now < self.full_until
 
-    def _environment(self, seed: int, control: str) -> dict[str, str]:
+    def _environment(self, control: str) -> dict[str, str]:
         kept = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
         laptop = {name: os.environ[name] for name in kept if name in os.environ}
         return {
@@ -180,7 +179,6 @@ class PracticeCluster:
             "LABTUI_PRACTICE": "yes",
             **self.clock.environment,
             **program_environment(self.layout),
-            "LABTUI_PRACTICE_SEED": str(seed),
             "LABTUI_PRACTICE_TRAIN": "yes" if self.train else "no",
             "LABTUI_PRACTICE_CONTROL": control,
         }

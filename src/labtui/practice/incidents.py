@@ -1,10 +1,9 @@
 """Incidents of the practice cluster: what can go wrong on a real one. `incidents.toml` explains each.
 
 An incident waits for a job in its state (queued, or running for a while) and then acts on the cluster; labtui's session
-is not told. `--rehearse NAME` chooses incidents, `--seeded N` picks three by chance, the same ones for the same N.
+is not told. `--rehearse NAME` chooses incidents.
 """
 
-import random
 import tomllib
 from collections.abc import Callable, Iterable
 from importlib.resources import files
@@ -72,22 +71,20 @@ _NOTES = tomllib.loads(files("labtui.practice").joinpath("incidents.toml").read_
 INCIDENTS = {name: IncidentNote(name, **_NOTES[name]) for name in ACTS}
 
 
-def choose(names: Iterable[str], seeded: int | None) -> list[str]:
-    """The incidents of these names, and three random ones if a seed is given.
+def choose(names: Iterable[str]) -> list[str]:
+    """The incidents of these names, each once.
 
     Raises:
         UsageError: a name is unknown.
     """
-    chosen = list(names)
+    chosen = list(dict.fromkeys(names))
     for name in chosen:
         if name not in INCIDENTS:
             raise UsageError(
                 f"There is no incident called {name!r}.",
                 f"There are: {', '.join(INCIDENTS)}. `labtui practice --list` explains them.",
             )
-    if seeded is not None:
-        chosen += random.Random(seeded).sample(sorted(INCIDENTS), 3)
-    return list(dict.fromkeys(chosen))
+    return chosen
 
 
 class IncidentPlan:

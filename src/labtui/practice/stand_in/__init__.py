@@ -133,8 +133,7 @@ def class_factory(module: str, base: type) -> Callable[[str], Any]:
 
 def job_random(*more: str) -> random.Random:
     """A random generator seeded by the job's id, so that runs differ but a repeated session gives the same numbers."""
-    seed = [os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID")]
-    return random.Random("-".join((*seed, *more)))
+    return random.Random("-".join(("0", os.environ.get("SLURM_JOB_ID", "0"), *more)))
 
 
 def _concatenate(parts: Sequence[Any], **_options: object) -> Recorded:
