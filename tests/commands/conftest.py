@@ -59,10 +59,8 @@ class Labtui:
     @property
     def environment(self) -> dict[str, str]:
         return os.environ | {
-            "HOME": str(self.home),
-            "XDG_DATA_HOME": str(self.home / "data"),
-            "NO_COLOR": "1",
-        }
+            "HOME": str(self.home), "XDG_DATA_HOME": str(self.home / "data"), "NO_COLOR": "1",
+        }  # fmt: skip
 
     def start(self, *arguments: str) -> Process | subprocess.Popen[bytes]:
         """Start labtui in the background; its output goes to the files in the last entry of `printed`."""

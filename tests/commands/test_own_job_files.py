@@ -22,10 +22,8 @@ python train.py --epochs 5 --batch_size 2048 --n_gpus 2
 """
 PRINTED = Path(__file__).parent.parent / "fixtures" / "published" / "jobs"
 PRINTED_TASKS = {
-    "lab5-ResNet50_seq.CPU": "10.3",
-    "lab5-ResNet50_seq.GPU": "10.4",
-    "chapter10-ResNet50": "10.5",
-}
+    "lab5-ResNet50_seq.CPU": "10.3", "lab5-ResNet50_seq.GPU": "10.4", "chapter10-ResNet50": "10.5",
+}  # fmt: skip
 """Those that are run: the others of `PRINTED` are the same jobs in another document."""
 BROKEN = JOB.replace("#SBATCH --time", "#SBATCH -- nodes=1\n#SBATCH \u2014time")
 

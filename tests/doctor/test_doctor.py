@@ -39,13 +39,9 @@ from tests.session.small_job import make_lab
 from tests.slurm.recorded import PROBE
 
 PROFILE = Profile(
-    id="p",
-    title="p",
-    login_hosts=("h",),
-    gpu_queue="acc_debug",
-    cpu_queue="acc_debug",
+    id="p", title="p", login_hosts=("h",), gpu_queue="acc_debug", cpu_queue="acc_debug",
     queues=(Queue(name="acc_debug", devices="gpu", max_submit_per_user=1, max_minutes=120),),
-)
+)  # fmt: skip
 
 
 OURS = replace(

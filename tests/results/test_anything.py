@@ -31,16 +31,13 @@ epochs = st.builds(
     metrics=st.dictionaries(st.sampled_from(["accuracy", "val_accuracy", "loss"]), st.floats(), max_size=3),
 )
 parsed = st.builds(
-    ParsedRun,
-    model=st.sampled_from([None, "ResNet50", "ResNet152", "", "\x1b[2J"]),
-    device=st.sampled_from([None, "cpu", "gpu"]),
-    n_gpus=st.sampled_from([None, 0, 1, 2, 4, 10**6]),
+    ParsedRun, model=st.sampled_from([None, "ResNet50", "ResNet152", "", "\x1b[2J"]),
+    device=st.sampled_from([None, "cpu", "gpu"]), n_gpus=st.sampled_from([None, 0, 1, 2, 4, 10**6]),
     batch_size=st.sampled_from([None, 1, 2048, 10**12]),
     outcome=st.sampled_from(["completed", "unfinished", "oom"]),
     epochs=st.lists(epochs, max_size=4, unique_by=lambda sample: sample.epoch).map(tuple),
-    images=st.sampled_from([None, 1, 50_000, 10**12]),
-    throughput=st.none() | intervals(),
-)
+    images=st.sampled_from([None, 1, 50_000, 10**12]), throughput=st.none() | intervals(),
+)  # fmt: skip
 of_a_family = st.builds(
     lambda n, times, live: MeasuredRun(
         run=ParsedRun(model="ResNet50", device="gpu", n_gpus=n, batch_size=256 * n, epochs=tuple(times)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
+from rich.text import Text
 from textual.pilot import Pilot
 
 from labtui.results.charts import Look
@@ -51,8 +52,8 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
     async with charts(filled_session) as (app, pilot):
         assert pane_of(app).view_name == "speedup"
         for number, name in enumerate(VIEWS, 1):
-            await pilot.press(str(number))
-            await until(pilot, lambda name=name: shown(app) == {name}, name)
+            await pilot.press("r", str(number))
+            await until(pilot, lambda name=name: app.main.pane == "charts" and shown(app) == {name}, name)
             assert text(app, "sentence").strip(), name
         assert text(app, "sentence").strip() == "Accuracy, ResNet50", "4 GPUs have less epochs by now"
         await pilot.press("2")
@@ -76,7 +77,8 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await pilot.press("o")
         await until(pilot, lambda: "fit" not in roles(app))
         sentence = pane_of(app).query_one("#chart-sentence")
-        sentence.update("A long sentence " * 8)
+        pane_of(app)._sentence = lambda: Text("A long sentence " * 8)
+        app.repaint()
         await until(pilot, lambda: sentence.size.height == 2, "it is not cut")
 
 
@@ -141,12 +143,12 @@ async def test_models_together_or_one_after_the_other(session):
     async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main.query(ChartsPane)))
         app.go_to_task("10.7")
-        await until(pilot, lambda: "m 2 models" in text(app, "views"))
+        await until(pilot, lambda: "m 2 lines" in text(app, "views"))
         await pilot.press("m")
-        await until(pilot, lambda: "2 models" not in text(app, "views") and "m ResNet" in text(app, "views"))
+        await until(pilot, lambda: "2 lines" not in text(app, "views") and "m ResNet" in text(app, "views"))
         await until(pilot, lambda: len(pane_of(app).spec.measured) == 1)
         await pilot.press("m", "m")
-        await until(pilot, lambda: "m 2 models" in text(app, "views"))
+        await until(pilot, lambda: "m 2 lines" in text(app, "views"))
         await pilot.press("down")
         first = text(app, "strip")
         await pilot.press("down")
@@ -164,13 +166,18 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
     async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         app.go_to_task("10.7")
-        await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
+        await until(pilot, lambda: "m 2 lines" in text(app, "views"))
         await pilot.press("3", "o")
         assert "fit" not in {each.role for each in pane_of(app).spec.series}
         said = "Laws are drawn for one line: choose it with m."
         assert [each.message for each in app._notifications] == [said]
         await pilot.press("m", "m")
         await until(pilot, lambda: text(app, "views").endswith("m tiny-224"))
+        pane, name = pane_of(app), "a" * 40
+        pane.view, old = replace(pane.view, alone={name: lambda: ()}), (pane.view, pane._only)
+        pane._only = name
+        assert "5 Training" in pane._views_text().plain, "a long name is cut, not the views"
+        pane.view, pane._only = old
         assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs") and len(pane_of(app).spec.measured) == 1
         assert pane_of(app).spec.measured[0].look == Look(0, 1, 1)
         await pilot.press("left", "left")
@@ -179,7 +186,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         await pilot.press("o")
         await until(pilot, lambda: "(Amdahl, fixed work)" in text(app, "sentence"))
         await pilot.press("m")
-        await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
+        await until(pilot, lambda: "m 2 lines" in text(app, "views"))
         assert "use four GPUs equally well" in text(app, "sentence")
         assert [each.message for each in app._notifications] == [said, said]
 
@@ -198,7 +205,7 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
         assert "Point" in footer and "Filter" not in footer and "Enlarge" not in footer
         app.action_page("help")
         await until(pilot, lambda: "the next point" in text_of(app))
-        assert "all models or data sets" not in text_of(app), "help has the keys that act"
+        assert "all lines together" not in text_of(app), "help has the keys that act"
 
 
 @pytest.mark.parametrize(

@@ -296,6 +296,9 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     }
     _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100, None)
     assert [f"mine{row.key}" in map(str, row.cells) for row in rows] == [True, True]
+    tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
+    view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
+    assert [str(row.cells[2]) for row in table_of(view, ROLES, 86)[1]] == ["naive", "linear"]
 
 
 def test_a_task_that_is_begun_without_a_run_has_one_sign():
@@ -579,12 +582,12 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
 
 
 def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_room_in_the_table():
-    run = one_run(phase=RunPhase.DONE, outcome="completed")
+    run = replace(measured(("ResNet50", 1, 9.0)).runs[1], phase=RunPhase.DONE)
     told = replace(run, total_seconds=Interval(525.5, 525.0, 526.0), gpu_memory=Interval(53.0, 53.0, 53.99))
     view = seen(LabState(runs={1: told}))
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GB" in facts
-    for width, there in ((86, False), (165, True)):
+    for width, there in ((60, False), (86, True)):
         columns, (row,) = table_of(view, ROLES, width)
         cells = dict(zip([column.title for column in columns], map(str, row.cells), strict=True))
         assert (cells.get("training") == "8:45") is (cells.get("GPU mem.") == "53 GB") is there

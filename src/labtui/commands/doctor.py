@@ -125,9 +125,7 @@ def run_key(args: argparse.Namespace) -> int:
     if path.exists():
         say(f"{path} already exists and is used as it is.")
     else:
-        say(
-            f"Making {path}: the private half stays on this computer, {public_half(path).name} goes to the cluster."
-        )
+        say(f"Making {path}: the private half stays here, {public_half(path).name} goes to the cluster.")
         passphrase = "" if args.no_passphrase else _passphrase()
         say("You are asked for your password once more, to copy it there.")
     done = set_up_key(profile, overrides, TerminalPrompter(), path, passphrase)

@@ -202,9 +202,7 @@ def run_gpus(args: argparse.Namespace) -> int:
     absent: dict[str, str] = {}
     for row in rows:
         slowed = slowed_by(row)
-        values = {
-            name: row.get(column, "the driver has no such field") for name, column in _GPU_COLUMNS.items()
-        }
+        values = {name: row.get(key, "the driver has no such field") for name, key in _GPU_COLUMNS.items()}
         absent |= {name: text for name, text in values.items() if number(text) is None}
         if slowed is None:
             absent["slowed by"] = "the driver does not tell"

@@ -47,9 +47,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help="training logs (default: the lab's runs)")
-    parser.add_argument(
-        "--images", type=options.count, metavar="N", help="images per epoch, where a log has none"
-    )
+    parser.add_argument("--images", type=options.count, metavar="N", help="images per epoch, if not logged")
 
 
 def run_results(args: argparse.Namespace) -> int:
@@ -236,9 +234,7 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
     parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
-    parser.add_argument(
-        "--chart", action="append", default=[], metavar="KEY", help="only this chart; repeatable"
-    )
+    parser.add_argument("--chart", action="append", default=[], metavar="KEY", help="this chart; repeatable")
     parser.add_argument("--kind", choices=("bars", "lines"), help="bars or lines for the scaling charts")
     parser.add_argument("--list", action="store_true", help="only list the available charts")
 

@@ -34,9 +34,7 @@ _UNKNOWN_LIMIT_S = 400.0
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, the changes to its plan, and how far to go."""
     parser.add_argument("task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or your own job file")
-    parser.add_argument(
-        "--task", dest="for_task", default="", metavar="TASK", help="the task of a job file's runs"
-    )
+    parser.add_argument("--task", dest="for_task", default="", metavar="TASK", help="a job file's task")
     parser.add_argument("--model", default="", help="what to call the model of a job file")
     options.add_folder(parser)
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")

@@ -92,7 +92,7 @@ def step(plan: Plan) -> NextStep:
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
     return NextStep(
-        f"Submit {plural(len(plan.drafts), 'job')}", "Slurm accepts it." if accepts else "", "send", key="s"
+        f"Submit {plural(len(plan.drafts), 'job')}", "Slurm accepts it." * accepts, "send", key="s"
     )
 
 

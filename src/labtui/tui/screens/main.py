@@ -37,7 +37,14 @@ class MainScreen(FramedScreen):
         key("s", "plan", "Submit", "see the plan of this task, change it, check it, submit it", show=True),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
-        key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
+        key(
+            "c",
+            "pane('charts')",
+            "Charts",
+            "1 time 2 throughput 3 speedup 4 efficiency 5 training",
+            show=True,
+        ),
+        *(key(number, f"chart({number})", "", "") for number in "12345"),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
         key("e", "edit", "Edit", "open script, answers or a copy of the log in your editor", show=True),
@@ -140,7 +147,8 @@ class MainScreen(FramedScreen):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
-        if action == "pane" and parameters == (self.pane,) and not isinstance(self.focused, TaskList):
+        here = {"pane": parameters == (self.pane,), "chart": self.pane == "charts"}
+        if here.get(action) and not isinstance(self.focused, TaskList):
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)
@@ -163,6 +171,13 @@ class MainScreen(FramedScreen):
     # ------------------------------------------------------------------ actions of this screen
 
     action_pane = show_pane
+
+    async def action_chart(self, number: int) -> None:
+        """Show a view of the charts, by its number there."""
+        from labtui.tui.widgets.charts_pane import VIEWS
+
+        await self.show_pane("charts")
+        self.query_one("ChartsPane").action_view([*VIEWS][number - 1])  # type: ignore[attr-defined]
 
     def action_task_list(self) -> None:
         """Go to the task list; on narrow screens it takes the whole screen."""

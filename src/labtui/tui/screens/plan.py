@@ -38,7 +38,6 @@ ONLY = dict.fromkeys(("gpus", "batch", "per_gpu", "epochs", "limit"), DIGITS) | 
 """What the inputs of columns with numbers take."""
 FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
 COPY: Choice = ("b", "Make the copy", "copy")
-BACK: Choice = ("n", "Back", None)
 OVERRIDE: Choice = ("o", "Override with a reason", "override")
 
 
@@ -420,7 +419,7 @@ class PlanScreen(FramedScreen):
         elif errors := plan.errors:
             found, more = errors[0], f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
             mend = (COPY,) if found.copy else (FIX[0],) if found.finding.fix is not None else ()
-            choices = (*mend, OVERRIDE, FIX[1] if mend else BACK)
+            choices = (*mend, OVERRIDE, FIX[1])
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
         elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"

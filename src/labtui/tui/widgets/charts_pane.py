@@ -92,7 +92,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("up", "series(-1)", "Line", "the line before", show=True),
         key("down", "series(1)", "Line after", "the next line"),
         key("enter,space", "enlarge", "One or four", "on large windows: one chart, or four", show=True),
-        key("m", "models", "Filter", "all models or data sets together, or one after the other", show=True),
+        key("m", "models", "Filter", "all lines together, or one after the other", show=True),
         key("o", "law(True)", "Laws", "draw Amdahl's and Gustafson's law over the speedups", show=True),
         key("o", "law(False)", "No laws", "draw the speedups without the laws", show=True),
         key("y", "bars", "Bars", "draw a chart over GPU counts as bars, or as lines", show=True),
@@ -319,12 +319,10 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}"))
             left.append(f"{title} ", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
-        if lines and self.view.results is not None:
-            sets = {(row.model, row.configuration.data_set) for row in self.view.results.rows}
-            several = len({model for model, _ in sets}) > 1
-            kind = "models" if several else "data sets" if len(sets) > 1 else "lines"
-            shown = plain(self._only) if self._only in lines else f"{len(lines)} {kind}"
+        if lines:
+            shown = plain(self._only) if self._only in lines else f"{len(lines)} lines"
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
+            right.truncate(self.size.width - left.cell_len - 1, overflow="ellipsis")
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:

@@ -12,6 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits
 
 from labtui.domain.model import RunPhase
+from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import MEAN_BASELINE
 from labtui.tui import format as words
@@ -27,7 +28,7 @@ from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
 MIN_STATE = 21
-"""The width of the state in cells, enough for ``failed: out of memory``."""
+"""The most cells that the state needs, enough for ``failed: out of memory``."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -157,10 +158,11 @@ def table_of(
     unit = unit_of(view)
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
     narrow = width < (120 if head or len(batches) > 1 else 84)
+    longest = 22 if head == "options" else 10 if narrow else 14
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
-        "model": (head, 10 if narrow else 14),
+        "model": (head, min(longest, max(map(len, order), default=0))),
         "gpus": (words.counted(line.run.spec for line in lines), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", 9),
@@ -179,18 +181,20 @@ def table_of(
     drop |= set() if _compares(view) else {"speedup", "efficiency"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
+    states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
+    need = min(MIN_STATE, max(states, default=0))
     last = ("batch", "efficiency") if head else ("efficiency", "batch")
     for name in ("", "training", "memory", "rate", *last):
         drop.add(name)
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
-        if room >= MIN_STATE:
+        if room >= need:
             break
     columns = [
         TableColumn(name, title, right=name not in ("sign", "model"), width=cells)
         for name, (title, cells) in titles.items()
         if name not in drop
     ]
-    columns.append(TableColumn("state", "", width=max(MIN_STATE, room)))
+    columns.append(TableColumn("state", "", width=max(need, room)))
     rows = [
         Row(str(line.run_id), tuple(cells[column.key] for column in columns))
         for line in lines
@@ -209,7 +213,9 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
         found = {run_id: getattr(spec, name) or "original" for run_id, spec in specs.items()}
         if len(set(found.values())) > 1:
             return head, found
-    return "", dict.fromkeys(specs, "")
+    options = distinguishing_words([spec.tuning for spec in specs.values()])
+    told = dict(zip(specs, (", ".join(each).replace(" rate", "") for each in options), strict=True))
+    return "options" * any(told.values()), told
 
 
 def _compares(view: View) -> bool:
