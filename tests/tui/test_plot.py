@@ -149,6 +149,8 @@ def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     spec = replace(chart({1: 32.7, 2: 18.0, 4: 10.1}, {1: 13.6, 2: 8.1, 4: 5.38}), unit="s")
     text = "\n".join(rows_of(spec, 95, 18))
     assert all(f"{value} s" in text for value in ("32.70", "13.60", "18.00", "8.10"))
+    alone = replace(spec, series=spec.series[1:])
+    assert all("13.60 s" in "\n".join(rows_of(alone, 60, height)) for height in range(9, 26))
 
 
 def test_names_are_in_the_order_of_the_last_values_and_cut_to_the_room():

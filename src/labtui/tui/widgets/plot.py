@@ -353,7 +353,7 @@ class _Drawing:
                 alone = not any(p.x == point.x for p in others)
                 steps = (near, 2 * near, -near)[: 2 + alone]
                 spots = [(start, row + step) for step in steps for start in starts]
-                spots.append((column + 2, row))
+                spots += [(column + gap, row) for gap in (2, 4, 6, 8)]  # beyond a steep line
                 self._write(spots, text, style) or self._write(spots, text, style, over=self.look.quiet)
 
     def _write_table(self) -> None:
