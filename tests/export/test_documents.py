@@ -225,6 +225,8 @@ def test_a_slide_that_goes_on_repeats_the_questions_of_its_answers(tmp_path):
     for page in map(html.unescape, pages):
         begun = len(re.findall(r"\d\. Each step", page)) if ", continued" in page else 0
         assert sum(question in page for question in asked) == begun
+    path.write_bytes(pdf(document_of(tmp_path / "short", "hpc4ai-ch10", answer="One line."), "slides"))
+    assert "continued" not in {word for page in pdf_words(path) for *_, word in page[2]}
 
 
 def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):

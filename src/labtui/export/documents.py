@@ -137,7 +137,7 @@ def _words_height(page: Page) -> float:
     width = column_width(columns) - 0.3
     heights = [sum(block_height(b, width) + 0.08 for b in a.blocks) for a in page.answers if a.blocks]
     rows = (max(heights[at : at + columns]) + 0.1 for at in range(0, len(heights), columns))
-    return sum(rows) + 0.4 * len(page.warnings)
+    return max(sum(rows), 0.7 * bool(heights)) + 0.4 * len(page.warnings)  # the least in `document.typ`
 
 
 def column_width(columns: int) -> float:
