@@ -294,7 +294,7 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
         f"lt{n}": replace(sent(JobPhase.QUEUED), token=f"lt{n}", job_name=f"mine{n}", run_ids=(n,))
         for n in runs
     }
-    _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100, None)
+    _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100)
     assert [f"mine{row.key}" in map(str, row.cells) for row in rows] == [True, True]
     tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
     view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
@@ -439,8 +439,7 @@ def test_batches_that_differ_stand_in_the_table_and_what_no_log_tells_is_left_ou
     at = [column.title for column in columns].index("per GPU")
     assert [str(row.cells[at]) for row in rows] == ["2,048", "65,536"]
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
-    columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86, marked=2)
-    assert [str(row.cells[1]) for row in rows] == ["1", "*2"], "the run to compare is marked"
+    columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)
     assert "gpus" not in {column.key for column in columns}
 
 

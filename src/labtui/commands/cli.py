@@ -113,7 +113,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("lab_folders", "show which tasks are done, based on evidence"),
     "parse": ("parse", "read training logs and print what they contain"),
     "results": ("results", "epoch time, throughput, speedup, efficiency; how exact they are"),
-    "why": ("results", "where the efficiency went, or what differs between two runs"),
+    "why": ("results", "where the efficiency went"),
     "plot": ("results", "draw the charts into files"),
     "export": ("results", "write tables, plots and the slide deck"),
     "completion": ("cli", "print a completion script for bash, zsh or fish"),

@@ -2,7 +2,7 @@
 
 They read the lab folder, also while another labtui has it open, or log files, which need neither folder nor cluster. If
 a file cannot be read, stderr says why, the rest is still reported, and the exit code is 2. `why` splits the lost
-efficiency or compares two runs. `export` takes a folder only.
+efficiency. `export` takes a folder only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from labtui.commands import options
 from labtui.commands.parse import parse_files, programs_of
-from labtui.commands.terminal import Open, print_json, print_line, require_trust, say, say_error, window_width
+from labtui.commands.terminal import print_json, require_trust, say, say_error, window_width
 from labtui.domain.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -152,8 +152,7 @@ _CONTROL = (
 
 
 def why_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the logs or the folder, or two runs of it."""
-    parser.epilog = "With two run numbers it shows what differs between them: labtui why 3 7"
+    """Add the logs or the folder."""
     add_input(parser)
     options.add_folder(parser, default=None)
     options.add_pattern(parser)
@@ -161,9 +160,7 @@ def why_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_why(args: argparse.Namespace) -> int:
-    """Print where the efficiency went, or what differs; return 1 if nothing can be said yet."""
-    if args.files and all(word.isdecimal() for word in args.files):
-        return _compare(args)
+    """Print where the efficiency went; return 1 if nothing can be said yet."""
     folder = named_folder(args)
     given = measure_files(args.files, args.pattern, args.lab) if folder is None else measure_folder(folder)
     from labtui.results.report import loss_json, loss_text
@@ -201,28 +198,6 @@ def _clock_sentence(row: ResultRow, given: Measurements) -> str:
         return ""
     why = "".join(f"; {name} in {100 * share:.0f} % of the samples" for name, share in slowed.items())
     return f"GPU clock: {mine:,.0f} MHz on {devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
-
-
-def _compare(args: argparse.Namespace) -> int:
-    from labtui.results.numbers import grid_text
-    from labtui.session.comparison import compare_runs
-
-    if len(args.files) != 2:
-        raise UsageError("Name two runs to compare.", "`labtui why 3 7`; `labtui queue` lists the runs.")
-    args.folder = args.folder or "."
-    numbers = [options.run_number(word) for word in args.files]
-    with Open(args, start=False, view_only=True) as lab:
-        names, found, sentences = compare_runs(lab.session, numbers)
-    if args.json:
-        rows = [each._asdict() for each in found]
-        print_json({"runs": numbers, "differences": rows, "next": sentences[-1]})
-        return 0
-    for sentence in sentences[:-1]:
-        print_line(sentence)
-    if found:
-        print(grid_text([["what", *names], *map(list, found)], [False, False, False]))
-    print_line(sentences[-1])
-    return 0
 
 
 # --------------------------------------------------------------------------- plots and the hand-in

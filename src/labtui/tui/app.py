@@ -68,7 +68,6 @@ class LabApp(SanitizedApp[int]):
     notifier: Notifier
     view: var[View] = var(NO_VIEW, init=False, always_update=True)
     """What is shown: the main screen and each pane watch it and take their part."""
-    marked_run: int | None = None  # to be compared with another
     keep_in: Path | None = None
     """Where to keep a practice session that would otherwise be deleted."""
 

@@ -20,7 +20,6 @@ from textual.widgets import Button, Footer, Input, Static
 from labtui.doctor.findings import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
 from labtui.domain.terminal_text import display_text
-from labtui.session.comparison import Comparison
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
@@ -333,17 +332,6 @@ PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
     "requests": ("Requests to the cluster", requests_text),
     "jobs": ("Your jobs on the cluster", jobs_page),
 }
-
-
-def comparison_page(compared: Comparison) -> Table:
-    """The differences between two runs, and the sentences on them."""
-    table = Table("", *compared.names, box=None, pad_edge=False)
-    for each in compared.differences:
-        table.add_row(*(Text(display_text(cell.encode())) for cell in each))
-    page = Table.grid()  # a caption would be as narrow as the table
-    page.add_row(table)
-    page.add_row(Text("\n".join(["", *compared.sentences])))
-    return page
 
 
 class DoctorScreen(TextScreen):

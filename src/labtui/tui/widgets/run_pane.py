@@ -106,7 +106,6 @@ class RunPane(Pane, Vertical):
         key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
         key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),
-        key("w", "compare_run", "Compare", "mark this run; on another run: what differs between the two"),
         key("H", "hold_run(True)", "Hold", "hold the selected run until it is released", show=True),
         key("H", "hold_run(False)", "Release", "release the selected run", show=True),
     ]
@@ -114,15 +113,13 @@ class RunPane(Pane, Vertical):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the selected run."""
         line = self.view.line
-        if action not in {"cancel_run", "end_after", "hold_run", "compare_run"}:
+        if action not in {"cancel_run", "end_after", "hold_run"}:
             return super().why_not(action, parameters)
         held = line is not None and line.submission is not None and line.submission.held
         if parameters == (held,):
             return None
         if line is None:
             return "There is no run here."
-        if action == "compare_run":
-            return "" if line.run.epochs else f"Run {line.run_id} has no epochs to compare."
         if action == "hold_run":
             return "" if line.phase in HOLDABLE else f"Run {line.run_id} does not wait any more."
         end = "cancel" if action == "cancel_run" else "limit"
@@ -138,22 +135,6 @@ class RunPane(Pane, Vertical):
         """The numbers of the other runs of its job."""
         mine = line.submission.run_ids if line.submission is not None else ()
         return [number for number in mine if number != line.run_id]
-
-    def action_compare_run(self) -> None:
-        """Mark the selected run; if another one is marked, show the differences between the two."""
-        line = self._line
-        marked, self.app.marked_run = self.app.marked_run, line.run_id
-        if marked is None or marked == line.run_id:
-            self.notify(f"Run {line.run_id} is marked. Press w on another run to compare.", markup=False)
-            self.app.repaint()
-            return
-        from labtui.session.comparison import compare_runs
-        from labtui.tui.screens.modals import TextScreen, comparison_page
-
-        self.app.marked_run = None
-        self.app.repaint()
-        page = comparison_page(compare_runs(self.app.session, (marked, line.run_id)))
-        self.app.push_screen(TextScreen(f"Run {marked} and run {line.run_id}", page))
 
     def action_hold_run(self, held: bool) -> None:
         """Hold the selected run, or release it."""

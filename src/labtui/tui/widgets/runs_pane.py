@@ -65,7 +65,7 @@ class RunsPane(RunPane):
         self._show_result(view, styles)
         table = self.query_one(KeyedTable)
         table.display = bool(view.lines)
-        table.sync(*table_of(view, styles, self.size.width, self.app.marked_run))
+        table.sync(*table_of(view, styles, self.size.width))
         if view.run_id is not None and table.selected_key != str(view.run_id):
             with self.prevent(DataTable.RowHighlighted):
                 table.select_key(str(view.run_id))
@@ -141,12 +141,10 @@ class RunsPane(RunPane):
 # ------------------------------------------------------------------ the table
 
 
-def table_of(
-    view: View, styles: Roles, width: int, marked: int | None = None
-) -> tuple[list[TableColumn], list[Row]]:
+def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], list[Row]]:
     """The table: one row a run, by size. Columns that are the same or unknown for all runs are left out.
 
-    So are those that do not fit beside the state. The `marked` run has a star before its number.
+    So are those that do not fit beside the state.
     """
     head, names = _telling_column(view)
     order = list(dict.fromkeys(names.values()))
@@ -198,7 +196,7 @@ def table_of(
     rows = [
         Row(str(line.run_id), tuple(cells[column.key] for column in columns))
         for line in lines
-        if (cells := _cells(view, line, styles, columns[-1].width, marked) | {"model": names[line.run_id]})
+        if (cells := _cells(view, line, styles, columns[-1].width) | {"model": names[line.run_id]})
     ]
     return columns, rows
 
@@ -225,15 +223,14 @@ def _compares(view: View) -> bool:
     return len(sizes - {0}) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
 
 
-def _cells(view: View, line: RunLine, styles: Roles, state: int, marked: int | None) -> dict[str, str | Text]:
+def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
     from labtui.results.numbers import rate_text, three_digits, time_text
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
-    number = ink(f"*{line.run_id}", f"bold {styles.busy}") if line.run_id == marked else None
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
-        "run": number or ink(str(line.run_id), styles.quiet),
+        "run": ink(str(line.run_id), styles.quiet),
         "gpus": NOTHING if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" and spec.batch_size else NOTHING,
         "size": spec.size,
