@@ -152,7 +152,6 @@ class ScriptedCluster:
             "early-end": lambda: self.end_after(words[1], int(words[0])),
             "look": lambda: self.present(words),
             "digest": lambda: self.digest(words[0]),
-            "gpus": lambda: f"timestamp, index\nof job {words[0]}",
         }
         return answers[call.name]()
 

@@ -1,6 +1,5 @@
 """Hold, release, limit, all my jobs and retry on a real Slurm."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,34 +65,3 @@ def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, stud
     wait_until(
         lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480
     )
-
-
-GPU_JOB = """#!/bin/bash
-#SBATCH --account={account}
-#SBATCH --qos={qos}
-#SBATCH --time=5
-#SBATCH --ntasks=1
-#SBATCH --cpus-per-task={cpus}
-#SBATCH --gres=gpu:2
-sleep 300
-"""
-
-
-def test_the_gpus_of_a_job_that_labtui_did_not_write(session, cluster, student, capsys):
-    """Slurm and the step beside the job are real, nvidia-smi is a stand-in that shows the GPUs of its step."""
-    gpu = started(cluster, student, GPU_JOB.format(account=student.account, qos=student.gpu_qos, cpus=40))
-    session.close()
-    folder = ["--folder", str(session.folder.path)]
-    assert main(["gpus", gpu, *folder]) == 0
-    out, err = capsys.readouterr()
-    rows = [line.split() for line in out.splitlines() if "NVIDIA H100" in line]
-    assert [row[1] for row in rows] == ["0", "1"], (out, err)
-    assert all("MHz" in row and row[-2:] == ["power", "cap"] for row in rows), out
-    assert main(["gpus", gpu, "--json", *folder]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["job"] == gpu and found["absent"] == {} and found["gpus"][0]["clock"] == "1755 MHz"
-    cpu = started(cluster, student, HEAD.format(account=student.account) + "sleep 300\n")
-    for job, said in ((cpu, f"Job {cpu} has no GPU."), ("999999", "No job 999999 of yours is in the queue")):
-        assert main(["gpus", job, *folder]) == 2
-        assert said in capsys.readouterr().err
-    cluster.cancel_all()

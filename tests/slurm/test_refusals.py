@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import JobPhase
-from labtui.slurm.job_control import check_options, classify, control, gpus
+from labtui.slurm.job_control import check_options, classify, control
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.states import explain_reason, reason_words
 from tests.contract.recorder import load_all
@@ -141,34 +141,3 @@ def test_only_a_job_that_waits_gets_advice():
     assert "Cancel it" in reason_words(JobPhase.QUEUED, "BadConstraints")
     assert reason_words(JobPhase.FINISHED, "BadConstraints") == "BadConstraints"
     assert reason_words(JobPhase.QUEUED, "") == ""
-
-
-def sampled(out: str, err: str = "", status: int | None = 0) -> str:
-    return gpus("77").answer(CommandResult(out.encode(), err.encode(), status), "ab")
-
-
-def test_a_sample_is_given_as_it_is():
-    text = "node1, timestamp, index\nnode1, 2026/11/25 10:00:00.000, 0\n"
-    assert sampled(text) == text
-    with pytest.raises(ConnectionLost):
-        sampled("", status=None)
-
-
-@pytest.mark.parametrize(
-    ("out", "err", "status", "said"),
-    [
-        ("", "labtui: not running", 75, "Job 77 is not running."),
-        ("", "labtui: no nvidia-smi\nsrun: error: node1: task 0: Exited with exit code 76", 76, "no nvidia-smi"),
-        ("node1, No devices were found\n", "srun: error: node1: task 0: Exited with exit code 6", 6, "has no GPU"),
-        ("", "srun: unrecognized option '--overlap'", 1, "cannot start a step beside"),
-        ("", "slurm_load_jobs error: Invalid job id specified", 1, "Invalid job id specified"),
-        ("", "", 1, "no reason given"),
-        ("", "srun: error: The practice cluster runs srun only inside a job: write a script.", 1, "no GPUs to ask."),
-        ("", "It is late.", 1, "The GPUs of job 77 could not be read: It is late."),
-        ("", "no {x} in {0}", 1, "The GPUs of job 77 could not be read: no {x} in {0}."),
-    ],
-)  # fmt: skip
-def test_why_a_job_shows_no_gpus(out, err, status, said):
-    with pytest.raises(RemoteFailure) as caught:
-        sampled(out, err, status)
-    assert said in caught.value.sentence and ".." not in caught.value.sentence

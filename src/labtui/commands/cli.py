@@ -105,7 +105,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("follow", "follow the runs until they end"),
     "queue": ("jobs", "show the jobs and the submission queue"),
     "log": ("follow", "show a run's output"),
-    "gpus": ("jobs", "show what the GPUs of a running job do"),
     "cancel": ("jobs", "cancel runs, or any job of yours"),
     "retry": ("jobs", "submit a run again: the same, with more time, or a smaller batch"),
     "hold": ("jobs", "hold waiting runs until they are released"),

@@ -1,4 +1,4 @@
-"""Commands about jobs: `labtui queue` and `gpus` show them; `cancel`, `hold`, `release` and `retry` act on runs."""
+"""Commands about jobs: `labtui queue` shows them; `cancel`, `hold`, `release` and `retry` act on runs."""
 
 from __future__ import annotations
 
@@ -171,53 +171,6 @@ def _print_bill(bill: LabCost) -> None:
         if cost.allocated:
             hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} spent on training"
             say(f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' * bill.practice}")
-
-
-_GPU_COLUMNS = {
-    "use": "utilization.gpu",
-    "memory": "memory.used",
-    "of": "memory.total",
-    "power": "power.draw",
-    "clock": "clocks.current.sm",
-}
-
-
-def gpus_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the job, which may be one that labtui did not submit."""
-    parser.add_argument("job", metavar="JOB", help="the id of a running job of yours")
-    options.add_folder(parser)
-    options.add_json(parser)
-
-
-def run_gpus(args: argparse.Namespace) -> int:
-    """Ask each node of the job once and print its GPUs; say why a value is missing."""
-    from labtui.results.numbers import grid_text
-    from labtui.training_logs.gpu_sampler import number, read_rows, slowed_by
-
-    with Open(args) as lab:
-        lab.wait_online()
-        lab.refresh()
-        rows = list(read_rows(lab.session.gpus(args.job).result(timeout=120).encode()))
-    found: list[dict[str, str | None]] = []
-    absent: dict[str, str] = {}
-    for row in rows:
-        slowed = slowed_by(row)
-        values = {name: row.get(key, "the driver has no such field") for name, key in _GPU_COLUMNS.items()}
-        absent |= {name: text for name, text in values.items() if number(text) is None}
-        if slowed is None:
-            absent["slowed by"] = "the driver does not tell"
-        gpu = {"node": row["node"], "gpu": row["index"], "name": row["name"]}
-        known = {name: text if number(text) is not None else None for name, text in values.items()}
-        found.append({**gpu, **known, "slowed by": None if slowed is None else ", ".join(sorted(slowed))})
-    if args.json:
-        print_json({"job": args.job, "gpus": found, "absent": absent})
-        return 0
-    if found:
-        cells = [["-" if value is None else value for value in each.values()] for each in found]
-        print(grid_text([list(found[0]), *cells], [False] * 3 + [True] * 5 + [False]))
-    for name, why in absent.items():
-        say(f"No {name}: {why}.")
-    return 0 if found else 1
 
 
 # --------------------------------------------------------------------------- acting on runs

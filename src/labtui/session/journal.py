@@ -191,7 +191,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A call of one of the action methods of `Session`, with its arguments."""
 
-    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "gpus"]
+    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job"]
     run_id: int = 0
     minutes: int = 0
     held: bool = True
@@ -202,7 +202,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a request: the submission's `token` or the cluster's answer; or an error's sentence and hint."""
+    """The outcome of a request: the submission's `token`, "" for none; or an error's sentence and hint."""
 
     token: str = ""
     sentence: str = ""
@@ -222,7 +222,7 @@ class Mailbox:
             yield db
 
     def ask(self, request: Request) -> str:
-        """Write a request and wait for its answer: the token of its submission, or the cluster's answer.
+        """Write a request and wait for its answer: the token of its submission, "" for none.
 
         Raises:
             FolderError: it was not taken, or not answered in time.
@@ -304,7 +304,7 @@ def serve(
 def _answer(token: str, done: Future[Any]) -> Answer:
     error = done.exception()
     if error is None:
-        return Answer(token=token or done.result() or "")
+        return Answer(token=token)
     if isinstance(error, LabError):
         return Answer(sentence=error.sentence, hint=error.hint)
     return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")

@@ -326,10 +326,6 @@ class Session:
         """Cancel one of `my_jobs` by its job ID. Raises UsageError when there is no such job."""
         return self._do(Request(action="cancel_job", job_id=job_id))
 
-    def gpus(self, job_id: str) -> Future[str]:
-        """One sample of the GPUs of a running job, as nvidia-smi's CSV. Raises UsageError if not one of `my_jobs`."""
-        return self._do(Request(action="gpus", job_id=job_id))
-
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """Slurm's answer to ``sbatch --test-only`` for a draft; nothing is submitted."""
         from labtui.slurm.job_control import check_script
@@ -380,7 +376,7 @@ class Session:
 
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
         """Act on a request here; return the token of its submission ("" for none) and a future for the result."""
-        from labtui.slurm.job_control import cancel, gpus
+        from labtui.slurm.job_control import cancel
 
         self._must_write()
         if request.draft is not None:
@@ -389,8 +385,6 @@ class Session:
             token = self._token_of_job(request.job_id)
         else:
             token = planning.run_of(self.state, request.run_id).token
-        if request.action == "gpus":
-            return "", self._running_worker().ask(gpus(request.job_id))
         if token:
             return token, self._running_worker().change(token, request)
         worker = self._running_worker()

@@ -1,4 +1,4 @@
-"""Commands about one job: sbatch's answer, its logs and GPUs; cancelling, holding, releasing and limiting it."""
+"""Commands about one job: sbatch's answer, its logs; cancelling, holding, releasing and limiting it."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import Stream
 from labtui.domain.state import SubmissionState
 from labtui.slurm import values
-from labtui.slurm.remote_command import Call, CommandResult, shell_file
+from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.states import sentences
 
 # --------------------------------------------------------------------------- sbatch's answers
@@ -144,40 +144,6 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
         return value.zfill(min(int(width), 10)) if width and values.number(value) is not None else value
 
     return re.sub(r"%([0-9]{0,3})([%A-Za-z])", put, pattern)
-
-
-def gpus(job_id: str) -> Call[str]:
-    """One sample of a running job's GPUs, as nvidia-smi's CSV with the node before each line.
-
-    Reading raises RemoteFailure with the reason if there is none.
-    """
-    return Call(
-        name="gpus",
-        script=shell_file("gpus"),
-        arguments=(job_id,),
-        limit_s=90,
-        read=partial(_read_gpus, job_id),
-        silence=("Slurm did not start a step in this job.", "Try again in a moment."),
-    )
-
-
-_NO_GPUS = {
-    "labtui: not running": ("Job {} is not running.", "`labtui queue --all` shows its state."),
-    "labtui: no nvidia-smi": ("There is no nvidia-smi on the nodes of job {}.", "Its GPUs cannot be read."),
-    "only inside a job": ("The practice cluster has no GPUs to ask.", "A real one is asked by srun."),
-    "no devices were found": ("Job {} has no GPU.", "Ask Slurm for GPUs: #SBATCH --gres=gpu:N."),
-    "overlap": ("This Slurm cannot start a step beside that of job {}.", "srun has --overlap from 20.11 on."),
-}
-"""Sentence and hint if there is no sample, by a text in the answer."""
-
-
-def _read_gpus(job_id: str, result: CommandResult) -> str:
-    if result.status == 0 and "timestamp" in result.out:
-        return result.out
-    words = " ".join(f"{result.err} {result.out}".split()).rstrip(".") or "no reason given"
-    found = next((each for key, each in _NO_GPUS.items() if key in words.lower()), None)
-    sentence, hint = found or (f"The GPUs of job {{}} could not be read: {words}.", "")
-    raise RemoteFailure(sentence.replace("{}", job_id, 1), hint)
 
 
 _OVER = r"invalid job id|already (?:completing or completed|running|finished|completing)|no longer pending|not found"

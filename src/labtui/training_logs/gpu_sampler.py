@@ -41,7 +41,7 @@ class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_samples(data: bytes) -> tuple[GpuSample, ...]:
     """The samples of a CSV in file order; skips any other line, and never raises."""
-    samples = [found for row in read_rows(data) if (found := _read_sample(row)) is not None]
+    samples = [found for row in _read_rows(data) if (found := _read_sample(row)) is not None]
     nodes = sorted({sample.node for sample in samples if sample.node})
     if len(nodes) < 2:
         return tuple(samples)
@@ -60,7 +60,7 @@ _FIRST = ("timestamp", "index", "utilization.gpu")
 """The columns of a file without a header."""
 
 
-def read_rows(data: bytes) -> Iterator[Mapping[str, str]]:
+def _read_rows(data: bytes) -> Iterator[Mapping[str, str]]:
     """Each complete line as texts by column name (without unit), with its `node`, "" where none is named."""
     heads: dict[str, Sequence[str]] = {}
     for line in data.decode("utf-8", "replace").splitlines():
@@ -82,18 +82,18 @@ def _read_sample(row: Mapping[str, str]) -> GpuSample | None:
     at, index = _parse_time(row["timestamp"]), row.get("index", "")
     if at is None or not index.isdecimal() or len(index) > 4:
         return None
-    busy = number(row.get("utilization.gpu", ""))
+    busy = _number(row.get("utilization.gpu", ""))
     return GpuSample(
         at=at,
         index=int(index),
         utilization=None if busy is None else min(busy, 100.0) / 100,
-        clock_mhz=number(row.get("clocks.current.sm", row.get("clocks.sm", ""))),
-        slowed_by=slowed_by(row),
+        clock_mhz=_number(row.get("clocks.current.sm", row.get("clocks.sm", ""))),
+        slowed_by=_slowed_by(row),
         node=row["node"],
     )
 
 
-def slowed_by(row: Mapping[str, str]) -> frozenset[str] | None:
+def _slowed_by(row: Mapping[str, str]) -> frozenset[str] | None:
     """What slows a GPU down; older drivers have another name for the column."""
     try:
         bits = int(row.get("clocks_event_reasons.active") or row["clocks_throttle_reasons.active"], 16)
@@ -109,7 +109,7 @@ def _parse_time(text: str) -> float | None:
         return None
 
 
-def number(text: str) -> float | None:
+def _number(text: str) -> float | None:
     """A number of 0 or more, with or without a unit; None for ``[N/A]`` and the like."""
     try:
         value = float(text.split(" ", maxsplit=1)[0])
