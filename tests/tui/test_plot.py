@@ -14,7 +14,8 @@ from rich.text import Text
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, row_scale
 from labtui.tui.format import place_text
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.plot import JOINT, MARKS, Cursor, braille, draw
+from labtui.tui.widgets.grid import braille
+from labtui.tui.widgets.plot import JOINT, MARKS, Cursor, draw
 
 COLOURS = tuple((each,) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS, "text")
@@ -142,7 +143,9 @@ def test_two_lines_have_their_last_values_beside_their_names(width):
     one, other = spec.series
     named = (replace(one, short="ResNet50"), replace(other, short="ResNet152"))
     text = "\n".join(rows_of(replace(spec, series=named), width, 12))
-    assert "2.53×" in text and "3.26×" in text and "ResNet" in text
+    assert (
+        "2.53×" in text and "3.26×" in text and re.search(r"50 +2.53", text) and re.search(r"152 +3.26", text)
+    )
 
 
 def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
@@ -153,15 +156,18 @@ def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     assert all("13.60 s" in "\n".join(rows_of(alone, 60, height)) for height in range(9, 26))
 
 
-def test_names_are_in_the_order_of_the_last_values_and_cut_to_the_room():
+def test_names_are_in_the_order_of_the_last_values_near_their_ends_and_cut_to_the_room():
     ends = (5.0, 5.1, 4.9, 20.0, 5.05, 5.02, 1.0)
     spec = chart(*({1: 1.0, 2: end} for end in ends))
     spec = replace(
         spec, series=tuple(replace(each, short=f"{each.short} {'long ' * 9}") for each in spec.series)
     )
     text = "\n".join(rows_of(spec, 86, 20, Cursor(2, None)))
-    assert [f"net{at}" for at in sorted(range(7), key=lambda at: -ends[at])] == re.findall(r"net\d", text)
-    assert re.search(r"▲ net2 long long.*… 4.90×", text) and "· net1 long long" in text and "◆" not in text
+    named = re.findall(r"net(\d)", text)
+    assert named == sorted(named, key=lambda at: -ends[int(at)]) and {"2", "3", "6"} < set(named) < set(
+        "0123456"
+    )
+    assert re.search(r"▲ net2 long long.*… 4.90×", text) and "· net3 long long" in text and "◆" not in text
 
 
 def test_names_say_only_what_tells_the_lines_apart():
@@ -236,7 +242,7 @@ def test_bars_have_a_dashed_ideal_and_the_chosen_one_is_marked():
     assert chosen and set(chosen) == {"bold red"}, "the axis under it"
     assert (
         any("1.80×" in row for row in rows_of(spec, 80, 16))
-        and len({row for (_, row), (sign, _) in cells.items() if sign == "╌"}) == 3
+        and len({row for (_, row), (sign, _) in cells.items() if sign in "⣀⠤⠒⠉"}) == 3
     )
 
 
@@ -310,9 +316,9 @@ def test_laws_are_curves_beside_the_points_and_named_once():
     text = "\n".join(rows_of(replace(spec, series=(*spec.series, *laws))))
     assert text.count("Amdahl") == text.count("Gustafson") == 1
     dashes, dots = ([style for sign, style in cells.values() if sign in signs] for signs in ("⣀⠤⠒⠉", "⡀⠄⠂⠁"))
-    assert {style for sign, style in cells.values() if "\u2840" < sign <= "\u28ff"} >= {"blue"}, (
-        "the line on top"
-    )
+    assert not {s for s, style in cells.values() if style.endswith("blue")} & {
+        chr(at) for at in range(0x2800, 0x2900)
+    }
     assert {"text", "quiet"} <= set(dashes) and "quiet" in dots and "text" not in dots, (
         "each law its own dashes"
     )

@@ -213,16 +213,17 @@ def value_text(spec: ChartSpec, point: Point) -> str:
 
 def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:
     """The chart as bars or lines if it is `switchable`, else unchanged."""
-    return replace(spec, kind=kind) if kind is not None and spec.switchable else spec
+    return doubling_axes(replace(spec, kind=kind)) if kind is not None and spec.switchable else spec
 
 
 def doubling_axes(spec: ChartSpec) -> ChartSpec:
-    """The chart with logarithmic axes where its sizes double often enough; y stays linear for percentages."""
+    """The chart with logarithmic axes where its sizes double often enough; y is linear for percentages and bars."""
     places = [x for x, _ in spec.x_ticks]
     if not places or min(places) <= 0 or max(places) < WIDE * min(places):
         return spec
     values = [y for each in spec.series for p in each.points for y in (p.y, p.lo) if y is not None]
-    return replace(spec, x_log=True, y_log=not spec.percent and bool(values) and min(values) > 0)
+    y_log = spec.kind == "lines" and not spec.percent and bool(values) and min(values) > 0
+    return replace(spec, x_log=True, y_log=y_log)
 
 
 def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:

@@ -1,11 +1,6 @@
-"""Draws a `ChartSpec` in rows of cells: lines with plotext; marks, values, names and bars cell by cell.
-
-Each line is a plotext figure of its own, because a cell has one colour and lines in one figure would mix their dots.
-plotext 6 draws in a kernel that aborts the process on a number that is not finite.
-"""
+"""Draws a `ChartSpec` in rows of cells: lines with plotext; marks, values, names and bars cell by cell."""
 
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -27,6 +22,7 @@ from labtui.results.charts import (
 from labtui.results.numbers import tick_text
 from labtui.tui.format import HOLLOW, MARKS, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
+from labtui.tui.widgets.grid import Grid, braille
 
 MIN_HEIGHT = 8
 """With fewer rows a chart would mislead: different values would be on one row."""
@@ -41,8 +37,6 @@ JOINT = "▌"
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 _SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
-Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -50,31 +44,6 @@ class Cursor(msgspec.Struct, frozen=True):
 
     series: int = 0
     x: float | None = None
-
-
-class Grid:
-    """A grid of cells, each with a character and a style; later writes overwrite earlier ones."""
-
-    def __init__(self, width: int, height: int) -> None:
-        self.width, self.height = width, height
-        self.cells: dict[tuple[int, int], tuple[str, str]] = {}
-
-    def put(self, column: int, row: int, text: str, style: str) -> None:
-        """Write a text from a cell on; nothing if it does not fit."""
-        if 0 <= row < self.height and column >= 0 and column + cell_len(text) <= self.width:
-            for at, sign in enumerate(text):
-                self.cells[column + at, row] = (sign, style)
-
-    def free(self, column: int, row: int, width: int, around: int = 1, over: str = "") -> bool:
-        """Whether `width` cells, and `around` more on each side, are blank, grid lines, or of the style `over`."""
-        places = range(column - around, column + width + around)
-        found = (self.cells.get((at, row), (" ", "")) for at in places)
-        return all(sign in " ┈▁" or style == over for sign, style in found)
-
-    def lines(self) -> list[Text]:
-        cells = self.cells
-        rows = ([cells.get((column, row), " ") for column in range(self.width)] for row in range(self.height))
-        return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
 
 
 def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
@@ -124,9 +93,9 @@ class _Drawing:
             return RowScale(0.0, 1.0, ())
         low, high = min(values), max(values)
         if spec.y_log:
-            bottom = math.floor(self._fy(low)) - self.bars  # the shortest bar is seen
+            bottom = math.floor(self._fy(low))
             span = max(1, math.ceil(self._fy(high) - 1e-9) - bottom)  # doublings
-            rows = self.rows - 1 - self.bars  # one row for the number above the tallest bar
+            rows = self.rows - 1
             step = math.ceil(span / rows)
             if span % 2 == 0 and rows // (span // 2) > 2 * (rows // span):
                 step = 2  # a tick at every other doubling makes better use of the rows
@@ -146,7 +115,7 @@ class _Drawing:
     def _column(self, x: float) -> int:
         """The column of an x; bars are in groups of equal width."""
         if self.bars:
-            return self.left + 1 + int((self.xs.index(x) + 0.5) * self.columns / len(self.xs))
+            return self.left + 1 + int((self.xs.index(x) + 0.5) * (self.columns // len(self.xs)))
         share = (self._fx(x) - self.x_low) / (self.x_high - self.x_low)
         return self.left + 1 + min(self.columns - 1, max(0, round(share * (self.columns - 1))))
 
@@ -177,7 +146,8 @@ class _Drawing:
             if series.role != "measured":
                 self._draw_dashes(series)
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        for at in order:
+        fitted = any(series.role == "fit" for series in self.spec.series)
+        for at in order if not fitted else ():  # a law's curve would be hidden under the line
             self._draw_line(at)
         self._draw_cursor()
         for at in order[::-1] if len(order) <= HUES else order:
@@ -300,7 +270,12 @@ class _Drawing:
         for text in (f"{full}{far}", full) if told else (full,):
             if cell_len(text) <= room:
                 return text
-        return f"{name[: max(0, room - len(value) - 2)]}… {value}".strip()
+        size = max(0, room - len(value) - 2)
+        if (
+            sum(each.startswith(name[:size]) for each in self.names) > 1
+        ):  # cut so, it would be another's name too
+            return f"…{name[len(name) - size :]} {value}".strip()
+        return f"{name[:size]}… {value}".strip()
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
         """The row of each line's label in the margin: in the order of the last values, each near its own."""
@@ -312,8 +287,19 @@ class _Drawing:
             rows[at] = free = min(free - 1, round(place))
         return rows
 
+    def _near_their_ends(self, order: Sequence[int]) -> list[int]:
+        """The lines whose names find a row beside their ends; with many lines some names must go."""
+        free, found = set(range(self.rows)), []
+        for at in order:
+            row = self._row(self.measured[at].points[-1].y)
+            if rows := free.intersection((row, row - 1, row + 1)):
+                free.discard(min(rows, key=lambda each: abs(each - row)))
+                found.append(at)
+        return found
+
     def _write_names(self, order: Sequence[int]) -> None:
         """Write each line's name at its end, or in the margin with its mark; the most important one comes first."""
+        order = order if len(order) <= HUES else self._near_their_ends(order)
         margin = self._column(self.xs[-1]) + 2 if self.xs else 0
         others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
         named = [*(self.measured[at] for at in order), *others][: self.rows]
@@ -403,13 +389,15 @@ class _Drawing:
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
             text = whole if cell_len(whole) <= wide + 2 else whole.strip("() ").rstrip(" s%×")
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
-            self._write([(start, row - up) for up in (1, 2) for start in starts], text, style, 0, look.soft)
+            spots = [(start, row - up) for up in (1, 2) for start in starts]
+            self._write(spots, text, style, 0) or self._write(spots, f" {text} ", style, 0, look.soft)
 
     def _draw_steps(self, wide: int) -> None:
         """Draw the ideal over each size, as a dashed step of `wide` columns; bars and values lie over it."""
         for point in (p for each in self.spec.series if each.role == "ideal" for p in each.points):
-            row = self._row(point.y)
-            self.grid.put(self._column(point.x) - wide // 2, row, "╌" * wide, self.look.soft)
+            eighths = round(self._height(point.y) * 8)
+            row, sign = self.rows - 1 - eighths // 8, DASHES["#"][eighths % 8 // 2]
+            self.grid.put(self._column(point.x) - wide // 2, row, sign * wide, self.look.soft)
             if point.x == self.xs[-1]:
                 self.grid.put(self.left + self.columns + 2, row, "ideal", self.look.soft)
 
@@ -426,25 +414,3 @@ class _Drawing:
             else:
                 sign, tone = EIGHTHS[bottom - place * 8], f"reverse {style}"
             self.grid.put(left, row, sign * wide, tone)
-
-
-def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]) -> Signs:
-    """The braille cells of a straight line between two `heights` (rows), drawn once for each of `lifts` (rows)."""
-    import plotext
-
-    plotext.terminal.limit(False, False)
-    figure = plotext.figure
-    figure.clear()
-    figure.plot_size(max(2, columns), rows)
-    figure.canvas("default")
-    figure.legend(False)
-    figure.axes(False)
-    figure.ruler("x").lim(0, 1).ticks([])
-    low, high = 5 / 8, rows - 5 / 8  # plotext's limits are dots near the middle of the outer rows
-    figure.ruler("y").lim(low, high).ticks([])
-    for lift in lifts:
-        lifted = [min(high, max(low, each + lift)) for each in heights]
-        figure.draw(figure.signal([0.0, 1.0], lifted, marker="braille").density("full").lines(True))
-    text = _ANSI.sub("", str(figure.build().string()))
-    for row, line in enumerate(text.splitlines()[:rows]):
-        yield from ((column, row, sign) for column, sign in enumerate(line) if sign not in " \u2800")

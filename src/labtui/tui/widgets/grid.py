@@ -1,0 +1,61 @@
+"""A grid of coloured cells, and plotext's lines for it.
+
+Each line is a plotext figure of its own, because a cell has one colour and lines in one figure would mix their dots.
+plotext 6 draws in a kernel that aborts the process on a number that is not finite.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Grid:
+    """A grid of cells, each with a character and a style; later writes overwrite earlier ones."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self.cells: dict[tuple[int, int], tuple[str, str]] = {}
+
+    def put(self, column: int, row: int, text: str, style: str) -> None:
+        """Write a text from a cell on; nothing if it does not fit."""
+        if 0 <= row < self.height and column >= 0 and column + cell_len(text) <= self.width:
+            for at, sign in enumerate(text):
+                self.cells[column + at, row] = (sign, style)
+
+    def free(self, column: int, row: int, width: int, around: int = 1, over: str = "") -> bool:
+        """Whether `width` cells, and `around` more on each side, are blank, grid lines, or of the style `over`."""
+        places = range(column - around, column + width + around)
+        found = (self.cells.get((at, row), (" ", "")) for at in places)
+        return all(sign in " ┈▁" or style == over for sign, style in found)
+
+    def lines(self) -> list[Text]:
+        cells = self.cells
+        rows = ([cells.get((column, row), " ") for column in range(self.width)] for row in range(self.height))
+        return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
+
+
+def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]) -> Signs:
+    """The braille cells of a straight line between two `heights` (rows), drawn once for each of `lifts` (rows)."""
+    import plotext
+
+    plotext.terminal.limit(False, False)
+    figure = plotext.figure
+    figure.clear()
+    figure.plot_size(max(2, columns), rows)
+    figure.canvas("default")
+    figure.legend(False)
+    figure.axes(False)
+    figure.ruler("x").lim(0, 1).ticks([])
+    low, high = 5 / 8, rows - 5 / 8  # plotext's limits are dots near the middle of the outer rows
+    figure.ruler("y").lim(low, high).ticks([])
+    for lift in lifts:
+        lifted = [min(high, max(low, each + lift)) for each in heights]
+        figure.draw(figure.signal([0.0, 1.0], lifted, marker="braille").density("full").lines(True))
+    text = _ANSI.sub("", str(figure.build().string()))
+    for row, line in enumerate(text.splitlines()[:rows]):
+        yield from ((column, row, sign) for column, sign in enumerate(line) if sign not in " \u2800")
