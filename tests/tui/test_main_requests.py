@@ -236,9 +236,9 @@ async def test_a_failed_run_says_what_to_do(session):
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
         assert "Run 1 ran out of memory with a batch of 8,192 per GPU." in first[2]
         app.theme = themes.LIGHT.name
-        key = "R  Take the plan's batch"
+        key = "R  Run again"
         await until(pilot, lambda: colour_of(app, key) == themes.LIGHT.variables["on-accent"])
-        await pilot.press("R")
+        await pilot.press("t", "R")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [2048] * 3  # type: ignore[attr-defined]
 

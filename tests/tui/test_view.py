@@ -503,18 +503,18 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
 
 
 @pytest.mark.parametrize(
-    ("batch", "label", "advice"),
+    ("batch", "advice"),
     [
-        (8192, "Take the plan's batch", "The task plans a batch of 2,048 per GPU, on every size."),
-        (2048, "Halve the batch", "Halve the batch on every size, then run all again."),
+        (8192, "The task plans a batch of 2,048 per GPU, on every size."),
+        (2048, "Halve the batch on every size: 1,024 per GPU."),
     ],
 )
-def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_larger(batch, label, advice):
+def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_larger(batch, advice):
     run = one_run(1, spec(batch=batch), outcome="oom", diagnosis=(OOM,))
     online = ConnectionState(status="online")
     view = seen(LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=online))
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert next_step(view).label == label and f"R  {label} " in card and advice in card
+    assert next_step(view).label == "Run again" and "R  Run again " in card and advice in card
 
 
 def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit():

@@ -213,7 +213,7 @@ def _why_not(
     if run.outcome not in check.outcomes:
         wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
         again = check.outcomes == ("completed",)
-        then = ". Run it again (R, or `labtui retry`)." if again else f"; this task wants one that {wanted}."
+        then = ". Run again (R, or `labtui retry`)." if again else f"; this task wants one that {wanted}."
         return f"{run.deed}{then}"
     if run.ran_on_cpu or read >= check.min_epochs:
         return "trained on the CPU, and a GPU is planned." if run.ran_on_cpu else ""

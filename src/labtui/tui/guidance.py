@@ -115,8 +115,8 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
         return NextStep("Run again", trained)
     batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
     if batch == spec.per_gpu_batch // 2:
-        return NextStep("Halve the batch", "Halve the batch on every size, then run all again.")
-    return NextStep("Take the plan's batch", f"The task plans a batch of {batch:,} per GPU, on every size.")
+        return NextStep("Run again", f"Halve the batch on every size: {batch:,} per GPU.")
+    return NextStep("Run again", f"The task plans a batch of {batch:,} per GPU, on every size.")
 
 
 def _what_is_missing(view: View, item: CheckItem) -> NextStep:

@@ -95,7 +95,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("m", "models", "Filter", "all lines together, or one after the other", show=True),
         key("o", "law(True)", "Laws", "draw Amdahl's and Gustafson's law over the speedups", show=True),
         key("o", "law(False)", "No laws", "draw the speedups without the laws", show=True),
-        key("y", "bars", "Bars", "draw a chart over GPU counts as bars, or as lines", show=True),
+        key("y", "kind('bars')", "Bars", "draw a chart over GPU counts as bars", show=True),
+        key("y", "kind('lines')", "Lines", "draw a chart over GPU counts as lines", show=True),
         *(
             key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart")
             for at, (name, title) in enumerate(VIEWS.items(), 1)
@@ -188,23 +189,25 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
-        if action == "law" and parameters == (self._law,):
-            return None
         spec = self.spec
+        kind = "bars" if spec is not None and spec.kind == "bars" else "lines"
+        if action in {"law", "kind"} and parameters[0] in (self._law, kind):
+            return None
         series = spec.measured if spec is not None else ()
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
         with_law = self._law and self.view_name == "speedup"
+        one_way = (
+            "No bars while the laws are drawn: press o." if with_law else "This chart is drawn one way only."
+        )
         large = self._large and self.view_name != "training"
-        other = not self._four and len(self._charts_in(self._chosen)) > 1
         switches = spec is not None and spec.switchable
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (large, "Only a larger window shows four charts."),
-            "view": (parameters != (self._chosen,) or other, "This view has no other chart here."),
             "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
             "law": (with_law or not law, law),
-            "bars": (switches and not with_law, "This chart is drawn in one way only."),
+            "kind": (switches and not with_law, one_way),
             "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))
         return "" if acts else reason
@@ -245,10 +248,9 @@ class ChartsPane(Pane, Container, can_focus=True):
             self.notify(why, severity="warning", timeout=4, markup=False)
         self.on_resize()
 
-    def action_bars(self) -> None:
-        """Switch between bars and lines in the current view."""
-        spec = self.spec
-        self._kinds[self.view_name] = "lines" if spec is not None and spec.kind == "bars" else "bars"
+    def action_kind(self, kind: Kind) -> None:
+        """Draw the current view as bars or as lines."""
+        self._kinds[self.view_name] = kind
         self.on_resize()
 
     def action_law(self, drawn: bool) -> None:

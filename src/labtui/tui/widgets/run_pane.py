@@ -103,7 +103,6 @@ class RunPane(Pane, Vertical):
     """A pane with bindings for the selected run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("R", "screen.retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
         key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),
         key("H", "hold_run(True)", "Hold", "hold the selected run until it is released", show=True),
