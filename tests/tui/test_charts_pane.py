@@ -1,4 +1,4 @@
-"""The charts of a task by their own keys: views, cursor and its strip, models, law, bars, one chart or four."""
+"""The charts of a task by their own keys: views, cursor and its strip, models, law, one chart or four."""
 
 from __future__ import annotations
 
@@ -58,16 +58,6 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         assert text(app, "sentence").strip() == "Accuracy, ResNet50", "4 GPUs have less epochs by now"
         await pilot.press("2")
         await until(pilot, lambda: shown(app) == {"throughput"})
-        chart = pane_of(app).query_one("#chart-throughput")
-        before = chart.spec.kind
-        for same in (False, True):
-            await until(
-                pilot,
-                lambda same=same: f"y {'Bars' if (before == 'bars') is same else 'Lines'}" in text_of(app),
-            )
-            await pilot.press("y")
-            await until(pilot, lambda same=same: (chart.spec.kind == before) is same)
-            assert pane_of(app)._chart_of("time").kind == "lines", "each view has its own bars"
         await pilot.press("4", "o")
         await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
         await pilot.press("3", "o")
@@ -76,8 +66,7 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
             r"Serial: [\d.]+ % \(Amdahl, fixed work\), [\d.]+ % \(Gustafson, growing work\)",
             text(app, "sentence"),
         )
-        await pilot.press("3", "y")
-        assert "No bars while the laws are drawn: press o." in text_of(app), "and nothing about the second 3"
+        await pilot.press("3")
         assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
         await pilot.press("o")
         await until(pilot, lambda: "fit" not in roles(app))
@@ -235,7 +224,7 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
             await pilot.press("enter")
             await until(pilot, lambda those=those: len(shown(app)) == those)
         await pilot.press("5", "5")
-        await until(pilot, lambda: shown(app) == {"training"} and "only" not in text_of(app))
+        await until(pilot, lambda: shown(app) == {"training"})
         assert "run 2, job 31335\nline 14  25/25 - 14s" in text(app, "strip"), "of this one epoch"
 
 

@@ -15,7 +15,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
-from labtui.results.charts import FAMILIES, ChartSpec, Kind, Point, Series, make_chart, with_kind, with_sizes
+from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_sizes
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
@@ -95,8 +95,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("m", "models", "Filter", "all lines together, or one after the other", show=True),
         key("o", "law(True)", "Laws", "draw Amdahl's and Gustafson's law over the speedups", show=True),
         key("o", "law(False)", "No laws", "draw the speedups without the laws", show=True),
-        key("y", "kind('bars')", "Bars", "draw a chart over GPU counts as bars", show=True),
-        key("y", "kind('lines')", "Lines", "draw a chart over GPU counts as lines", show=True),
         *(
             key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart")
             for at, (name, title) in enumerate(VIEWS.items(), 1)
@@ -109,7 +107,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._chosen = ""  # the chosen view; "": none was chosen yet
         self._turn = Counter[str]()  # which of its charts each view shows alone, modulo their number
         self._only = ""  # the chosen line; "": all of them
-        self._kinds: dict[str, Kind] = {}  # of the views that were switched
         self._law = False
         self._alone = False
         self._place = 0  # the chosen series
@@ -142,16 +139,16 @@ class ChartsPane(Pane, Container, can_focus=True):
         return [each for each in charts if each.family != "laws"]
 
     def _chart_of(self, name: str) -> ChartSpec | None:
-        """The current chart of a view, as bars or lines, with the laws if they are switched on; None without data."""
+        """The current chart of a view, with the laws if they are switched on; None without data."""
         charts = self._charts_in(name)
         if not charts:
             return None
         turn = 0 if self._four else self._turn[name]
-        spec = with_kind(charts[turn % len(charts)], self._kinds.get(name))
+        spec = charts[turn % len(charts)]
         laws = self._laws() if self._law and spec.family == "speedup" else None
         if laws is not None:
             fits = [each for each in laws.series if each.role == "fit"]
-            return replace(spec, kind="lines", series=(*spec.series, *fits), message=laws.message)
+            return replace(spec, series=(*spec.series, *fits), message=laws.message)
         return spec
 
     def _laws(self) -> ChartSpec | None:
@@ -189,25 +186,19 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
-        spec = self.spec
-        kind = "bars" if spec is not None and spec.kind == "bars" else "lines"
-        if action in {"law", "kind"} and parameters[0] in (self._law, kind):
+        if action == "law" and parameters == (self._law,):
             return None
+        spec = self.spec
         series = spec.measured if spec is not None else ()
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
         with_law = self._law and self.view_name == "speedup"
-        one_way = (
-            "No bars while the laws are drawn: press o." if with_law else "This chart is drawn one way only."
-        )
         large = self._large and self.view_name != "training"
-        switches = spec is not None and spec.switchable
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (large, "Only a larger window shows four charts."),
             "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
             "law": (with_law or not law, law),
-            "kind": (switches and not with_law, one_way),
             "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))
         return "" if acts else reason
@@ -246,11 +237,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._place, self._x = 0, None
         if self._law and self.view_name == "speedup" and (why := self._no_law()):
             self.notify(why, severity="warning", timeout=4, markup=False)
-        self.on_resize()
-
-    def action_kind(self, kind: Kind) -> None:
-        """Draw the current view as bars or as lines."""
-        self._kinds[self.view_name] = kind
         self.on_resize()
 
     def action_law(self, drawn: bool) -> None:

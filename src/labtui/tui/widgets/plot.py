@@ -189,7 +189,7 @@ class _Drawing:
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
             for group, x in reversed({group: x for x, (group, _, _) in parts.items()}.items()):
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
-        logs = self.spec.y_log + (self.spec.x_log and not self.bars)  # bars are evenly spaced
+        logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         self.grid.put(middle, self.rows + 2, label, self.look.quiet)
@@ -368,7 +368,6 @@ class _Drawing:
         wide = max(1, min(12, int((self.columns / max(1, len(self.xs)) - 1.5) / count)))
         fills = (look.busy, look.axis, look.soft, look.quiet, look.line)
         below, texts = dict.fromkeys(self.xs, 0.0), []
-        self._draw_steps(count * wide + 2)
         for at, series in enumerate(self.measured):
             fill = fills[at % len(fills)] if stack else self._style(at)
             style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
@@ -390,16 +389,7 @@ class _Drawing:
             text = whole if cell_len(whole) <= wide + 2 else whole.strip("() ").rstrip(" s%×")
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
             spots = [(start, row - up) for up in (1, 2) for start in starts]
-            self._write(spots, text, style, 0) or self._write(spots, f" {text} ", style, 0, look.soft)
-
-    def _draw_steps(self, wide: int) -> None:
-        """Draw the ideal over each size, as a dashed step of `wide` columns; bars and values lie over it."""
-        for point in (p for each in self.spec.series if each.role == "ideal" for p in each.points):
-            eighths = round(self._height(point.y) * 8)
-            row, sign = self.rows - 1 - eighths // 8, DASHES["#"][eighths % 8 // 2]
-            self.grid.put(self._column(point.x) - wide // 2, row, sign * wide, self.look.soft)
-            if point.x == self.xs[-1]:
-                self.grid.put(self.left + self.columns + 2, row, "ideal", self.look.soft)
+            self._write(spots, text, style, 0)
 
     def _draw_bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
         """Fill the cells between two values to an eighth of a row; parts of a stack share a cell."""
