@@ -373,7 +373,10 @@ def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch, capsys):
     handler = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr("builtins.input", lambda _: os.kill(os.getpid(), signal.SIGINT))
     assert messages.edit(path, explain=True) is None and not path.exists()
-    monkeypatch.setattr("builtins.input", lambda _: "")
+    said: list[str] = []
+    monkeypatch.setattr("builtins.input", said.append)
+    monkeypatch.setenv("COLUMNS", "30")
     assert messages.edit(path, explain=True) is None and path.exists()
+    assert "another\neditor.\n" in said[0], "lines end at words"
     assert signal.getsignal(signal.SIGINT) is handler
     assert capsys.readouterr().out == "\x1b[?1049h\x1b[H\x1b[?1049l" * 2  # nothing stays on the terminal

@@ -300,7 +300,7 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
         for words in ("f Fix", "s Submit"):
             await click_words(pilot, words)
             await until(pilot, lambda: chooses(app) and "y  Make this change" in text_of(app))
-            await click_words(pilot, "n  Leave it")
+            await click_words(pilot, "esc  Back")
             await until(pilot, lambda: app.screen is screen)
             assert not screen.plan.scripts and not session.requests
         await pilot.press("s", "y")
@@ -342,10 +342,20 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkey
         assert "It begins as a copy of ResNet50.py." in flat(app)
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "o  Override with a reason" in text_of(app))
-        monkeypatch.setattr(app, "open_editor", lambda path: None)
+        edited: list[Path] = []
+        monkeypatch.setattr(app, "open_editor", edited.append)
+        button = screen.query_one("#send")
+        assert str(button.label) == "b  Make the copy" and not button.has_class("-quiet")
         await pilot.press("b")
-        await until(pilot, lambda: (session.folder.scripts / "ResNet152.py").is_file())
+        await until(
+            pilot, lambda: "ResNet152.py is a copy of ResNet50.py. Press e to edit it." in text_of(app)
+        )
         await until(pilot, lambda: not any("not sent" in each.finding.effect for each in screen.plan.errors))
+        assert not edited
+        await pilot.press("s")
+        await until(pilot, lambda: chooses(app) and "e  Edit the file" in text_of(app))
+        await pilot.press("e")
+        await until(pilot, lambda: edited == [session.folder.scripts / "ResNet152.py"])
 
 
 async def test_submit_sends_every_job_once_it_is_checked(session):

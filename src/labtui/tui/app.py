@@ -282,16 +282,14 @@ class LabApp(SanitizedApp[int]):
         return problem is None
 
     def start_copy(self, task: Task | None) -> None:
-        """Copy a script to the new one that a task asks for, and open that."""
+        """Copy a script to the new one that a task asks for."""
         from labtui.session.labs import start_copy
 
         if task is None or not task.copies_to_start:
             return
         original, target = task.copies_to_start[0]
-        path = start_copy(self.session.folder, original, target)
-        text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
-        self.notify(text, timeout=8, markup=False)
-        self.open_editor(path)
+        start_copy(self.session.folder, original, target)
+        self.notify(f"{target} is a copy of {original}. Press e to edit it.", timeout=8, markup=False)
 
     async def action_do_next(self) -> None:
         """Take the next step."""

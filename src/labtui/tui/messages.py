@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -95,6 +96,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     try:
         if explain and (hint := editor_hint(command, path)):
             with contextlib.suppress(EOFError), _other_screen():
+                hint = textwrap.fill(hint, shutil.get_terminal_size().columns - 1)
                 input(f"{hint}\nPress enter to open it, ctrl+c to go back. ")
         signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is meant for the editor
         subprocess.run([*command, str(path)], check=False)

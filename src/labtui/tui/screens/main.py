@@ -291,8 +291,10 @@ class MainScreen(FramedScreen):
         task, scripts = self.view.task, self.app.session.folder.scripts
         return [scripts / target for _, target in task.copies_to_start] if task is not None else []
 
-    def action_start_copy(self) -> None:
+    async def action_start_copy(self) -> None:
+        """Make the copy, and show the task, where `e` edits it."""
         self.app.start_copy(self.view.task)
+        await self.show_pane("task")
 
     def action_export(self) -> None:
         """Export tables, charts and slides in a process of its own; the note line shows its progress."""

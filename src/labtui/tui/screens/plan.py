@@ -36,9 +36,13 @@ LOOK_EVERY_S = 1.0
 NO_REASON = "Write a reason."
 ONLY = dict.fromkeys(("gpus", "batch", "per_gpu", "epochs", "limit"), DIGITS) | {"rate": r"[0-9.eE-]*"}
 """What the inputs of columns with numbers take."""
-FIX: tuple[Choice, ...] = (("y", "Make this change", "fix"), ("n", "Leave it", None))
+FIX: Choice = ("y", "Make this change", "fix")
 COPY: Choice = ("b", "Make the copy", "copy")
+EDIT: Choice = ("e", "Edit the file", "edit")
 OVERRIDE: Choice = ("o", "Override with a reason", "override")
+BACK: Choice = ("escape", "Back", None)
+MENDS = {"send": (FIX,), "start_copy": (COPY,), "edit": (EDIT,)}
+"""What is offered on an error, by the action of the next step."""
 
 
 class PlanTable(KeyedTable):
@@ -173,7 +177,7 @@ class PlanScreen(FramedScreen):
                 say(part, ".figure-below", ink(figures[at].below, styles.soft))
         button = self.query_one("#send", Button)
         button.label = Text(f"{step.key}  {step.label}")
-        button.set_class(step.action != "send" or not plan.checked, "-quiet")
+        button.set_class(not plan.checked, "-quiet")
         say(self, "#ticket-back", ink("esc ", f"bold {styles.busy}").append("Back", styles.soft))
         say(self, "#ticket-line", ink("   ".join(each.line for each in figures), "bold"))
         say(self, "#verdict", plan_words.verdict_lines(plan, styles, width))
@@ -309,7 +313,7 @@ class PlanScreen(FramedScreen):
     def action_fix(self) -> None:
         """Show what the fix of the highlighted finding would change, and offer to make the change."""
         if self.found is not None:
-            self._offer(self.found, FIX)
+            self._offer(self.found, (FIX, BACK))
 
     def _offer(self, found: PlanFinding, choices: Sequence[Choice], text: str = "") -> None:
         """Show a finding with the change of its fix, and offer choices."""
@@ -322,6 +326,8 @@ class PlanScreen(FramedScreen):
                 self._ask_reason()
             elif answer == "copy":
                 self.action_start_copy()
+            elif answer == "edit":
+                self.action_edit()
             elif answer == "fix":
                 try:
                     self.plan.make_fix(found)
@@ -334,7 +340,7 @@ class PlanScreen(FramedScreen):
         self.app.push_screen(Ask(text or effect, title=title, details=details, choices=choices), answered)
 
     def action_start_copy(self) -> None:
-        """Make the missing script as a copy, open it, and check the files again."""
+        """Make the missing script as a copy, and check the files again."""
         self.app.start_copy(self.plan.task)
         self.recompute()
 
@@ -418,8 +424,7 @@ class PlanScreen(FramedScreen):
             self.app.report(plan.problem[1])
         elif errors := plan.errors:
             found, more = errors[0], f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
-            mend = (COPY,) if found.copy else (FIX[0],) if found.finding.fix is not None else ()
-            choices = (*mend, OVERRIDE, FIX[1])
+            choices = (*MENDS.get(self.step.action, ()), OVERRIDE, BACK)
             self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
         elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"
