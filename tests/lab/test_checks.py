@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.state import PathStatus
 from labtui.lab.checks import check_all, progress
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, code_names
 from labtui.lab.plan import PlanOverrides
@@ -325,12 +326,13 @@ def test_code_names_never_fail():
 def test_data_reached_by_a_look_or_by_a_run():
     nothing = replace(full(), state=Evidence().state)
     assert not check("10.1", nothing).done
-    seen = replace(nothing, remote={"/data": True, "/x.sif": True})
+    there, missing = (PathStatus(there=yes, at=0.0) for yes in (True, False))
+    seen = replace(nothing, remote={"/data": there, "/x.sif": there})
     assert check("10.1", seen).status == "done"
     assert check("10.1", with_submissions(full(), form="own")).status == "done"  # with the edition's scripts
     other = with_runs(full(), lambda run: replace(run, spec=replace(run.spec, script="own/keras_like.py")))
     assert not check("10.1", with_submissions(other, form="own")).done
-    gone = replace(nothing, remote={"/data": True, "/x.sif": False})
+    gone = replace(nothing, remote={"/data": there, "/x.sif": missing})
     assert check("10.1", gone).missing == "Not on the cluster: /x.sif."
 
 

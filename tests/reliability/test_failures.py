@@ -230,7 +230,7 @@ def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench, error):
     future = bench.session.look_at(["/gpfs/projects/data"])
     bench.run(10, future.done)
     assert future.exception() is error
-    assert bench.session.state.places == {}
+    assert bench.session.state.paths == {}
     bench.run(60, lambda: bench.session.state.connection.status == "online")
 
 

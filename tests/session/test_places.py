@@ -39,12 +39,12 @@ def test_the_preview_names_what_is_not_on_the_cluster(bench, gone, rule):
     assert rule not in preview_rules(bench), "nobody was asked yet"
     bench.online()
     preview_rules(bench)
-    bench.run(5, lambda: bool(bench.session.state.places))
+    bench.run(5, lambda: bool(bench.session.state.paths))
     assert rule in preview_rules(bench)
     bench.cluster.missing = set()
     bench.run(60)
     preview_rules(bench)
-    bench.run(5, lambda: bench.session.state.places[gone].there)
+    bench.run(5, lambda: bench.session.state.paths[gone].there)
     assert rule not in preview_rules(bench)
 
 
@@ -53,7 +53,7 @@ def test_the_other_usual_place_is_looked_at_and_offered(bench):
     bench.cluster.missing = {DATA, CONTAINER.replace("/gpfs/projects/", "/gpfs/scratch/")}
     bench.online()
     preview_rules(bench)
-    bench.run(5, lambda: bool(bench.session.state.places))
+    bench.run(5, lambda: bool(bench.session.state.paths))
     findings = bench.session.preview(draft(**PLACES), script=SCRIPT).findings
     (found,) = [each for each in findings if each.rule == "path-missing"]
     assert f"It is at {other}" in found.effect

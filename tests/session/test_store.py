@@ -50,7 +50,7 @@ _changes = st.one_of(
     st.builds(planned, st.integers(1, 4)),
     st.builds(changes.accepted, _tokens, st.sampled_from(["7", "8"]), st.floats(0, 9)),
     st.builds(changes.status, _tokens, st.sampled_from(SubmissionStatus), st.text(max_size=20)),
-    st.builds(lambda there: lambda state: state.with_places({"/data": there}, 5.0), st.booleans()),
+    st.builds(lambda there: lambda state: state.with_paths({"/data": there}, 5.0), st.booleans()),
 )
 
 
@@ -63,7 +63,7 @@ def test_a_state_that_was_stored_step_by_step_is_read_as_it_was(tmp_path_factory
         store.write(before, state)
     store.close()
     read = stored(path)
-    assert (read.submissions, read.runs, read.places) == (state.submissions, state.runs, state.places)
+    assert (read.submissions, read.runs, read.paths) == (state.submissions, state.runs, state.paths)
 
 
 def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path):

@@ -191,7 +191,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     other_jobs: tuple[JobView, ...] = ()
     """The student's queued and running jobs that this folder did not send, as of `refreshed_at`."""
     problems: tuple[Problem, ...] = ()
-    places: Mapping[str, PathStatus] = MappingProxyType({})
+    paths: Mapping[str, PathStatus] = MappingProxyType({})
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
 
     def called(self, run: RunState, names: Mapping[str, str]) -> RunSpec:
@@ -274,10 +274,10 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     # ------------------------------------------------------------------ the cluster
 
-    def with_places(self, paths: Mapping[str, bool], at: float) -> LabState:
+    def with_paths(self, paths: Mapping[str, bool], at: float) -> LabState:
         """Record which of these absolute remote paths exist, as the cluster said at `at` (UNIX seconds)."""
         seen = {path: PathStatus(there=there, at=at) for path, there in paths.items()}
-        return replace(self, places=MappingProxyType({**self.places, **seen}))
+        return replace(self, paths=MappingProxyType({**self.paths, **seen}))
 
     def with_problem(self, key: str, error: LabError) -> LabState:
         """Set the problem with this key."""

@@ -351,7 +351,7 @@ def _check_files(ctx: _Context, check: schema.FilesCheck) -> Iterator[CheckItem]
 def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     evidence, sentence = ctx.evidence, "the data set and the software on the cluster can be reached"
     trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, ctx)]
-    gone = [path for path, there in evidence.remote.items() if not there]
+    gone = [path for path, told in evidence.remote.items() if not told.there]
     if trained:
         # a run without a mark, of a real cluster, is better evidence
         witness = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
@@ -360,9 +360,9 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif evidence.remote:
-        seen = evidence.remote_at
-        when = f"{datetime.fromtimestamp(seen, UTC): on %Y-%m-%d %H:%M UTC}" if seen is not None else ""
-        yield CheckItem(sentence, evidence=f"seen on the cluster{when}: {', '.join(evidence.remote)}")
+        when = datetime.fromtimestamp(min(told.at for told in evidence.remote.values()), UTC)
+        seen = f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {', '.join(evidence.remote)}"
+        yield CheckItem(sentence, evidence=seen)
     else:
         yield CheckItem(sentence, "Data and container: not looked for yet. Press D (`labtui doctor`).")
 

@@ -18,7 +18,7 @@ from functools import cached_property
 import msgspec
 
 from labtui.domain.run import Mark
-from labtui.domain.state import NEVER_SENT, LabState, RunState, SubmissionState
+from labtui.domain.state import NEVER_SENT, LabState, PathStatus, RunState, SubmissionState
 from labtui.lab.edition import Task
 from labtui.lab.plan import PlanOverrides
 from labtui.preflight.findings import imported_files
@@ -168,7 +168,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     The keys of `scripts` and `originals` (the files as labtui ships them) are paths relative to `scripts/`, those of
     `answers` task ids. `files` are the relative paths of the lab folder's other files. `remote` says which remote
-    paths exist, as the cluster reported at `remote_at` (UNIX seconds). `overrides` are the lab folder's own changes
+    paths exist, as the cluster told. `overrides` are the lab folder's own changes
     to the plan (smaller batches for smaller GPUs).
     """
 
@@ -179,8 +179,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     exports: tuple[ExportFact, ...] = ()
     answers: Mapping[str, AnswerSheet] = {}
     files: frozenset[str] = frozenset()
-    remote: Mapping[str, bool] = {}
-    remote_at: float | None = None
+    remote: Mapping[str, PathStatus] = {}
     overrides: PlanOverrides = PlanOverrides()
 
     def submission(self, run: RunState) -> SubmissionState | None:

@@ -43,7 +43,6 @@ class ClusterWorker:
         self._submitter = Submitter(context)
         self._log_follower = LogFollower(context)
         self._poller = Poller(context, self._submitter)
-        context.note_change = self._poller.note_change
         self._watchdog = Watchdog(
             context.clock, self._on_wake_up, self._connection.mark_stale, context.cluster.close
         )
@@ -113,7 +112,7 @@ class ClusterWorker:
 
     def _ensure_connected(self) -> bool:
         """Whether there is a connection. Waits for the first attempt to connect, not for later ones."""
-        if not self._connection.online and self._connection.error is None:
+        if not self._context.state.connection.tried:
             self._connection_duty()
         return self._connection.online
 
@@ -264,7 +263,7 @@ class Poller:
         self._context = context
         self._submitter = submitter
         self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
-        self._changed_at = context.now()
+        context.note_change()
         self._took_s = 0.0
         self._failures = 0
         self._poll_requested = True  # poll once at the start, to see jobs that another program sent
@@ -274,17 +273,13 @@ class Poller:
         """Poll as soon as the limit on polls allows."""
         self._poll_requested = True
 
-    def note_change(self) -> None:
-        """Poll more often for a while: something happened (a submission, a line in a log that ends a run)."""
-        self._changed_at = self._context.now()
-
     def due_at(self) -> float | None:
         """When to poll next; None while there is nothing to watch."""
         if self._asking:
             return None
         delay = poll_delay(
             [job.phase for _, job in live_jobs(self._context.state)],
-            since_change_s=self._context.now() - self._changed_at,
+            since_change_s=self._context.now() - self._context.changed_at,
             failures=self._failures,
             last_took_s=self._took_s,
             has_others=bool(self._context.state.other_jobs),
@@ -355,7 +350,7 @@ class Poller:
         for token, job in jobs.items():
             old = before.submissions[token].job
             if old is None or old.phase is not job.phase:
-                self.note_change()
+                self._context.note_change()
             if job.phase is JobPhase.FINISHED:
                 self._submitter.job_ended()
                 submission = self._context.state.submissions[token]

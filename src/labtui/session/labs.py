@@ -135,7 +135,11 @@ def gather_evidence(
     runs = measured_from_state(state, edition.run_scripts)
     files = folder.script_files()
     scripts = {name: FileFact(name, data) for name, data in files.items()}
-    seen, seen_at = needed_paths_seen(folder, state)
+    needed = needed_paths(folder, edition)
+    seen = {path: state.paths[path] for path in needed if path in state.paths}
+    gone = any(not answer.there for answer in seen.values())
+    if len(seen) < len(needed) and not gone:  # not told before all were asked about, unless one is missing
+        seen = {}
     return Evidence(
         state=state,
         results=results or compute_results(runs, images=edition.images),
@@ -145,7 +149,6 @@ def gather_evidence(
         answers={task.id: read_answers(folder, task) for task in edition.tasks if task.questions},
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
         remote=seen,
-        remote_at=seen_at,
         overrides=PlanOverrides(max_per_gpu_batch=folder.settings().max_per_gpu_batch),
     )
 
@@ -196,36 +199,22 @@ def training_needs(runs: Sequence[RunSpec], profile: Profile, settings: Settings
     )
 
 
-def needed_paths(folder: LabFolder) -> tuple[str, ...]:
+def needed_paths(folder: LabFolder, edition: Edition) -> tuple[str, ...]:
     """The remote paths this folder's trainings need: data and container, from edition, settings and profile.
 
     Raises:
-        LabError: when the edition or the profile is not valid.
+        LabError: when the profile is not valid.
     """
     from labtui.lab.plan import fill
 
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
-    edition = load_edition(settings.edition, folder)
     needs = training_needs([run.spec for task in edition.tasks for run in task.runs], profile, settings)
     paths = (needs.data_dir, *needs.image_folders, needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""
     values = {"account": profile.account_of(settings.account), "user": user}
     filled = (fill(path, values) for path in dict.fromkeys(paths))
     return tuple(path for path in filled if path and "{" not in path)
-
-
-def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:
-    """Whether each needed path exists on the cluster, and the time of the oldest of these answers (UNIX seconds).
-
-    Empty and None while the cluster was not asked about all of them, unless one is known to be missing.
-    """
-    needed = needed_paths(folder)
-    seen = {path: state.places[path] for path in needed if path in state.places}
-    gone = any(not place.there for place in seen.values())
-    if not seen or (len(seen) < len(needed) and not gone):
-        return {}, None
-    return {path: place.there for path, place in seen.items()}, min(place.at for place in seen.values())
 
 
 @cache

@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.lab.run_choice import images_of
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
-    planned, state, now = plan(session, draft, script), session.state, session.clock.wall()
+    planned = plan(session, draft, script)
     main, given, files = draft.job_file or SCRIPT_NAME, draft.options_by_name, dict(planned.files)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
@@ -79,31 +79,29 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
             run.data_set: images_of(edition, run.data_set, task) for run in draft.runs if run.script in ours
         },
     )
-    needed = paths_to_ask(context)
+    told, unasked = told_paths(session.state, paths_to_ask(context), session.clock.wall())
     return Preview(
         script=files[main].decode("utf-8", "surrogateescape"),
         files=_files(session, planned, draft),
-        findings=preflight(replace(context, remote=fresh_paths(state, needed, now))),
+        findings=preflight(replace(context, remote=told)),
         gpu_hours=gpu_hours,
         seconds=seconds,
-        unasked=unknown_paths(state, needed, now),
+        unasked=unasked,
     )
 
 
-def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
-    """Whether these paths exist, from the cluster's answers of the last `PATHS_FRESH_S`; others are left out."""
-    seen = {path: state.places[path] for path in paths if path in state.places}
-    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PATHS_FRESH_S}
+def told_paths(state: LabState, paths: Sequence[str], now: float) -> tuple[dict[str, bool], tuple[str, ...]]:
+    """Whether these paths exist, from the cluster's answers of the last `PATHS_FRESH_S`; and the paths to ask about.
 
-
-def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
-    """The paths to ask the cluster about: without a recent answer, or missing `MISSING_FRESH_S` ago or longer."""
-    known = fresh_paths(state, paths, now)
-    return tuple(
-        path
-        for path in paths
-        if path not in known or (not known[path] and now - state.places[path].at > MISSING_FRESH_S)
+    Those are without such an answer, or were missing `MISSING_FRESH_S` ago or longer.
+    """
+    seen = {path: state.paths[path] for path in paths if path in state.paths}
+    ages = {path: now - answer.at for path, answer in seen.items()}
+    told = {path: seen[path].there for path, age in ages.items() if 0 <= age <= PATHS_FRESH_S}
+    unasked = (
+        path for path in paths if not told.get(path) and not 0 <= ages.get(path, -1) <= MISSING_FRESH_S
     )
+    return told, tuple(unasked)
 
 
 class FileChange(msgspec.Struct, frozen=True):

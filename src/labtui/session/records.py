@@ -21,8 +21,7 @@ from msgspec.structs import replace
 
 from labtui.domain import decode
 from labtui.domain.errors import FolderError
-from labtui.domain.model import JobView
-from labtui.domain.state import ConnectionState, LabState, PathStatus, Problem, RunState, SubmissionState
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.session.folder import LabFolder
 
 _T = TypeVar("_T")
@@ -40,26 +39,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunState, ...]
 
 
-MOMENT = ("refreshed_at", "cluster_time", "other_jobs", "connection", "problems")
-"""The fields of `LabState` that are stored only for processes that read beside the writer."""
+def last_seen(state: LabState) -> LabState:
+    """What is stored of a state beside submissions and runs: paths, and for processes beside the writer, its moment."""
+    return replace(state, submissions={}, runs={}, paths=dict(state.paths))
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster said last about remote paths, and the fields `MOMENT` for processes that only read."""
-
-    paths: dict[str, PathStatus]
-    refreshed_at: float | None = None
-    cluster_time: float | None = None
-    other_jobs: tuple[JobView, ...] = ()
-    connection: ConnectionState = ConnectionState()
-    problems: tuple[Problem, ...] = ()
-
-    @classmethod
-    def of(cls, state: LabState) -> Seen:
-        return cls(paths=dict(state.places), **{name: getattr(state, name) for name in MOMENT})
-
-
-def to_json(value: SubmissionState | Reading | Seen) -> bytes:
+def to_json(value: SubmissionState | Reading | LabState) -> bytes:
     """One line of JSON, with NaN and Infinity allowed: a loss can be either."""
     import json  # late: slow to import, and the first paint of a new folder does not need it
 
@@ -80,7 +65,7 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     return value
 
 
-def sealed(value: SubmissionState | Reading | Seen) -> str:
+def sealed(value: SubmissionState | Reading | LabState) -> str:
     """A row's text: the line and, below it, its CRC-32, which detects a damaged byte that still decodes."""
     line = to_json(value)
     return f"{line.decode()}\n{zlib.crc32(line):08x}"

@@ -336,7 +336,7 @@ class Session:
         return self._running_worker().ask(check_script(text, planned.submission.options))
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
-        """Ask the cluster whether remote paths exist, for the state's `places`; None if offline or without paths."""
+        """Ask the cluster whether remote paths exist, for the state's `paths`; None if offline or without paths."""
         from labtui.slurm.probe import paths_exist
 
         if self._worker is None or self.state.connection.status != "online" or not paths:
@@ -346,7 +346,7 @@ class Session:
     def note_paths(self, paths: Mapping[str, bool]) -> None:
         """Store whether remote paths exist, as the cluster said now. Does nothing if read-only."""
         if not self.read_only:
-            self._journal.change(lambda state: state.with_places(paths, self.clock.wall()))
+            self._journal.change(lambda state: state.with_paths(paths, self.clock.wall()))
 
     def watch_logs(self, tokens: set[str], visible: tuple[str, Stream] | None = None) -> None:
         """Follow the logs of these submissions, which are on screen, before others, and the `visible` one first."""

@@ -154,8 +154,8 @@ class Store:
             old = before.submissions.get(token)
             if item is not old and (old is None or records.stored(item) != records.stored(old)):
                 rows[token] = records.sealed(records.stored(item))
-        seen = records.Seen.of(after)
-        news = seen != records.Seen.of(before)
+        seen = records.last_seen(after)
+        news = seen != records.last_seen(before)
         if not rows and not news and not files:
             return ()
 
@@ -208,11 +208,11 @@ class Store:
                 state = state.with_runs(reading.runs)
         self.sources = {token: reading.source for token, reading in read.items()}
         for (data,) in last:
-            seen = _decoded(records.Seen, _SEEN, data)
-            state = replace(state, places=MappingProxyType(seen.paths))
+            seen = _decoded(LabState, _SEEN, data)
             # the writer itself has not read the queue yet, and whose copy this is tells nothing to this one
-            if self.read_only and self.copy is None and not isinstance(self.refusal, FolderTaken):
-                state = replace(state, **{name: getattr(seen, name) for name in records.MOMENT})
+            beside = self.read_only and self.copy is None and not isinstance(self.refusal, FolderTaken)
+            told = replace(seen, submissions=state.submissions, runs=state.runs) if beside else state
+            state = replace(told, paths=MappingProxyType(seen.paths))
         return state
 
     def changed(self) -> bool:

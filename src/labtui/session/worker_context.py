@@ -95,8 +95,8 @@ class WorkerContext(msgspec.Struct):
     readings: Readings
     max_log_bytes: int = 2 * 1024**3
     """A log is not copied beyond this size."""
-    note_change: Callable[[], None] = lambda: None
-    """Called after something that should soon show in the queue: poll more often."""
+    changed_at: float = 0.0
+    """When something happened that should soon show in the queue (steady seconds): it is polled more often then."""
     run_in_background: Callable[[Callable[[], Any], Done], None] = run_now
     """Runs one slow question on a channel of its own; `done` is called in the worker's thread."""
 
@@ -111,6 +111,10 @@ class WorkerContext(msgspec.Struct):
     def at(self) -> float:
         """UNIX seconds, for what is stored and shown."""
         return self.clock.wall()
+
+    def note_change(self) -> None:
+        """Poll the queue more often for a while: a submission was sent, or a line in a log ends a run."""
+        self.changed_at = self.now()
 
     def raise_problem(self, key: str, error: LabError) -> None:
         """Show a problem to the student; it stays in the panel until `clear_problem`."""
@@ -209,24 +213,26 @@ class ConnectionMonitor:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self.status = "offline"
         self._failures = 0
         self._attempts: list[float] = []
         self._retry_at: float | None = context.now()
         self._last_heard = 0.0
         self._suspicious = False
-        self.error: LabError | None = None
 
     # ------------------------------------------------------------------ status
 
     @property
     def online(self) -> bool:
         """Whether requests may be sent."""
-        return self.status in ("online", "stale")
+        return self._state.status in ("online", "stale")
 
     @property
     def why_offline(self) -> LabError:
-        return self.error or ConnectionLost("There is no connection to the cluster.")
+        return ConnectionLost(self._state.sentence, self._state.hint)
+
+    @property
+    def _state(self) -> ConnectionState:
+        return self._context.state.connection
 
     def due_at(self) -> float | None:
         """When to connect or test next; None: only after a key press."""
@@ -258,10 +264,9 @@ class ConnectionMonitor:
         except ConnectionLost as error:
             self._mark_offline(error)
         except LabError as error:  # a refused login or a wrong setting: retrying would not help
-            self.error = error
             self._set("needs-login", error)
         else:
-            self._failures, self.error, self._retry_at = 0, None, None
+            self._failures, self._retry_at = 0, None
             self._attempts.clear()
             self.record_answer()
             self._set("online")
@@ -274,7 +279,6 @@ class ConnectionMonitor:
         self._mark_offline(error)
 
     def _mark_offline(self, error: LabError) -> None:
-        self.error = error
         self._failures += 1
         self._suspicious = False
         base = _BACK_OFF_S[min(self._failures, len(_BACK_OFF_S)) - 1]
@@ -285,7 +289,7 @@ class ConnectionMonitor:
         """Record that the cluster answered."""
         self._last_heard = self._context.now()
         self._suspicious = False
-        if self.status == "stale":
+        if self._state.status == "stale":
             self._set("online")
 
     def request_test(self) -> None:
@@ -294,7 +298,7 @@ class ConnectionMonitor:
         The back-off starts anew, because sleep is not a failure of the network.
         """
         self._suspicious = True
-        if self.status == "offline":
+        if self._state.status == "offline":
             self.retry_now()
 
     def retry_now(self) -> None:
@@ -304,24 +308,23 @@ class ConnectionMonitor:
             return
         now = self._context.now()
         self._failures, self._retry_at = 0, now
-        if self.status != "needs-login" and len(self._attempts) > 1:
+        if self._state.status != "needs-login" and len(self._attempts) > 1:
             self._retry_at = max(now, self._attempts[-1] + MIN_BETWEEN_ATTEMPTS_S)
 
     def mark_stale(self, seconds: float) -> None:
         """Show that a request has been unanswered for this long. Safe from any thread."""
-        if self.status == "online":
+        if self._state.status == "online":
             waited = ConnectionLost(
                 f"No answer from the cluster for {seconds:.0f} seconds.", "labtui keeps waiting."
             )
             self._set("stale", waited)
 
     def _set(self, status: str, error: LabError | None = None) -> None:
-        self.status = status
         connection = ConnectionState(
             status=status,
             sentence=error.sentence if error else "",
             hint=error.hint if error else "",
             host=self._context.cluster.host,
-            since=self._context.at() if status == "connecting" else self._context.state.connection.since,
+            since=self._context.at() if status == "connecting" else self._state.since,
         )
         self._context.journal.change(lambda state: replace(state, connection=connection))

@@ -209,7 +209,7 @@ class ViewModel:
         made = (folder.path / deck).stat().st_mtime
         paths = (each for at in (folder.answers, folder.logs) for each in files_inside(folder.path, at))
         old = bool(deck) and any(path.stat().st_mtime > made for path in paths)
-        evidence = (edition, state.runs, jobs, state.places, names, old, files_stamp(folder))
+        evidence = (edition, state.runs, jobs, state.paths, names, old, files_stamp(folder))
         if edition is None or evidence == self._evidence:
             return False
         self._evidence, self.deck, self.deck_old = evidence, deck, old
