@@ -41,10 +41,10 @@ print(json.dumps(spent | {"peak": peak, "files": len(report.files)}))
 
 def make_folder(path: Path, name: str) -> None:
     """A lab folder with answers and changed scripts."""
-    from labtui.lab.proof import own_script_texts
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition, open_answers
     from labtui.session.settings import Settings
+    from tests.lab.proof import own_script_texts
 
     edition = load_edition(name)
     folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 1"))

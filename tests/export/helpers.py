@@ -13,11 +13,11 @@ from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, read_contents
 from labtui.export.hand_in import Block, Listing, Page, Paragraph
 from labtui.lab.edition import Edition
-from labtui.lab.proof import own_script_texts
 from labtui.results.numbers import Table
 from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition, open_answers
 from labtui.session.settings import Settings
+from tests.lab.proof import own_script_texts
 from tests.lab.published import published_lab
 
 DAY = date(2026, 3, 5)

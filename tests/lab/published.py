@@ -20,11 +20,11 @@ from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.tuning import named_options
 from labtui.lab.edition import Edition, MetricCheck, Task
 from labtui.lab.evidence import Evidence, FileFact
-from labtui.lab.proof import published_evidence, published_row
 from labtui.lab.runs import PublishedRow, RunPlan
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.training_logs.patterns import SOURCE
+from tests.lab.proof import published_evidence, published_row
 
 
 def published_lab(edition: Edition) -> Evidence:

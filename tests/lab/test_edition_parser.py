@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from labtui.domain.errors import DataError
 from labtui.lab.edition_file import line_of, parse_edition
-from labtui.lab.proof import prove
 from labtui.session.labs import LABS, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
+from tests.lab.proof import prove
 
 KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "practice"}}
 """What the edition may name: what labtui brings, as the engine would say."""
@@ -154,6 +154,7 @@ def test_published_numbers_are_bands_by_their_tolerance():
     [
         ("epochs = 5", "epochs = 1", "2 are needed, as the first is warm-up"),
         ('"runs"', '"fit", model = "ResNet50", laws = ["amdahl"]', "on one GPU and on one more size"),
+        ('"runs"', '"runs", outcomes = ["oom"]', "not done when all its runs are"),
     ],
 )
 def test_a_check_that_no_run_can_meet_is_seen_by_the_proof(old, new, words):

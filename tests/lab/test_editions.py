@@ -4,10 +4,10 @@ import pytest
 
 from labtui.export import _plots as exported_charts
 from labtui.lab.edition import TRAINING_SCRIPTS, ChartsCheck, EditedCheck, Edition
-from labtui.lab.proof import prove, published_row
 from labtui.results.charts import slug
 from labtui.session.labs import load_edition
 from tests.export.helpers import make_lab, practice_of
+from tests.lab.proof import prove, published_row
 
 IDS = (
     "cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "hpc4ai-ch4", "hpc4ai-ch6",

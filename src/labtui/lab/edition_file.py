@@ -16,8 +16,8 @@ import msgspec
 from labtui.domain import decode
 from labtui.domain.errors import DataError
 from labtui.lab.edition import Edition
+from labtui.lab.edition_rules import cross_references
 from labtui.lab.fields import Place, Problem
-from labtui.lab.proof import cross_references
 
 MAX_FILE_CHARACTERS = 1_000_000
 MAX_TEXT_CHARACTERS = 8_000

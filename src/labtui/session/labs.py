@@ -19,11 +19,10 @@ from labtui.domain.profile import Profile
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
-from labtui.lab.edition_file import base_id, own_line, parse_edition
+from labtui.lab.edition_file import base_id, parse_edition
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, new_sheet, read_sheet
 from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
-from labtui.lab.proof import Proof, prove
 from labtui.results.charts import slug
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
@@ -83,26 +82,6 @@ def read_edition_file(path: Path, *, check_names: bool = True) -> Edition:
     """
     text = read_text(path, str(path))
     return parse_edition(text, str(path), _known_names(path) if check_names else None, _base_text(text))
-
-
-def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
-    """An edition file with the proof of each box; a failed proof names the file and the task's line.
-
-    Raises:
-        DataError: as `read_edition_file`.
-    """
-    edition = read_edition_file(path)
-    proofs = [
-        proof if proof.holds else proof._replace(sentence=f"{_place_of(path, index)}: {proof.sentence}")
-        for index, proof in enumerate(prove(edition))
-    ]
-    return edition, tuple(proofs)
-
-
-def _place_of(path: Path, index: int) -> str:
-    text = read_text(path, str(path))
-    line = own_line(text, _base_text(text), ("tasks", index))
-    return f"{path}, line {line}" if line else str(path)
 
 
 def _base_text(text: str) -> str | None:
