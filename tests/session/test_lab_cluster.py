@@ -13,7 +13,8 @@ from labtui.doctor.findings import Check, Requirements, check_paths
 from labtui.doctor.setup import SiteSetup
 from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
-from labtui.session.lab_cluster import fix_check, requirements_of, site_words
+from labtui.session.lab_cluster import fix_check, site_words
+from labtui.session.labs import requirements_of
 from labtui.session.settings import Settings, load_profile, profile_of_host
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import PathFacts, PathsProbe

@@ -79,7 +79,7 @@ def _store_paths(folder: LabFolder, seen: dict[str, bool]) -> None:
 
 def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
     """The cluster to check: the lab folder's settings, or those of a profile, overridden by the options."""
-    from labtui.session.lab_cluster import requirements_of
+    from labtui.session.labs import requirements_of
     from labtui.session.settings import Settings, changed, load_profile, overrides_of
 
     folder = None if args.cluster and not args.folder else folder_here(args.folder)

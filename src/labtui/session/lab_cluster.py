@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.target import Prompter
-from labtui.domain.errors import LabError, UsageError
+from labtui.domain.errors import UsageError
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.session.planning import lab_root
@@ -18,7 +18,7 @@ from labtui.session.settings import Settings, changed, cluster_user, hosts_of, l
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
-    from labtui.doctor.findings import Check, Requirements
+    from labtui.doctor.findings import Check
     from labtui.doctor.setup import Ask, SiteSetup
     from labtui.session.folder import LabFolder
     from labtui.slurm.remote_command import CommandRecord
@@ -56,25 +56,6 @@ def check_settings(settings: Settings, profile: Profile) -> None:
     """
     hosts_of(settings, profile)
     lab_root(profile, settings, user=cluster_user(settings, profile))
-
-
-def requirements_of(folder: LabFolder | None, settings: Settings, profile: Profile) -> Requirements:
-    """What the settings and their lab need from the cluster; without a lab, what TensorFlow's editions need."""
-    from labtui.doctor.findings import Requirements
-    from labtui.session.labs import load_edition, training_needs
-
-    try:
-        runs = [run.spec for task in load_edition(settings.edition, folder).tasks for run in task.runs]
-    except LabError:  # the edition cannot be read; the connection can still be examined
-        runs = []
-    in_profile = settings.profile.endswith(".toml") and not settings.data_dir
-    return Requirements(
-        **{name: getattr(settings, name) for name in ("account", "qos", "partition", "root")},
-        **training_needs(runs, profile, settings)._asdict(),
-        data_file=settings.profile if in_profile else "lab.toml",
-        gpu_runs=not runs or any(run.device == "gpu" for run in runs),
-        cpu_runs=any(run.device == "cpu" for run in runs),
-    )
 
 
 def fix_check(check: Check, folder: LabFolder) -> str:

@@ -7,14 +7,15 @@ in another program is never overwritten: the text is stored beside it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, get_args
+
+from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home, files_inside
 from labtui.domain.errors import FolderError, LabError, UsageError
-from labtui.domain.model import RunSpec
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
@@ -31,6 +32,7 @@ from labtui.session.folder import LabFolder, list_remote, read_remote
 from labtui.session.settings import Settings, cluster_user, list_profiles, load_profile, read_text
 
 if TYPE_CHECKING:
+    from labtui.doctor.findings import Requirements
     from labtui.session.session import Session
 
 
@@ -152,25 +154,34 @@ def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[
     return check_all(edition, gather_evidence(folder, edition, state))
 
 
-class TrainingNeeds(NamedTuple):
-    """What trainings read on the cluster. Paths may contain {account} and {user}; "" and () for what is not read."""
+def requirements_of(
+    folder: LabFolder | None, settings: Settings, profile: Profile, edition: Edition | None = None
+) -> Requirements:
+    """What the settings and their lab need from the cluster; without a lab, what TensorFlow's editions need.
 
-    framework: str
-    data_dir: str
-    image_folders: tuple[str, ...]
-    container: str
+    Paths may contain {account} and {user}; "" and () stand for what is not read.
+    """
+    from labtui.doctor.findings import Requirements
 
-
-def training_needs(runs: Sequence[RunSpec], profile: Profile, settings: Settings) -> TrainingNeeds:
-    """What these runs read; for none, what TensorFlow's editions read."""
+    with contextlib.suppress(LabError):  # it cannot be read; the connection can still be examined
+        edition = edition or load_edition(settings.edition, folder)
+    runs = [run.spec for task in edition.tasks for run in task.runs] if edition is not None else []
+    in_profile = settings.profile.endswith(".toml") and not settings.data_dir
+    wanted = Requirements(
+        **{name: getattr(settings, name) for name in ("account", "qos", "partition", "root")},
+        data_file=settings.profile if in_profile else "lab.toml",
+        gpu_runs=not runs or any(run.device == "gpu" for run in runs),
+        cpu_runs=any(run.device == "cpu" for run in runs),
+    )
     trainings = [run for run in runs if run.program is None]
     if runs and not trainings:
-        return TrainingNeeds("", "", (), "")
+        return replace(wanted, framework="")
     pytorch = bool(runs) and all(run.script.startswith("pytorch/") for run in trainings)
     images_dir = (settings.data_dir or profile.data_folder(images=True)).rstrip("/")
     data_sets = dict.fromkeys(run.data_set for run in trainings if run.reads_folder)
     reads_cifar = not runs or any(run.data_set in ("", "cifar10") for run in trainings)
-    return TrainingNeeds(
+    return replace(
+        wanted,
         framework="torch" if pytorch else "tensorflow",
         data_dir=(settings.data_dir or profile.data_dir) if reads_cifar else "",
         image_folders=tuple(f"{images_dir}/{name}" if images_dir else name for name in data_sets),
@@ -188,7 +199,7 @@ def needed_paths(folder: LabFolder, edition: Edition) -> tuple[str, ...]:
 
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
-    needs = training_needs([run.spec for task in edition.tasks for run in task.runs], profile, settings)
+    needs = requirements_of(folder, settings, profile, edition)
     paths = (needs.data_dir, *needs.image_folders, needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""
     values = {"account": profile.account_of(settings.account), "user": user}

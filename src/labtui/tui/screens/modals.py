@@ -353,7 +353,7 @@ class DoctorScreen(TextScreen):
     def _examine(self, app: LabApp) -> None:
         from labtui.cluster.target import NonInteractivePrompter
         from labtui.doctor.examine import examine
-        from labtui.session.lab_cluster import requirements_of
+        from labtui.session.labs import requirements_of
         from labtui.session.settings import overrides_of
 
         session, seen = app.session, dict[str, bool]()
