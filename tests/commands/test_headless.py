@@ -34,7 +34,7 @@ def check_mirrors(cluster: Cluster, folder: Path, streams: tuple[str, ...] = ("o
 
 def test_three_runs_go_through_the_waiting_line(lab, cluster):
     """acc_debug takes one job per user: none of the three is ever refused in the student's face."""
-    report = lab.json("submit", "10.5", "--form", "job-per-size", "--force", "--epochs", "2")
+    report = lab.json("submit", "10.5", "--form", "job-per-size", "--force", "a test", "--epochs", "2")
     assert [item["status"] for item in report["submissions"]] == ["accepted", "waiting", "waiting"]
     events = lab.lines("watch")
     assert not [event for event in events if event["type"] in ("error",) or event.get("status") == "refused"]
@@ -50,7 +50,7 @@ def test_three_runs_go_through_the_waiting_line(lab, cluster):
 
 
 def test_a_failed_run_is_a_no_with_its_reason(lab):
-    lab("submit", "10.5", "--gpus", "1", "--force", "--script-args=--fail")
+    lab("submit", "10.5", "--gpus", "1", "--force", "a test", "--script-args=--fail")
     events = lab.lines("watch", code=1)
     ended = next(event for event in events if event["type"] == "run-ended")
     assert ended["outcome"] == "failed"
@@ -59,7 +59,17 @@ def test_a_failed_run_is_a_no_with_its_reason(lab):
 
 
 def test_cancel_a_running_and_a_waiting_run(lab, cluster):
-    lab("submit", "10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "--script-args=--pace 30")
+    lab(
+        "submit",
+        "10.5",
+        "--form",
+        "job-per-size",
+        "--gpus",
+        "1,2",
+        "--force",
+        "a test",
+        "--script-args=--pace 30",
+    )
     lab("cancel", "2", "1")
     lab("watch", code=1)
     runs = lab.json("queue", "--offline")["runs"]
@@ -83,7 +93,7 @@ def test_a_dry_run_shows_everything_and_sends_nothing(lab, cluster):
 
 
 def test_the_log_is_followed_to_its_end(lab, cluster):
-    lab("submit", "10.5", "--gpus", "1", "--epochs", "10", "--force", "--script-args=--pace 0.3")
+    lab("submit", "10.5", "--gpus", "1", "--epochs", "10", "--force", "a test", "--script-args=--pace 0.3")
     followed = lab("log", "1", "--follow").stdout
     assert followed.count("loss:") == 10
     assert lab("log", "#1").stdout == followed
@@ -113,7 +123,7 @@ def test_a_wrong_connection_is_a_sentence_and_loses_nothing(labtui, student, clu
 def test_a_wrong_queue_is_slurms_no_in_words(labtui, student):
     paths = {"data_dir": student.data_dir, "container": student.container}
     labtui(*init_arguments(labtui, student, qos="acc_nowhere", **paths))
-    refused = labtui("submit", "10.5", "--gpus", "1", "--force", "--json", code=1)
+    refused = labtui("submit", "10.5", "--gpus", "1", "--force", "a test", "--json", code=1)
     (item,) = json.loads(refused.stdout)["submissions"]
     assert item["status"] == SubmissionStatus.REFUSED.value
     assert "QoS" in item["sentence"] and "Open to you: acc_debug" in item["hint"]
@@ -122,7 +132,7 @@ def test_a_wrong_queue_is_slurms_no_in_words(labtui, student):
 def test_commands_beside_an_open_window_are_done_by_it(lab, cluster):
     with Session.open(lab.folder) as window:
         wait_until(lambda: window.state.connection.status == "online", what="the connection")
-        (sent,) = lab.json("submit", "10.5", "--gpus", "1", "--force", "--script-args=--pace 30")[
+        (sent,) = lab.json("submit", "10.5", "--gpus", "1", "--force", "a test", "--script-args=--pace 30")[
             "submissions"
         ]
         assert sent["status"] == "accepted" and sent["job_id"] in cluster.jobs()

@@ -98,7 +98,7 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     sent = labtui.json("submit", "10.5", "--epochs", "2")
     assert {item["status"] for item in sent["submissions"]} <= {"accepted", "waiting"}
     labtui("watch")
-    (again,) = labtui.json("retry", "1", "--same", "--dry-run", "--force")["submissions"]
+    (again,) = labtui.json("retry", "1", "--same", "--dry-run", "--force", "a test")["submissions"]
     assert again["test_only"]["ok"], again["script"]
     rows = labtui.json("results")["rows"]
     assert [row["n_gpus"] for row in rows] == [1, 2, 4]

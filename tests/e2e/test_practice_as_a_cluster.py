@@ -40,7 +40,7 @@ def test_a_folder_that_claims_mn5_still_gives_marked_runs(served, tmp_path):
     words = [f"--{name.replace('_', '-')}={served[name]}" for name in names]
     labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", "--cluster", "mn5", *words)
     assert "practice" not in (labtui.folder / "lab.toml").read_text().split("[cluster]")[0]
-    labtui("submit", "10.5", "--gpus", "1,2", "--force", "--qos", "acc_training", "--time", "1200")
+    labtui("submit", "10.5", "--gpus", "1,2", "--force", "a test", "--qos", "acc_training", "--time", "1200")
     labtui("watch")
     rows = labtui.json("results")["rows"]
     assert len(rows) == 2 and all(row["practice"] or row["small"] for row in rows)

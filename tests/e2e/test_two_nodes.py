@@ -81,7 +81,7 @@ async def test_one_and_four_ranks(pair, member, tmp_path, monkeypatch):
     labtui = new_lab(tmp_path, member, gpus_per_node=2)
     monkeypatch.setenv("HOME", str(labtui.home))
     await submit_four_ranks(LabFolder(labtui.folder))
-    labtui("submit", "1", "--gpus", "1", "--form", "task-per-gpu", "--yes", "--force")
+    labtui("submit", "1", "--gpus", "1", "--form", "task-per-gpu", "--yes", "--force", "a test")
     labtui.lines("watch")
     assert outcomes(labtui) == ["completed"] * 2
     rows = labtui.json("results")["rows"]
@@ -109,7 +109,7 @@ def outcomes(labtui: Labtui) -> list[str | None]:
 def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
     """A job of two ranks, one on each node: its id and where its standard output lies."""
     before = set(pair.jobs())
-    labtui("submit", "1", "--gpus", "2", "--yes", "--force", "--again", *words)
+    labtui("submit", "1", "--gpus", "2", "--yes", "--force", "a test", "--again", *words)
     wait_until(lambda: set(pair.jobs()) > before, what="the job")
     (job,) = set(pair.jobs()) - before
     output = pair.as_root("scontrol", "show", "job", job).out
@@ -187,7 +187,7 @@ def test_two_workers_of_tensorflow(pair, member, tmp_path):
     if importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
     labtui = new_lab(tmp_path, member, gpus_per_node=1, python=sys.executable)
-    labtui("submit", "2", "--yes", "--force")
+    labtui("submit", "2", "--yes", "--force", "a test")
     labtui.lines("watch")
     assert outcomes(labtui) == ["completed"]
     (row,) = labtui.json("results")["rows"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from labtui.commands import options
-from labtui.commands.terminal import folder_here, plain, print_json, print_line, say
+from labtui.commands.terminal import folder_here, print_json, print_line, say
 from labtui.domain.errors import UsageError
-from labtui.domain.model import AcceptedFinding, SubmissionDraft, plural
+from labtui.domain.model import SubmissionDraft, plural
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
@@ -92,13 +92,9 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
     return "; ".join(parts)
 
 
-def is_blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:
-    """Whether there is an error that no reason overrides."""
-    return any(
-        found.severity == "error" and found.rule not in reasons
-        for preview in previews
-        for found in preview.findings
-    )
+def is_blocked(previews: Sequence[Preview]) -> bool:
+    """Whether there is an error."""
+    return any(found.severity == "error" for preview in previews for found in preview.findings)
 
 
 def finding_line(found: Finding, folder: Path = Path()) -> str:
@@ -118,51 +114,6 @@ def show_findings(previews: Sequence[Preview]) -> int:
 def finding_row(found: Finding) -> dict[str, Any]:
     names = ("rule", "severity", "file", "line", "text", "effect")
     return {name: getattr(found, name) for name in names} | {"fix": found.fix.title if found.fix else None}
-
-
-def accepted_of(
-    previews: Sequence[Preview], reasons: Mapping[str, str], *, force: bool
-) -> tuple[tuple[AcceptedFinding, ...], ...]:
-    """The findings of each preview that are overridden, with the reasons.
-
-    Raises:
-        UsageError: there is a reason for a rule that found nothing.
-    """
-    from labtui.preflight.findings import accepted
-
-    rules = {found.rule for preview in previews for found in preview.findings}
-    if idle := sorted(reasons.keys() - rules):
-        found = f"Rules with findings: {', '.join(sorted(rules))}." if rules else "There are no findings."
-        raise UsageError(f"The rule {idle[0]!r} found nothing.", found)
-    errors = "submitted with --force" if force else ""
-    return tuple(accepted(preview.findings, reasons, errors=errors) for preview in previews)
-
-
-def kept_reasons(previews: Sequence[Preview], before: Sequence[AcceptedFinding]) -> dict[str, str]:
-    """The reasons given before, by rule, for the rules that find the same as then and nothing else."""
-    reasons = {(each.rule, each.file, each.line, each.effect): each.reason for each in before}
-    found = [each for preview in previews for each in preview.findings]
-    others = {each.rule for each in found if each.key not in reasons}
-    kept = {each.rule: reasons[each.key] for each in found if each.rule not in others}
-    for rule, reason in kept.items():
-        say(f"{rule} is overridden as before: {reason}")
-    return kept
-
-
-def reasons_of(words: Sequence[str]) -> dict[str, str]:
-    """``RULE=REASON`` words as a mapping.
-
-    Raises:
-        UsageError: a word has no reason.
-    """
-    reasons = {}
-    for word in words:
-        rule, equals, reason = word.partition("=")
-        if not equals or not rule.strip() or not reason.strip():
-            example = "Example: --accept few-cpus='this run loads no images'."
-            raise UsageError("--accept takes RULE=REASON.", example)
-        reasons[rule.strip()] = plain(reason).strip()
-    return reasons
 
 
 def lint_arguments(parser: argparse.ArgumentParser) -> None:

@@ -315,5 +315,4 @@ def run_retry(args: argparse.Namespace) -> int:
                 word = View.of(lab.session).every[other.run_id].word
                 said = f"Run {other.run_id} is the same, and is {word}."
                 raise UsageError(said, f"Cancel it first: `labtui cancel {other.run_id}`.")
-        before = lab.state.submissions[lab.state.runs[args.run].token].accepted
-        return send(lab, args, list(proposal.drafts), proposal.sentence, before)
+        return send(lab, args, list(proposal.drafts), proposal.sentence)

@@ -20,6 +20,7 @@ from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
 from labtui.lab.plan import CONTROLS, PlanOverrides
+from labtui.preflight.findings import overridden_errors
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
@@ -58,9 +59,8 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how far to go, and which findings are overridden."""
     parser.add_argument("--dry-run", action="store_true", help="show script, files, findings; send nothing")
     parser.add_argument("--offline", action="store_true", help="with --dry-run: ask no cluster either")
-    words = "override a rule's findings; the reason appears on the last page of the hand-in"
-    parser.add_argument("--accept", action="append", default=[], metavar="RULE=REASON", help=words)
-    parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
+    words = "override the errors found; the reason is printed on the last page of the hand-in"
+    parser.add_argument("--force", default="", type=terminal.plain, metavar="REASON", help=words)
     parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")
     options.add_show_commands(parser)
     parser.add_argument("--wait", action="store_true", help="wait until Slurm has accepted all of them")
@@ -81,13 +81,8 @@ def send(
     args: argparse.Namespace,
     drafts: list[SubmissionDraft],
     sentence: str = "",
-    before: Sequence[AcceptedFinding] = (),
 ) -> int:
-    """Show, check, confirm and submit drafts.
-
-    `sentence` explains drafts that differ from a task's plan, `before` are findings that were overridden before.
-    """
-    reasons = job_files.reasons_of(args.accept)
+    """Show, check, confirm and submit drafts; `sentence` explains drafts that differ from a task's plan."""
     if args.show_commands:
         from labtui.session.preview import commands_of_draft
 
@@ -102,16 +97,14 @@ def send(
     for draft, preview in zip(drafts, previews, strict=True):
         say(job_files.job_line(draft, preview, lab.session.edition.names))
     found = job_files.show_findings(previews)
-    reasons = job_files.kept_reasons(previews, before) | reasons
-    accepted = job_files.accepted_of(previews, reasons, force=args.force)
-    if job_files.is_blocked(previews, reasons) and not args.force:
-        say("Nothing was submitted. Correct this, or override it: --accept RULE=REASON.")
+    if job_files.is_blocked(previews) and not args.force:
+        say("Nothing was submitted. Correct this, or override it: --force REASON.")
         return 1
     must_ask = (found or sentence) and not (args.force or args.yes)
     if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")
         return 1
-    return _submit(lab, args, drafts, accepted)
+    return _submit(lab, args, drafts, [overridden_errors(each.findings, args.force) for each in previews])
 
 
 def _ask_paths(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:

@@ -93,12 +93,9 @@ def preview_fix(text: str, fix: Fix) -> str:
     return "\n".join(lines)
 
 
-def accepted(
-    findings: Sequence[Finding], reasons: Mapping[str, str], *, errors: str = ""
-) -> tuple[AcceptedFinding, ...]:
-    """The overridden findings: those whose rule has a reason and, if `errors` is a reason, all errors."""
-    usual = {found.key: errors for found in findings if found.severity == "error"}
-    return overridden(findings, usual | {f.key: reasons[f.rule] for f in findings if f.rule in reasons})
+def overridden_errors(findings: Iterable[Finding], reason: str) -> tuple[AcceptedFinding, ...]:
+    """All errors, overridden with this reason; "": none is."""
+    return overridden(findings, {found.key: reason for found in findings if found.severity == "error"})
 
 
 def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -> tuple[AcceptedFinding, ...]:
