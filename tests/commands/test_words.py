@@ -127,7 +127,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["labs"], ["labs", "show", "hpc4ai-ch10"], ["practice", "--list"]),
+        *(["labs"], ["practice", "--list"]),
         *(["practice", "--rehearse", "nope"], ["frob"]),
         ["results", str(PUBLISHED / "ResNet50.31337.out")],
         ["results", str(PUBLISHED / "no-such-log.out")],

@@ -97,7 +97,7 @@ def main_parser() -> argparse.ArgumentParser:
 COMMANDS: dict[str, tuple[str, str]] = {
     "practice": ("screens", "open labtui on the practice cluster inside this program"),
     "init": ("lab_folders", "make a lab folder"),
-    "labs": ("lab_folders", "list, show and check lab editions"),
+    "labs": ("lab_folders", "list and check lab editions"),
     "doctor": ("doctor", "check the connection, the account, the paths and a small job"),
     "key": ("doctor", "set up the login by SSH key: make a key, install it, test it"),
     "submit": ("submit", "submit the runs of a task, or a job file of your own"),

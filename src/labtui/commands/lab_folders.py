@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from labtui.domain.run import mark_words
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
     from labtui.lab.checks import TaskCheck
-    from labtui.lab.edition import Edition
     from labtui.session.settings import Settings
     from labtui.slurm.site_profile import SiteQuestion
     from labtui.tui.view import TaskLine
@@ -203,19 +201,16 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
     parser.set_defaults(action=_list)
-    actions = parser.add_subparsers(metavar="show | check", title="instead of the list")
-    show = actions.add_parser("show", help="one edition: its tasks, what is handed in")
-    show.set_defaults(action=_show)
-    show.add_argument("lab", metavar="ID", help="the edition's id, or a .toml file")
-    check = actions.add_parser("check", help="check edition files: the schema, and each task's checks")
+    check = parser.add_subparsers(metavar="check", title="instead of the list").add_parser(
+        "check", help="check edition files: the schema, and the names in them"
+    )
     check.set_defaults(action=_check)
     check.add_argument("files", nargs="+", metavar="FILE")
-    for action in (show, check):
-        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    check.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 
 
 def run_labs(args: argparse.Namespace) -> int:
-    """List editions, or show or check some."""
+    """List editions, or check some."""
     return int(args.action(args))
 
 
@@ -234,40 +229,8 @@ def _list(args: argparse.Namespace) -> int:
     for entry in entries:
         tail = f"{entry.title} ({entry.term}, {len(entry.tasks)} tasks)"
         print_wrapped(plain(f"{entry.id:<{width}}  {tail}"), hang=width + 2)
-    say("`labtui labs show ID` shows one; `labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
+    say("`labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
     return 0
-
-
-# --------------------------------------------------------------------------- show
-
-
-def _show(args: argparse.Namespace) -> int:
-    from labtui.session.labs import load_edition
-
-    edition = load_edition(args.lab)
-    if args.json:
-        print_json(edition)
-        return 0
-    for line in _edition_lines(edition):
-        print_wrapped(plain(line))
-    return 0
-
-
-def _edition_lines(edition: Edition) -> Iterator[str]:
-    yield edition.title
-    yield f"{edition.course}, {edition.term}"
-    yield ""
-    for paragraph in edition.about.split("\n\n"):
-        yield from (" ".join(paragraph.split()), "")
-    for task in edition.tasks:
-        weight = f"  {task.weight:g} %" if task.weight is not None else ""
-        aside = "" if task.handed_in else "  (not handed in)"
-        yield f"  {task.id:>6}  {task.title}{weight}{aside}"
-    yield ""
-    if edition.hand_in is not None:
-        yield f"To hand in: {edition.hand_in.what}. {edition.hand_in.where}."
-        yield ""
-    yield f"Based on: {edition.source}"
 
 
 # --------------------------------------------------------------------------- check
