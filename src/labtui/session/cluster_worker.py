@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream
-from labtui.domain.state import QUEUE_KEY, Change, LabState
+from labtui.domain.state import QUEUE_KEY, Change, LabState, SubmissionState
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
@@ -76,13 +76,16 @@ class ClusterWorker:
         self._submitter.abandon(closed)
         return not self._thread.is_alive()
 
-    def track_submission(self, token: str) -> Future[str]:
-        """A future with the token once Slurm accepts the submission, or its refusal. Call before storing the intent."""
-        return self._submitter.track(token)
+    def submit(self, submission: SubmissionState, files: Mapping[str, bytes]) -> Future[str]:
+        """Store a submission and its files, then send it; the future gives its token once Slurm accepts it.
 
-    def wake(self) -> None:
-        """Wake the worker: something it should act on was stored."""
+        Raises StoreError: nothing was stored, and nothing will be sent.
+        """
+        future = self._submitter.track(submission.token)
+        stored = {submission.token: files}
+        self._context.journal.intend(lambda state: state.with_planned(submission), files=stored)
         self._woken.set()
+        return future
 
     def _enqueue(self, work: Callable[[Future[Any]], object]) -> Future[Any]:
         """Run `work` in the worker's thread. It gets the future, which it settles at once or later."""

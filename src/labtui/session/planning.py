@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -32,13 +32,6 @@ PACE_MARGIN = 1.2
 """How much longer than its pace so far suggests a run may take when it is given more time."""
 BY_HAND = "slurm/by-hand"
 """The folder of what the student may submit without labtui."""
-
-
-class Planned(msgspec.Struct, frozen=True):
-    """A submission ready to be stored, with its files."""
-
-    submission: SubmissionState
-    files: Mapping[str, bytes]
 
 
 def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
@@ -106,8 +99,8 @@ def plan(
     script: str | None,
     *,
     accepted: Sequence[AcceptedFinding] = (),
-) -> Planned:
-    """Give a draft its token, directory, run numbers and job script. Writes nothing.
+) -> tuple[SubmissionState, dict[str, bytes]]:
+    """A submission made of a draft, with token, directory and run numbers; and its files by name. Writes nothing.
 
     Raises:
         UsageError: when the job needs more nodes than its queue takes.
@@ -134,7 +127,7 @@ def plan(
         accepted=tuple(accepted),
         **named.request_fields,
     )
-    return Planned(submission, files)
+    return submission, files
 
 
 def _files_of(session: Session, draft: SubmissionDraft, script: str | None, token: str) -> dict[str, bytes]:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, SubmissionDraft
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME, SHELL_SUFFIXES, list_remote, sent_as
-from labtui.session.planning import BY_HAND, Planned, plan
+from labtui.session.planning import BY_HAND, plan
 
 if TYPE_CHECKING:
     from labtui.preflight.findings import Finding
@@ -56,8 +56,8 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.lab.run_choice import images_of
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
-    planned = plan(session, draft, script)
-    main, given, files = draft.job_file or SCRIPT_NAME, draft.options_by_name, dict(planned.files)
+    _, sent = plan(session, draft, script)
+    main, given, files = draft.job_file or SCRIPT_NAME, draft.options_by_name, dict(sent)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
     account = session.profile.account_of(given.get("account", ""), session.settings.account)
@@ -74,7 +74,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
         bash_errors=bash_errors(files, main),
-        brought=session.folder.unchanged_scripts(planned.files),
+        brought=session.folder.unchanged_scripts(sent),
         images={
             run.data_set: images_of(edition, run.data_set, task) for run in draft.runs if run.script in ours
         },
@@ -82,7 +82,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     told, unasked = told_paths(session.state, paths_to_ask(context), session.clock.wall())
     return Preview(
         script=files[main].decode("utf-8", "surrogateescape"),
-        files=_files(session, planned, draft),
+        files=_files(session, sent, draft),
         findings=preflight(replace(context, remote=told)),
         gpu_hours=gpu_hours,
         seconds=seconds,
@@ -116,13 +116,13 @@ class FileChange(msgspec.Struct, frozen=True):
     used: bool
 
 
-def _files(session: Session, planned: Planned, draft: SubmissionDraft) -> tuple[FileChange, ...]:
+def _files(session: Session, sent: Mapping[str, bytes], draft: SubmissionDraft) -> tuple[FileChange, ...]:
     from labtui.preflight.findings import imported_files
 
-    files, task, now = sorted(planned.files.items()), session.edition.task(draft.task_id), planned.files
+    files, task = sorted(sent.items()), session.edition.task(draft.task_id)
     copies = task.copies_to_start if task is not None else ()
-    begun = {copy for original, copy in copies if now.get(copy) == now.get(original)}  # still unchanged
-    changed = set(list_remote()) - session.folder.unchanged_scripts(now) - begun
+    begun = {copy for original, copy in copies if sent.get(copy) == sent.get(original)}  # still unchanged
+    changed = set(list_remote()) - session.folder.unchanged_scripts(sent) - begun
     texts = {name: data.decode("utf-8", "replace") for name, data in files}
     used = imported_files({run.script for run in draft.runs}, texts)
     return tuple(FileChange(name, len(data), name in changed, name in used) for name, data in files)
@@ -211,10 +211,10 @@ def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualC
     Raises:
         TemplateError, FolderError: as for submitting it.
     """
-    login, planned = _Login(session), plan(session, draft, None)
-    sent, there = planned.submission, f"cd {shlex.quote(planned.submission.remote_dir)} && "
+    login, (sent, files) = _Login(session), plan(session, draft, None)
+    there = f"cd {shlex.quote(sent.remote_dir)} && "
     beside = f"{BY_HAND}/{PurePosixPath(sent.script_file).stem}"
-    for name, data in planned.files.items() - session.folder.script_files().items():
+    for name, data in files.items() - session.folder.script_files().items():
         session.folder.write(f"{beside}/{name}", data)
     make = login.run(f"mkdir -p {shlex.quote(sent.remote_dir)}")
     copy = login.copy(["scripts/.", f"{beside}/."], sent.remote_dir)

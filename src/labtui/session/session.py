@@ -331,9 +331,9 @@ class Session:
         from labtui.slurm.job_control import check_script
 
         self._must_write()
-        planned = planning.plan(self, draft, script)
-        text = planned.files[SCRIPT_NAME].decode("utf-8", "surrogateescape")
-        return self._running_worker().ask(check_script(text, planned.submission.options))
+        submission, files = planning.plan(self, draft, script)
+        text = files[SCRIPT_NAME].decode("utf-8", "surrogateescape")
+        return self._running_worker().ask(check_script(text, submission.options))
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths exist, for the state's `paths`; None if offline or without paths."""
@@ -393,15 +393,10 @@ class Session:
     def _submit(
         self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]
     ) -> tuple[str, Future[str]]:
-        planned = planning.plan(self, draft, script, accepted=accepted)
-        submission, worker = planned.submission, self._running_worker()
-        self.folder.write(submission.script_file, planned.files[SCRIPT_NAME])
-        future = worker.track_submission(submission.token)
-        self._journal.intend(
-            lambda state: state.with_planned(submission), files={submission.token: planned.files}
-        )
-        worker.wake()
-        return submission.token, future
+        submission, files = planning.plan(self, draft, script, accepted=accepted)
+        worker = self._running_worker()
+        self.folder.write(submission.script_file, files[SCRIPT_NAME])
+        return submission.token, worker.submit(submission, files)
 
     def _token_of_job(self, job_id: str) -> str:
         job = next((item for item in self.my_jobs() if item.job_id == job_id), None)

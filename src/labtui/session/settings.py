@@ -86,7 +86,18 @@ def read_settings(path: Path) -> Settings:
     Raises:
         DataError: it cannot be read, is not TOML, or a value is not valid; names the line if known.
     """
-    return _settings_of(_toml(read_text(path, path.name), path.name), path)
+    document = _toml(read_text(path, path.name), path.name)
+    flat: dict[str, Any] = {}
+    for table in ("lab", "cluster"):
+        section = document.get(table, {})
+        if not isinstance(section, dict):
+            raise DataError(f"[{table}] in {path.name} is not a table.")
+        flat |= {key: value for key, value in section.items() if (key in _LAB_KEYS) == (table == "lab")}
+    try:
+        return decode.convert(flat, Settings)
+    except msgspec.ValidationError as error:
+        hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
+        raise DataError(f"{path.name} is not valid: {error}.", hint) from error
 
 
 def read_text(path: Path, name: str) -> str:
@@ -113,20 +124,6 @@ def _toml(text: str, name: str) -> dict[str, Any]:
     except (RecursionError, ValueError):
         why = "it is nested too deeply, a key has too many parts, or a number too many digits"
     raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.")
-
-
-def _settings_of(document: dict[str, Any], path: Path) -> Settings:
-    flat: dict[str, Any] = {}
-    for table in ("lab", "cluster"):
-        section = document.get(table, {})
-        if not isinstance(section, dict):
-            raise DataError(f"[{table}] in {path.name} is not a table.")
-        flat |= {key: value for key, value in section.items() if (key in _LAB_KEYS) == (table == "lab")}
-    try:
-        return decode.convert(flat, Settings)
-    except msgspec.ValidationError as error:
-        hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
-        raise DataError(f"{path.name} is not valid: {error}.", hint) from error
 
 
 def write_settings(path: Path, settings: Settings) -> None:
