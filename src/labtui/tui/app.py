@@ -185,7 +185,7 @@ class LabApp(SanitizedApp[int]):
             self.repaint()
 
     def repaint(self) -> None:
-        """Compute the view, which the widgets watch. Notify once when a task is finished, with its key result."""
+        """Compute the view, which the widgets watch. Notify once when a task is finished or the deck is outdated."""
         self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted:
@@ -195,6 +195,8 @@ class LabApp(SanitizedApp[int]):
             old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
             if same and old is not None and new is not None and new.done and not old.done:
                 self.notify(key_result(self.view), timeout=4, markup=False)
+            if self.view.deck_old and not before.deck_old:
+                self.notify(f"{self.view.deck} is outdated: press x to export it again.", markup=False)
 
     def repaint_soon(self) -> None:
         """Called from the thread of the checks: schedule a repaint, and import screens before their first use."""

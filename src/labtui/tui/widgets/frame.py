@@ -283,8 +283,7 @@ class NoteLine(ViewPart):
             line = step_text(self.screen.step, styles, "  ")
             line.no_wrap = True
         line.truncate(max(1, self.size.width), overflow="ellipsis")
-        right = self.export or f"{view.deck} is outdated: press x" * view.deck_old
-        return ends(line, ink(right, styles.soft), self.size.width, 2) if right else line
+        return ends(line, ink(self.export, styles.soft), self.size.width, 2) if self.export else line
 
     async def on_click(self, event: Click) -> None:
         severity = status_line(self.view)[0]

@@ -172,7 +172,8 @@ def _sentence(view: View, kind: str) -> str:
     if kind == "charts":
         items = view.check.items if view.check is not None else ()
         again = next((item.missing for item in items if item.kind == kind and item.stale), "")
-        return again or ("exported" if view.count("charts").done else "none exported yet")
+        there = "exported" + f"; {view.deck} is outdated" * view.deck_old
+        return again or (there if view.count("charts").done else "none exported yet")
     done = view.count("answers").done
     questions = task.questions if task is not None else ()
     return one_line(questions[done].text) if done < len(questions) else "all written"
