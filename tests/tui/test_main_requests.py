@@ -235,10 +235,13 @@ async def test_a_failed_run_says_what_to_do(session):
         first = [row for row in text_of(app).splitlines()[4:] if row.strip()]
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
         assert "Run 1 ran out of memory with a batch of 8,192 per GPU." in first[2]
+        assert text_of(app).count("ran out of memory") == 1, "said once"
         app.theme = themes.LIGHT.name
         key = "R  Run again"
         await until(pilot, lambda: colour_of(app, key) == themes.LIGHT.variables["on-accent"])
-        await pilot.press("t", "R")
+        await pilot.press("t")
+        await until(pilot, lambda: "R  Run again  Run 1 ran out of memory." in text_of(app))
+        await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [2048] * 3  # type: ignore[attr-defined]
 

@@ -130,14 +130,16 @@ async def test_at_80_columns_the_task_list_is_a_page_with_counts(filled_session)
         await until(pilot, lambda: app.view_model.task_id == "10.4")
 
 
-async def test_on_a_large_window_the_chart_of_the_others_stays_beside_a_run_that_failed(session):
+async def test_the_chart_of_the_others_stays_beside_a_run_that_failed(session):
     session.feed(*finished_runs("10.5", [spec(gpus=2), spec(gpus=4)]), *online())
-    session.feed(*finished_run("lt9", "10.5", 9, spec(), "9", outcome="oom"), changes.ended(9, "oom"))
+    session.feed(*finished_run("lt9", "10.5", 9, spec(), "9")[:3], changes.ended(9, "oom"))
     async with screens(session, "runs", size=(200, 55)) as (app, pilot):
         chart = app.screen.query_one("#glance-chart")
         await until(pilot, lambda: "out of memory" in text_of(app) and chart.region.width > 80)
         await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: not chart.region)
+        await until(pilot, lambda: 30 < chart.region.width < 60)
+        await pilot.press("c", "3")
+        await until(pilot, lambda: "The one-GPU run failed: out of memory." in text_of(app))
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_session, monkeypatch):

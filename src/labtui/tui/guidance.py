@@ -239,12 +239,12 @@ def headline(view: View) -> str:
     return result_line(view)
 
 
-def _ended(lines: Sequence[RunLine]) -> str:
-    """A sentence on those runs that ended as the first one did."""
+def _ended(lines: Sequence[RunLine], who: str = "") -> str:
+    """A sentence on those runs that ended as the first one did, by their numbers if not by `who`."""
     word = lines[0].word
     numbers = [line.run_id for line in lines if line.word == word]
     was = "" if lines[0].phase is RunPhase.FAILED else "was " if len(numbers) == 1 else "were "
-    return f"{words.run_numbers(numbers)} {was}{word}."
+    return f"{who or words.run_numbers(numbers)} {was}{word}."
 
 
 def instead_of_chart(view: View) -> str:
@@ -254,6 +254,8 @@ def instead_of_chart(view: View) -> str:
     if any(row.epoch_seconds is not None for row in view.charted):
         from labtui.results.messages import why_no_speedup
 
+        if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
+            return _ended(baseline[:1], "The one-GPU run")
         return why_no_speedup(view.charted) or "This chart needs runs on more than one size."
     if view.task is None or not view.task.runs:
         return ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -19,7 +20,7 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.domain.model import Stream
 from labtui.tui import STYLES
-from labtui.tui.guidance import instead_of_runs, runs_again
+from labtui.tui.guidance import NextStep, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
@@ -83,6 +84,12 @@ class MainScreen(FramedScreen):
             self.query_one(TaskList).focus()  # choosing a task is the first thing to do
         else:
             self.focus_pane()
+
+    @property
+    def step(self) -> NextStep:
+        """The next step; why a run is to be run again is said once, where its card says it."""
+        step, card = super().step, f"retry_run(({self.view.run_id},))" if self.pane == "runs" else ""
+        return replace(step, reason="") if step.action == card else step
 
     # ------------------------------------------------------------------ panes
 

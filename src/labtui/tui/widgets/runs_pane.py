@@ -37,7 +37,6 @@ class Glance(Horizontal):
 
     def on_resize(self) -> None:
         self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
-        self.set_class(self.size.width >= 140 and self.size.height >= 20, "-large")
 
 
 class RunsPane(RunPane):
