@@ -1,4 +1,4 @@
-"""Refusals, reasons and --test-only, by recorded answers of real Slurm; why a job shows no GPUs."""
+"""Refusals, reasons and --test-only, by recorded answers of real Slurm."""
 
 import re
 

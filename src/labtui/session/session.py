@@ -382,7 +382,11 @@ class Session:
         if request.draft is not None:
             return self._submit(request.draft, request.script, request.accepted)
         if request.job_id:
-            token = self._token_of_job(request.job_id)
+            job = next((item for item in self.my_jobs() if item.job_id == request.job_id), None)
+            if job is None:
+                sentence = f"No job {request.job_id} of yours is in the queue."
+                raise UsageError(sentence, "`labtui queue --all` lists them.")
+            token = job.token
         else:
             token = planning.run_of(self.state, request.run_id).token
         if token:
@@ -397,12 +401,6 @@ class Session:
         worker = self._running_worker()
         self.folder.write(submission.script_file, files[SCRIPT_NAME])
         return submission.token, worker.submit(submission, files)
-
-    def _token_of_job(self, job_id: str) -> str:
-        job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
-        if job is None:
-            raise UsageError(f"No job {job_id} of yours is in the queue.", "`labtui queue --all` lists them.")
-        return job.token
 
     def serve_requests(self) -> None:
         """Start to act on the requests of other processes."""
