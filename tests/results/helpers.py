@@ -77,16 +77,12 @@ def run(
     known = n_gpus is not None
     told = {name: more.pop(name) for name in [*more] if name not in MeasuredRun.__struct_fields__}
     values = {
-        "model": "ResNet50",
-        "device": ("gpu" if n_gpus else "cpu") if known else None,
+        "model": "ResNet50", "device": ("gpu" if n_gpus else "cpu") if known else None,
         "batch_size": 2048 * max(1, n_gpus or 1) if batch is None and known else batch,
-        "outcome": "completed",
-        "epochs_planned": len(times),
-        "epochs": tuple(
-            epoch(number, time, half_width=half_width, printed_seconds=round(time), line=10 * number)
-            for number, time in enumerate(times, start=1)
-        ),
-    }
+        "outcome": "completed", "epochs_planned": len(times), "epochs": tuple(
+        epoch(number, time, half_width=half_width, printed_seconds=round(time), line=10 * number)
+        for number, time in enumerate(times, start=1) ),
+    }  # fmt: skip
     parsed = ParsedRun(n_gpus=n_gpus, **(values | told))
     return MeasuredRun(run=parsed, **more)
 

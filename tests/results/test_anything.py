@@ -23,13 +23,10 @@ def intervals(draw):
 
 
 epochs = st.builds(
-    EpochSample,
-    epoch=st.integers(0, 5),
-    seconds=intervals(),
-    printed_seconds=st.none() | st.integers(0, 10**9),
-    steps=st.none() | st.integers(0, 10**9),
+    EpochSample, epoch=st.integers(0, 5), seconds=intervals(),
+    printed_seconds=st.none() | st.integers(0, 10**9), steps=st.none() | st.integers(0, 10**9),
     metrics=st.dictionaries(st.sampled_from(["accuracy", "val_accuracy", "loss"]), st.floats(), max_size=3),
-)
+)  # fmt: skip
 parsed = st.builds(
     ParsedRun, model=st.sampled_from([None, "ResNet50", "ResNet152", "", "\x1b[2J"]),
     device=st.sampled_from([None, "cpu", "gpu"]), n_gpus=st.sampled_from([None, 0, 1, 2, 4, 10**6]),
@@ -40,13 +37,11 @@ parsed = st.builds(
 )  # fmt: skip
 of_a_family = st.builds(
     lambda n, times, live: MeasuredRun(
-        run=ParsedRun(model="ResNet50", device="gpu", n_gpus=n, batch_size=256 * n, epochs=tuple(times)),
-        live=live,
-    ),
-    n=st.sampled_from([1, 2, 4, 8]),
+    run=ParsedRun(model="ResNet50", device="gpu", n_gpus=n, batch_size=256 * n, epochs=tuple(times)),
+    live=live, ), n=st.sampled_from([1, 2, 4, 8]),
     times=st.lists(epochs, min_size=2, max_size=4, unique_by=lambda sample: sample.epoch),
     live=st.booleans(),
-)
+)  # fmt: skip
 runs = st.builds(MeasuredRun, run=parsed, mark=st.sampled_from(["", "practice", "small"]), live=st.booleans())
 
 

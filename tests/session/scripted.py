@@ -142,17 +142,14 @@ class ScriptedCluster:
         answers: dict[str, Callable[[], object]] = {
             "tick": lambda: self.tick([text for text in words[3].split(",") if text]),
             "submit": lambda: self.submit(
-                words[0], words[-1], words[2].partition(":")[2], words[10].partition("=")[2], words[11:-1]
-            ),
+            words[0], words[-1], words[2].partition(":")[2], words[10].partition("=")[2], words[11:-1] ),
             "find": lambda: self.find_token(words[0].split("/")[-2]),
-            "test-only": lambda: self.test_only(words[0]),
-            "cancel": lambda: self.cancel(words[-1]),
+            "test-only": lambda: self.test_only(words[0]), "cancel": lambda: self.cancel(words[-1]),
             "hold": lambda: self.control(words[-1], "hold"),
             "release": lambda: self.control(words[-1], "release"),
             "early-end": lambda: self.end_after(words[1], int(words[0])),
-            "look": lambda: self.present(words),
-            "digest": lambda: self.digest(words[0]),
-        }
+            "look": lambda: self.present(words), "digest": lambda: self.digest(words[0]),
+        }  # fmt: skip
         return answers[call.name]()
 
     def digest(self, path: str) -> FileDigest:

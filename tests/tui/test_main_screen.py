@@ -9,7 +9,7 @@ import pytest
 from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 
-from labtui.domain.model import JobPhase
+from labtui.domain.model import JobPhase, RunPhase
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep, instead_of_chart, waiting_text
@@ -273,7 +273,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
 
 
-async def test_the_selected_run_stays_selected_until_the_student_submits(filled_session, monkeypatch):
+async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(filled_session, monkeypatch):
     def send(draft: Any, **_: Any) -> Future[str]:
         number = max(filled_session.state.runs) + 1
         filled_session.feed(planned(f"lt{number}", "10.5", number, draft.runs[0]))
@@ -283,11 +283,20 @@ async def test_the_selected_run_stays_selected_until_the_student_submits(filled_
         assert app.view_model.run_id == 4, "at first the run that trains"
         filled_session.feed(*live_run("lt000000000000000ff1", "10.5", 6, spec(gpus=1), "31339", 2))
         await until(pilot, lambda: 6 in app.view_model.state.runs and 6 in app.view.every)
-        assert app.view_model.run_id == 4
+        assert app.view_model.run_id == 4, "it still trains"
+        counts: list[tuple[bool, int]] = []
+        app.watch(app, "view", lambda view: counts.append((view.every[4].live, view.count("runs").done)))
+        filled_session.feed(changes.ended(4, "completed"))
+        await until(pilot, lambda: app.view.run_id == 6)
+        assert {*counts} == {(True, 2), (False, 3)}, "the tab's count changes with the row"
+        await app.choose_run(3)
+        filled_session.feed(changes.ended(6, "completed"))
+        await until(pilot, lambda: app.view.every[6].phase is RunPhase.DONE)
+        assert app.view.run_id == 3
         monkeypatch.setattr(filled_session, "submit", send)
         await open_plan(app, pilot, again=True)
         await submit(pilot)
-        await until(pilot, lambda: app.view_model.run_id == 7 and app.screen is app.main)
+        await until(pilot, lambda: 7 in app.view.every and app.view.run_id == 7 and app.screen is app.main)
 
 
 async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypatch):

@@ -62,13 +62,9 @@ class Student:
                 for run in what[0].runs:
                     self._finish(task, run)
         await self.see(
-            lambda: all(
-                item.met
-                for item in self.app.view_model.checks[task].items
-                if item.kind in {"runs", "constant-batch", "learning-rate"}
-            ),
-            f"the runs of {task}",
-        )
+            lambda: all( item.met for item in self.app.view_model.checks[task].items
+            if item.kind in {"runs", "constant-batch", "learning-rate"} ), f"the runs of {task}",
+        )  # fmt: skip
 
     def _finish(self, task: str, run: Any) -> None:
         self.runs += 1

@@ -30,6 +30,7 @@ from labtui.session.labs import load_edition
 from labtui.tui import format as words
 from labtui.tui.guidance import (
     NextStep,
+    gpu_hours,
     headline,
     instead_of_chart,
     live_reason,
@@ -262,7 +263,10 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
     view = replace(seen(state), task_id="10.6")
-    assert title_state(view) == (RunPhase.RUNNING, "running", "for 0:30") and view.every[1].took_s == 470.0
+    assert (
+        title_state(view) == (RunPhase.RUNNING, "running", "for 0:30 (run 2)")
+        and view.every[1].took_s == 470.0
+    )
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
@@ -339,14 +343,22 @@ def sent(phase: JobPhase, **more: Any) -> SubmissionState:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("phase", "said"),
-    [(JobPhase.FINISHED, "done in 1:40"), (JobPhase.SETTLING, "done"), (JobPhase.RUNNING, "done")],
-)
-def test_a_run_that_is_done_counts_no_more_seconds(phase, said):
+@pytest.mark.parametrize("phase", [JobPhase.FINISHED, JobPhase.SETTLING, JobPhase.RUNNING])
+def test_a_run_that_is_done_counts_no_more_seconds(phase):
+    """By the clock in its log, until Slurm says when the job ended."""
     run = in_epochs(NOW - 9, NOW, phase=RunPhase.DONE, outcome="completed")
     view = seen(LabState(runs={1: run}, submissions={"lt1": sent(phase, start_time=NOW - 100, end_time=NOW)}))
-    assert state_text(view, view.every[1], ROLES, 26).plain == said
+    assert state_text(view, view.every[1], ROLES, 26).plain == "done in 1:40"
+
+
+def test_gpu_hours_are_counted_to_the_same_moment_as_the_times_of_the_runs():
+    job = replace(sent(JobPhase.RUNNING, start_time=NOW - 100), gpus=4)
+    run = one_run(started=True, phase=RunPhase.RUNNING)
+    read = {"refreshed_at": NOW - 60, "cluster_time": NOW - 60}
+    view = seen(LabState(runs={1: run}, submissions={"lt1": job}, **read))
+    assert (view.every[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 100 / 3600))
+    lost = replace(view, state=replace(view.state, connection=ConnectionState(sentence="Lost.")))
+    assert gpu_hours(lost) == pytest.approx(4 * 40 / 3600), "as of the last answer"
 
 
 @pytest.mark.parametrize(
@@ -357,13 +369,16 @@ def test_runs_of_one_job_say_how_long_each_took(outcome, phase, said):
     """By the clock in their log: the first from the job's start, the next from the end of the one before."""
     runs = {}
     for number, ends in enumerate((NOW - 90, NOW - 20), 1):
-        epochs = (sample(1), replace(sample(2), ended_at=ends))
-        run = one_run(number, started=True, epochs=epochs)
+        run = one_run(number, started=True, epochs=(sample(1, ended_at=ends), sample(2, ended_at=ends)))
         runs[number] = replace(run, outcome=outcome, phase=phase)
-    job = replace(sent(JobPhase.FINISHED, start_time=NOW - 100, end_time=NOW), run_ids=(1, 2))
-    view = seen(LabState(runs=runs, submissions={"lt1": job}))
-    told = [state_text(view, line, ROLES, 26).plain for line in view.lines]
-    assert told == [f"{said} 0:10", f"{said} 1:10"]
+    for start, first in (
+        (NOW - 100, "0:10"),
+        (None, "0:09"),
+    ):  # not told yet: from the start of the first epoch
+        job = replace(sent(JobPhase.FINISHED, start_time=start, end_time=NOW), run_ids=(1, 2))
+        view = seen(LabState(runs=runs, submissions={"lt1": job}))
+        told = [state_text(view, line, ROLES, 26).plain for line in view.lines]
+        assert told == [f"{said} {first}", f"{said} 1:10"]
 
 
 def test_the_next_task_is_the_one_that_check_names():
@@ -485,7 +500,11 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     path = tmp_path / "gpu.csv"
     rows = [f"2026/11/21 09:40:00.250, {gpu}, {80 if gpu == 0 else 0} %" for gpu in range(4)]
     path.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows, ""]))
-    assert read_load(tmp_path, path, 1, 0) == (0.8,) and read_load(tmp_path, path, 4, 0) == (0.2,)
+    began = 1795254000.0
+    assert read_load(tmp_path, path, 1, began, 0) == (0.8,) and read_load(tmp_path, path, 4, began, 0) == (
+        0.2,
+    )
+    assert read_load(tmp_path, path, 1, began + 1, 0) == (), "what was sampled before the training began"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])

@@ -171,17 +171,22 @@ class LabApp(SanitizedApp[int]):
         """In a thread of its own: wait for new states and show them, at most one every `REPAINT_EVERY_S`."""
         told = self.view_model.state
         while not self._left.is_set() and (state := self.session.next_state(told)) is not told:
+            phases, before = ([run.phase for run in each.runs.values()] for each in (state, told))
+            if phases != before:
+                self.view_model.check_tasks()  # so that counts and rows change in the same repaint
             told = state
-            self.call_later(self.take_state)
+            self.call_later(self.take_state, always=False)
             if not self.session.read_only:  # the process that has the folder open for writing notifies
                 self.notifier(state, getattr(self.view_model.edition, "names", {}))
             self._left.wait(REPAINT_EVERY_S)
 
-    def take_state(self) -> None:
-        """Show the session's newest state; the repaint also makes logs read their files again."""
+    def take_state(self, *, always: bool = True) -> None:
+        """Show the session's newest state; not `always`: only if it is new. Logs then read their files again."""
         state = self.session.state
-        if state is not self.view_model.state and self.screen_stack:  # empty while the app closes
-            self.view_model.set_state(state)
+        if self.screen_stack and (
+            always or state is not self.view_model.state
+        ):  # no screen while the app closes
+            self.view_model.state = state
             self.repaint()
 
     def repaint(self) -> None:
@@ -200,7 +205,7 @@ class LabApp(SanitizedApp[int]):
 
     def repaint_soon(self) -> None:
         """Called from the thread of the checks: schedule a repaint, and import screens before their first use."""
-        self.call_later(self.repaint)
+        self.call_later(self.take_state)
         import labtui.tui.screens.plan
         import labtui.tui.widgets.answers_pane  # noqa: F401 - so that their first key need not wait
 

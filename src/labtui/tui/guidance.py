@@ -279,14 +279,28 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     if line is None:
         return "open", "", ""
     if line.live in TRAINING and line.word == line.live:
-        ran = next((each.took_s or 0.0 for each in view.lines if each.phase is line.live), 0.0)
-        return line.live, line.word, f"for {words.clock_span(ran)}" if ran >= 1 else ""
+        run = next(each for each in view.lines if each.phase is line.live)
+        which = (
+            f" (run {run.run_id})" if len(view.lines) > 1 else ""
+        )  # the others in the table have times, too
+        ran = run.took_s or 0.0
+        return line.live, line.word, f"for {words.clock_span(ran)}{which}" if ran >= 1 else ""
     if line.live is None and line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     if view.task is not None and view.task.runs and not view.lines and not view.count("runs").done:
         return line.status or "open", "no run yet", ""
     waits = live_reason(view).removesuffix(".") if line.live is None else ""
     return line.live or line.status, line.word, f"  {waits}" if waits else ""
+
+
+def gpu_hours(view: View) -> float | None:
+    """The GPU-hours that the lab has used, up to the moment of its runs' times; None if no job has a GPU."""
+    if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
+        return None
+    from labtui.results.cost import lab_cost
+
+    now = words.cluster_now(view) if connected(view.state) else None
+    return lab_cost(view.state, practice=view.practice, now=now).total.allocated
 
 
 def _largest_row(view: View) -> ResultRow | None:

@@ -143,7 +143,7 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Everything one repaint needs. The keys of `checks` are task ids; `gpu_hours` is what the lab has used so far.
+    """Everything one repaint needs. The keys of `checks` are task ids.
 
     `alone` has a function for each line that can be chosen, which makes its charts; it is empty with one line only.
     """
@@ -151,8 +151,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     state: LabState
     edition: Edition | None = None
     loading: bool = False
-    results: Results | None = None
-    """The results of the current task's runs."""
+    results: Results | None = None  # of the current task's runs
     charts: tuple[ChartSpec, ...] = ()
     alone: Mapping[str, Callable[[], tuple[ChartSpec, ...]]] = {}
     checks: Mapping[str, TaskCheck] = {}
@@ -162,7 +161,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     factor: float | None = None  # how many times faster than real time a practice cluster's clock runs
     read_only: bool = False
     profile: Profile | None = None
-    gpu_hours: float | None = None
     now: float = 0.0
     deck: str = ""  # the exported deck in the lab folder
     deck_old: bool = False  # whether an answer or a log is newer than it
@@ -427,13 +425,16 @@ def _time_left(line: RunLine, view: View) -> tuple[float, float] | None:
 
 
 def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
-    """When the job's runs up to the number `last` finished their last epoch; the job's start if there is none."""
+    """When the job's runs up to the number `last` finished their last epoch, else the job or its first epoch began."""
     submission = line.submission
     if submission is None or submission.job is None:
         return None
-    mine = (view.state.runs[number] for number in submission.run_ids if number <= last)
-    epochs = [epoch for run in mine for epoch in run.epochs]
-    return epochs[-1].ended_at if epochs else submission.job.start_time
+    mine = [view.state.runs[number] for number in submission.run_ids]
+    epochs = [epoch for run in mine if run.run_id <= last for epoch in run.epochs]
+    if epochs or submission.job.start_time:
+        return epochs[-1].ended_at if epochs else submission.job.start_time
+    first = next((epoch for run in mine for epoch in run.epochs), None)
+    return first.ended_at - first.seconds.value if first is not None and first.ended_at else None
 
 
 def _time_taken(line: RunLine, view: View) -> float | None:
@@ -442,8 +443,8 @@ def _time_taken(line: RunLine, view: View) -> float | None:
     if job is None or line.submission is None:
         return None
     now = words.cluster_now(view) if trains else None
-    if len(line.submission.run_ids) == 1:
-        return (job.ran_s(now) or None) if trains or job.phase is JobPhase.FINISHED else None
+    if len(line.submission.run_ids) == 1 and (trains or job.phase is JobPhase.FINISHED):
+        return job.ran_s(now) or None
     began = _last_epoch_end(line, view, line.run_id - 1)
     ended = now if trains else _last_epoch_end(line, view, line.run_id)
     return ended - began if (trains or line.run.epochs) and began is not None and ended is not None else None

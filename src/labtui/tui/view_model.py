@@ -62,8 +62,9 @@ class ViewModel:
         self.checks: Mapping[str, TaskCheck] = {}
         self._cached: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks
+        self._checking = threading.Lock()
+        self._run_id: int | None = None  # the run that the student chose
         self.task_id = first_task(View.of(session, now=clock()))
-        self.run_id = self._newest_run()
 
     def load_edition(self) -> None:
         """Read the edition; after the first paint, since what is stored can be shown without it."""
@@ -78,30 +79,33 @@ class ViewModel:
     # ------------------------------------------------------------------ selecting
 
     def choose_task(self, task_id: str) -> None:
-        """Select another task, and its newest run."""
-        self.task_id = task_id
-        self.run_id = self._newest_run()
+        """Select another task, and whichever of its runs trains."""
+        self.task_id, self.run_id = task_id, None
 
     def _task_runs(self) -> tuple[RunState, ...]:
         """The runs of the current task."""
         return runs_of(self.state, self.edition, self.task_id)
 
-    def _newest_run(self) -> int | None:
-        """The run that trains now, else the next to start, else the last one, except failures with a later success."""
+    @property
+    def run_id(self) -> int | None:
+        """The selected run: the one that the student chose, else the one that trains now or is the next to start.
+
+        When all have ended, it is the last one, except failures with a later success.
+        """
         runs = self._task_runs()
+        if self._run_id in {run.run_id for run in runs}:
+            return self._run_id
         if live := [run.run_id for run in runs if run.phase in TRAINING]:
-            return max(live)
+            return min(live)
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
             return min(coming)
         done = {run.spec.label for run in runs if run.phase is RunPhase.DONE}
         told = [run.run_id for run in runs if run.phase not in ENDED_BADLY or run.spec.label not in done]
         return max(told or (run.run_id for run in runs), default=None)
 
-    def set_state(self, state: LabState) -> None:
-        """Use a newer state. The selected run stays selected if the task still has it."""
-        self.state = state
-        if self.run_id not in {run.run_id for run in self._task_runs()}:
-            self.run_id = self._newest_run()
+    @run_id.setter
+    def run_id(self, run_id: int | None) -> None:
+        self._run_id = run_id
 
     # ------------------------------------------------------------------ the view
 
@@ -117,7 +121,6 @@ class ViewModel:
             task_id=self.task_id,
             run_id=self.run_id,
             factor=self.factor,
-            gpu_hours=self._gpu_hours() if self.loaded else None,
             now=self.clock(),
             deck=self.deck,
             deck_old=self.deck_old,
@@ -153,23 +156,19 @@ class ViewModel:
             self._cached = mine, {"results": results, "charts": charts, "alone": alone}
         return self._cached[1]
 
-    def _gpu_hours(self) -> float | None:
-        """The GPU-hours that the lab has used; None if no job has a GPU."""
-        if not any(each.job and each.gpus for each in self.state.submissions.values()):
-            return None
-        from labtui.results.cost import lab_cost
-
-        return lab_cost(self.state, practice=self.session.practice).total.allocated
-
     def log_path(self, stream: Stream = "out") -> Path | None:
         """The path of the mirrored log of the selected run's job."""
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
         return self.session.log_path(run.token, stream) if run is not None else None
 
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
-        """The utilization of a run's GPUs at the last moments, as fractions of 1; empty while unknown."""
+        """The utilization of a run's GPUs at the last moments of its training, as fractions of 1; () while unknown."""
         path, moment = self.session.log_path(run.token, "gpu"), int(time.monotonic() / SAMPLES_EVERY_S)
-        return read_load(self.session.folder.path, path, run.spec.n_gpus, moment) if path is not None else ()
+        first = run.epochs[0] if run.epochs else None
+        if path is None or first is None or first.ended_at is None:
+            return ()
+        began = first.ended_at - first.seconds.value
+        return read_load(self.session.folder.path, path, run.spec.n_gpus, began, moment)
 
     def watch_logs(self) -> None:
         """Have the logs of the task's active runs read often, the selected run's output most often.
@@ -188,20 +187,28 @@ class ViewModel:
         pause = 0.0
         while not ended.wait(pause):
             began = time.perf_counter()
-            try:
-                if self.check_tasks():
-                    done()
-            except Exception as error:  # a check must never take the screen down
-                self.session.faults.write(error)
+            if self.check_tasks():
+                done()
             pause = min(MAX_REST_S, max(CHECK_EVERY_S, CHECKS_REST * (time.perf_counter() - began)))
 
     def check_tasks(self) -> bool:
-        """Check all tasks if a run, a job, a remote path or a file has changed since; return whether one had."""
+        """Check all tasks if a run, a job, a remote path or a file has changed since; return whether one had.
+
+        Callable from any thread.
+        """
+        try:
+            with self._checking:
+                return self._check_tasks()
+        except Exception as error:  # a check must never take the screen down
+            self.session.faults.write(error)
+            return False
+
+    def _check_tasks(self) -> bool:
         from labtui.cluster.local_files import files_inside
         from labtui.session.labs import check_folder, files_stamp
         from labtui.session.own_jobs import job_files
 
-        folder, state, edition = self.session.folder, self.state, self.edition
+        folder, state, edition = self.session.folder, self.session.state, self.edition
         # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
@@ -224,10 +231,10 @@ TAIL_BYTES = 8192
 
 
 @lru_cache(maxsize=1)
-def read_load(root: Path, path: Path, n_gpus: int, moment: int) -> tuple[float, ...]:
+def read_load(root: Path, path: Path, n_gpus: int, began: float, moment: int) -> tuple[float, ...]:
     """The mean utilization of the first `n_gpus` GPUs (0: all) at each of the last moments of a file of GPU samples.
 
-    `moment` only keys the cache: the file is read once for each value.
+    Moments before `began` (UNIX seconds) are left out. `moment` only keys the cache: a value reads the file once.
     """
     from labtui.cluster.local_files import reader_inside
     from labtui.training_logs.gpu_sampler import read_samples
@@ -241,6 +248,6 @@ def read_load(root: Path, path: Path, n_gpus: int, moment: int) -> tuple[float, 
         return ()
     moments: dict[float, list[float]] = {}
     for sample in samples:
-        if sample.utilization is not None and (not n_gpus or sample.index < n_gpus):
+        if sample.at >= began and sample.utilization is not None and (not n_gpus or sample.index < n_gpus):
             moments.setdefault(sample.at, []).append(sample.utilization)
     return tuple(sum(each) / len(each) for _, each in sorted(moments.items()))

@@ -105,6 +105,8 @@ class MainScreen(FramedScreen):
 
     async def show_pane(self, name: str) -> None:
         self.pane = name
+        if name == "log":  # its run stays selected, whichever trains next
+            self.app.view_model.run_id = self.view.run_id
         with self.app.one_frame(self):
             await self._ensure_pane(name)
             self._switch()
@@ -257,12 +259,10 @@ class MainScreen(FramedScreen):
         drafts = tuple(draft for each in proposals for draft in each.drafts)
         await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
 
-    def show_submitted(self, before: int) -> None:
-        """Show the runs just submitted, whose numbers are above `before`, and select the first of them."""
-        model, state = self.app.view_model, self.app.session.state
-        model.run_id = min((number for number in state.runs if number > before), default=model.run_id)
-        model.set_state(state)
-        self.app.repaint()
+    def show_submitted(self) -> None:
+        """Show the runs just submitted, and select the one that trains."""
+        self.app.view_model.run_id = None
+        self.app.take_state()
         self.call_later(self.show_pane, "runs")
 
     # ------------------------------------------------------------------ files

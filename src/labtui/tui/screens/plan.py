@@ -431,10 +431,9 @@ class PlanScreen(FramedScreen):
             ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))
             self.app.push_screen(ask, self.action_send)
         else:
-            before = max(self.app.session.state.runs, default=0)
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
             self.dismiss(None)
             if self.app.main is not None:
-                self.app.main.show_submitted(before)
+                self.app.main.show_submitted()

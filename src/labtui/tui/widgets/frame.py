@@ -22,7 +22,7 @@ from textual.widgets.option_list import Option
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.guidance import NextStep, next_step, status_line, title_state
+from labtui.tui.guidance import NextStep, gpu_hours, next_step, status_line, title_state
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import NO_VIEW, TaskLine, View
 
@@ -149,8 +149,8 @@ class HeaderBar(ViewPart):
         if view.read_only:
             parts.append(ink("read-only", styles.warn))
         parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
-        if view.gpu_hours is not None:
-            parts.append(ink(f"{view.gpu_hours:.2f} GPU-h", styles.soft))
+        if (hours := gpu_hours(view)) is not None:
+            parts.append(ink(f"{hours:.2f} GPU-h", styles.soft))
         return Text("   ").join(parts)
 
 
