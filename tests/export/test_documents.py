@@ -119,7 +119,7 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     counts = [len(list(each.values)) for each in series]
     assert counts == sorted(counts, reverse=True) and len(counts) == len(spec.series)
     (ideal,) = (each for each in series if each.name == "ideal")
-    assert list(ideal.values) == [1, 8]
+    assert list(ideal.values) == [1, 2, 4, 8]
     own, *_ = (each for each in series if each.name == spec.measured[0].name)
     (x,), (y,) = (own._element.xpath(f"c:dLbls/c:dLbl[c:idx/@val='2']//c:{at}/@val") for at in "xy")
     assert float(x) == 0 < float(y), "its number is below its own end, where no line goes on"

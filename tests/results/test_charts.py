@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
-from labtui.results.charts import ChartSpec, line_pieces, slug
+from labtui.results.charts import ChartSpec, line_pieces, slug, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.messages import loss_message, scaling_message, study_message
 from labtui.results.numbers import ANSWER, lost_text, text_table, uncertainty
@@ -107,9 +107,9 @@ def test_a_law_chart_shows_both_curves_and_the_outlook():
     chart = law_chart(results)
     roles = [series.role for series in chart.series]
     assert roles == ["measured", "fit", "fit", "reference", "reference", "ideal"]
-    for series in chart.series:
-        if series.role == "fit":
-            assert series.points[0].y == pytest.approx(1) and series.points[-1].x == 4
+    for sizes, last in (((), 8), ((2, 32), 32)):  # formulas reach to the last size, the outlook's or a planned one
+        for each in (each for each in with_sizes(chart, sizes).series if each.role in ("fit", "ideal")):
+            assert each.points[0].y == pytest.approx(1) and each.points[-1].x == last
     same, grows = (series.points[-1] for series in chart.series if series.role == "reference")
     assert (same.x, grows.x) == (8, 8) and same.y > grows.y
     assert f"{100 * results.fits[0].serial_fraction.value:.1f} %" in chart.notes[0]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
-from labtui.results.laws import ScalingPoint, fit, karp_flatt, law_speedup
-from labtui.results.rows import Scatter, student_t95
+from labtui.results.laws import ScalingPoint, fit, karp_flatt
+from labtui.results.rows import Scatter, law_speedup, student_t95
 from labtui.results.scaling import outlooks
 
 from .helpers import results_of, run

@@ -41,7 +41,7 @@ def networks(results: Results) -> tuple[str, ...]:
 Charts = tuple[ChartSpec, ...]
 
 
-def by_line(results: Results, *, marked: bool) -> dict[str, Callable[[], Charts]]:
+def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dict[str, Callable[[], Charts]]:
     """Functions that make the charts of each line of the scaling charts, by its short name; {} for a single line.
 
     Lines keep their looks. A network with one line gets the charts of all its rows.
@@ -56,18 +56,18 @@ def by_line(results: Results, *, marked: bool) -> dict[str, Callable[[], Charts]
         mine = [row for row in rows if row.model == line.model and (alone or row in line.rows)]
         programs = line.rows if line.last.program is not None else ()
         part = replace(of_rows(results, mine), programs=programs)
-        found[short] = cache(partial(_charts_of_line, part, marked, seen[line.name], short))
+        found[short] = cache(partial(_charts_of_line, part, marked, seen[line.name], short, sizes))
     return found if len(found) > 1 else {}
 
 
-def _charts_of_line(results: Results, marked: bool, look: Look, short: str) -> Charts:
+def _charts_of_line(results: Results, marked: bool, look: Look, short: str, sizes: Iterable[int]) -> Charts:
     def looking(chart: ChartSpec) -> Iterator[Series]:
         alone = len(chart.measured) == 1
         for each in chart.series:
             kept: dict[str, Any] = {"look": look, "short": short} if alone else {"hue": look.hue}
             yield replace(each, **kept) if each.role == "measured" else each
 
-    charts = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
+    charts = (specs.with_sizes(chart, sizes) for chart in catalogue(results) if bool(chart.mark) is marked)
     return tuple(replace(chart, series=tuple(looking(chart))) for chart in charts)
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.domain.run import Mark
 from labtui.results.numbers import percent_text, tick_text
+from labtui.results.rows import LawFit, law_speedup
 
 Kind = Literal["bars", "lines", "stacked", "repeats"]
 """`stacked`: parts of a whole; `repeats`: a long bar, and as many of the short bar as fit into it."""
@@ -69,7 +70,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
     `hue` is the index of its network's colour; `look` is the whole look of a line that is shown alone; `part` says
     which share of a whole the bars of a stacked chart are.
-    Series of one `group` share a panel where a chart has too many lines.
+    Series of one `group` share a panel where a chart has too many lines. A `law` is drawn by `with_curves`.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     short: str = ""
     group: str = ""
     part: Literal["", "kept", "lost"] = ""
+    law: LawFit | None = None
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "points", tuple(sorted(self.points, key=lambda point: point.x)))
@@ -231,7 +233,27 @@ def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:
     if spec.x_axis != "counts":
         return spec
     places = sorted({x for x, _ in spec.x_ticks} | {float(size) for size in sizes})
-    return doubling_axes(replace(spec, x_ticks=tuple((x, f"{x:g}") for x in places)))
+    return doubling_axes(with_curves(replace(spec, x_ticks=tuple((x, f"{x:g}") for x in places))))
+
+
+def with_curves(spec: ChartSpec) -> ChartSpec:
+    """The chart with its ideal and its laws, which are formulas, over all of its sizes."""
+    sizes = [x for x, _ in spec.x_ticks]
+
+    def drawn(each: Series) -> Series:
+        if each.role == "ideal":
+            return replace(each, points=tuple(Point(x=n, y=n) for n in sizes))
+        return replace(each, points=tuple(_curve(each.law, sizes[-1]))) if each.law and sizes else each
+
+    return replace(spec, series=tuple(map(drawn, spec.series)))
+
+
+def _curve(fit: LawFit, last: float) -> Iterable[Point]:
+    steps = max(1, min(int(last - 1) * 4, 120))
+    for n in (1 + step * (last - 1) / steps for step in range(steps + 1)):
+        speedup = law_speedup(fit.law, fit.serial_fraction.value, n)
+        if speedup is not None:
+            yield Point(x=n, y=speedup)
 
 
 def hues_of(models: Iterable[str]) -> dict[str, int]:

@@ -30,14 +30,6 @@ def karp_flatt(speedup: Interval, n: int) -> Interval | None:
     return _ordered(*((1 / each - 1 / n) / (1 - 1 / n) for each in (speedup.value, speedup.hi, speedup.lo)))
 
 
-def law_speedup(law: Law, fraction: float, n: float) -> float | None:
-    """The speedup that a law gives on n GPUs; None where a negative fraction makes Amdahl's time zero or negative."""
-    if law == "gustafson":
-        return n - fraction * (n - 1)
-    remaining = fraction + (1 - fraction) / n
-    return 1 / remaining if remaining > 0 else None
-
-
 def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
     """The fraction of a law with its interval, from the point on one device and one or more on several.
 

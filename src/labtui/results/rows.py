@@ -277,6 +277,14 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.throughput.scaled(1 / self.n_gpus)
 
 
+def law_speedup(law: Law, fraction: float, n: float) -> float | None:
+    """The speedup that a law gives on n GPUs; None where a negative fraction makes Amdahl's time zero or negative."""
+    if law == "gustafson":
+        return n - fraction * (n - 1)
+    remaining = fraction + (1 - fraction) / n
+    return 1 / remaining if remaining > 0 else None
+
+
 class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     """One law fitted to the rows that share a baseline.
 

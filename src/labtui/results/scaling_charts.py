@@ -12,7 +12,6 @@ from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
-from labtui.results.laws import law_speedup
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
@@ -27,6 +26,7 @@ _FIELDS = {
 """The field of a row that a family of charts shows, where its name is not that of the family."""
 _RATIOS = ("×", "%")
 _TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text}
+_IDEAL = Series(name="ideal", points=(), role="ideal")
 
 
 def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
@@ -58,13 +58,11 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
         counted=lines[0].unit,
         message=messages.scaling_message(lines, {family}),
         switchable=True,
-        x_ticks=_count_ticks(counts),
         **fields,
     )
     if chart.unit == "×" and series:
-        ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=float(n)) for n in counts))
-        chart = replace(chart, series=(*series, ideal))
-    return specs.doubling_axes(chart)
+        chart = replace(chart, series=(*series, _IDEAL))
+    return specs.with_sizes(chart, counts)
 
 
 def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
@@ -84,10 +82,6 @@ def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
         "unit": unit,
         "notes": (note,),
     }
-
-
-def _count_ticks(counts: Iterable[float]) -> tuple[tuple[float, str], ...]:
-    return tuple((n, f"{n:g}") for n in counts)
 
 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
@@ -282,30 +276,22 @@ def law_chart(results: Results) -> ChartSpec:
         rows = (base, *line.beyond)
         points = tuple(points_of("speedup", rows))
         series.append(Series(name=line.name, points=points, hue=specs.MODEL_HUES.get(line.model, 0)))
-        series += map(_curve, fits)
+        series += map(_law_line, fits)
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
     counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
-    if counts:
-        ends = tuple(Point(x=n, y=n) for n in (counts[0], counts[-1]))
-        series.append(Series(name="ideal", points=ends, role="ideal"))
-    return make_chart(
+    chart = make_chart(
         "laws",
-        series,
+        [*series, _IDEAL],
         message=messages.laws_message(results, ()),
-        x_ticks=_count_ticks(counts),
+        x_ticks=tuple((n, f"{n:g}") for n in counts),
         notes=tuple(line.strip() for line in messages.law_lines(results.fits)),
     )
+    return specs.with_curves(chart)
 
 
-def _curve(fit: LawFit) -> Series:
-    """A law's curve over the sizes it was fitted to."""
-    last = fit.n_gpus[-1]
-    steps = max(1, min((last - 1) * 4, 120))
-    counts = (1 + step * (last - 1) / steps for step in range(steps + 1))
-    values = ((n, law_speedup(fit.law, fit.serial_fraction.value, n)) for n in counts)
-    points = tuple(Point(x=n, y=value) for n, value in values if value is not None)
+def _law_line(fit: LawFit) -> Series:
     name = fit.law.capitalize()
-    return Series(name=f"{name}'s law", short=name, points=points, role="fit")
+    return Series(name=f"{name}'s law", short=name, points=(), role="fit", law=fit)
 
 
 def _outlook_series(outlook: Outlook) -> Iterable[Series]:

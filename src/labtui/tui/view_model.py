@@ -152,7 +152,7 @@ class ViewModel:
             marked = self.session.practice
             found = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
             charts = tuple(with_sizes(chart, sizes) for chart in found)
-            alone = by_line(results, marked=marked)
+            alone = by_line(results, marked=marked, sizes=sizes)
             self._cached = mine, {"results": results, "charts": charts, "alone": alone}
         return self._cached[1]
 
