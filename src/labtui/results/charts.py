@@ -228,11 +228,11 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
     return replace(spec, x_log=True, y_log=y_log)
 
 
-def with_sizes(spec: ChartSpec, sizes: Iterable[int]) -> ChartSpec:
+def with_sizes(spec: ChartSpec, sizes: Iterable[float]) -> ChartSpec:
     """The chart with these sizes added to its x axis; unchanged where x is not a count."""
     if spec.x_axis != "counts":
         return spec
-    places = sorted({x for x, _ in spec.x_ticks} | {float(size) for size in sizes})
+    places = sorted({x for x, _ in spec.x_ticks}.union(map(float, sizes)))
     return doubling_axes(with_curves(replace(spec, x_ticks=tuple((x, f"{x:g}") for x in places))))
 
 

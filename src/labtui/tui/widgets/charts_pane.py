@@ -15,8 +15,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
-from labtui.results import charts as specs
-from labtui.results.charts import ChartSpec, Point, Series
+from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
@@ -33,9 +32,9 @@ VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "
 
 def empty_chart(view: View, name: str) -> ChartSpec:
     """An empty chart for a view of the current task, with the planned sizes and a sentence on what it waits for."""
-    family = next(each for each in specs.FAMILIES.values() if each.view == name)
-    spec = specs.make_chart(family.key, (), counted=unit_of(view), message=instead_of_chart(view))
-    return specs.with_sizes(spec, planned_sizes(view.task))
+    family = next(each for each in FAMILIES.values() if each.view == name)
+    spec = make_chart(family.key, (), counted=unit_of(view), message=instead_of_chart(view))
+    return with_sizes(spec, planned_sizes(view.task))
 
 
 class ChartView(Widget, can_focus=False):
@@ -149,7 +148,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         laws = self._laws() if self._law and spec.family == "speedup" else None
         if laws is not None:
             fits = [each for each in laws.series if each.role == "fit"]
-            return specs.with_curves(replace(spec, series=(*spec.series, *fits), message=laws.message))
+            return with_curves(replace(spec, series=(*spec.series, *fits), message=laws.message))
         return spec
 
     def _laws(self) -> ChartSpec | None:
