@@ -106,9 +106,9 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
     The fixture's parameter says whether it is a practice folder.
     """
-    given = {"edition": "hpc4ai-ch10", "profile": "mn5", "host": "127.0.0.1", "port": 1, "user": "nct01000"}
-    practice = getattr(request, "param", False)
-    made = LabFolder.create(tmp_path / "lab", Settings(account="nct_000", practice=practice, **given))
+    given = {"edition": "hpc4ai-ch10", "host": "127.0.0.1", "port": 1, "user": "nct01000"}
+    profile = "practice" if getattr(request, "param", False) else "mn5"
+    made = LabFolder.create(tmp_path / "lab", Settings(account="nct_000", profile=profile, **given))
     monkeypatch.chdir(made.path)
     return made
 

@@ -62,6 +62,4 @@ def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, stud
     held = cluster.as_student(f"set -- {job_id}\n{control('hold', job_id).script}")
     assert held.status == 1 and "already running" in held.err
     assert main(["cancel", "--job", job_id, *folder]) == 0
-    wait_until(
-        lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480
-    )
+    wait_until(lambda: "=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480)

@@ -15,6 +15,7 @@ from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
 from labtui.session.labs import requirements_of
+from labtui.session.session import Session
 from labtui.session.settings import Settings, load_profile, profile_of_host
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import PathFacts, PathsProbe
@@ -39,6 +40,14 @@ def test_a_lab_says_on_what_it_trains(folder):
         assert f"(data_dir in {file})" in next(check.fix for check in checks if check.key == "data")
 
 
+def test_only_the_profile_says_that_a_cluster_is_practice(folder):
+    folder.settings_path.write_text(
+        folder.settings_path.read_text().replace("[lab]", "[lab]\npractice = true")
+    )
+    with Session.open(folder.path, start=False) as session:
+        assert not session.practice
+
+
 def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
     profile = replace(load_profile("mn5"), datasets_dir="/sets")
     for edition, framework, data, images, image in (
@@ -52,13 +61,10 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
         assert image in needs.container and bool(image) == bool(needs.container)
     seen = PathFacts(path="/sets/tiny-224", kind="dir", readable=True)
     wanted = Requirements(image_folders=("/sets/micro-224", "/sets/tiny-224"))
-    missing, there = (
-        each for each in check_paths(PathsProbe(paths={seen.path: seen}), wanted, {}) if each.key == "data"
-    )
-    assert (missing.status, there.status) == (
-        "problem",
-        "ok",
-    ) and "/sets/micro-224 does not" in missing.sentence
+    checks = check_paths(PathsProbe(paths={seen.path: seen}), wanted, {})
+    missing, there = (each for each in checks if each.key == "data")
+    assert (missing.status, there.status) == ("problem", "ok")
+    assert "/sets/micro-224 does not" in missing.sentence
 
 
 def test_the_nodes_that_init_found():
@@ -72,9 +78,8 @@ def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatc
     monkeypatch.setattr("labtui.doctor.setup._login", Mock(side_effect=UsageError("Wrong.")))
     assert main(["key", "--cluster", "mn5", "--identity", str(tmp_path / "key")]) == 2
     said = capsys.readouterr().err
-    assert (
-        said.index("New passphrase") < said.index("asked for your password once more") < said.index("Wrong")
-    )
+    order = [said.index(words) for words in ("New passphrase", "asked for your password once more", "Wrong")]
+    assert order == sorted(order)
 
 
 def settable(**settings: str) -> Check:

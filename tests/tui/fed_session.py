@@ -112,11 +112,9 @@ class FedSession(Session):
 
 def make_folder(path: Path, edition: str = "hpc4ai-ch10", *, practice: bool = False) -> LabFolder:
     """A lab folder with the profile of the tests."""
-    settings = Settings(
-        edition=edition, profile="tests.toml", user="nct01001", practice=practice, account="nct_345"
-    )
+    settings = Settings(edition=edition, profile="tests.toml", user="nct01001", account="nct_345")
     path.mkdir(parents=True, exist_ok=True)
-    (path / "tests.toml").write_text(PROFILE)
+    (path / "tests.toml").write_text(PROFILE.replace("generic", "practice") if practice else PROFILE)
     return LabFolder.create(path, settings, withheld=("pytorch/", "tensorflow/"))
 
 

@@ -6,11 +6,11 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 
 from labtui.domain.model import JobPhase, RunPhase
-from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep, instead_of_chart, waiting_text
 from labtui.tui.widgets import frame
@@ -61,7 +61,7 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):
     title = "Chapter 10: parallel training of neural networks"
     async with screens(filled_session, factor=20.0) as (app, pilot):
         await until(pilot, lambda: "GPU-h" in text_of(app).splitlines()[0])
-        app.view_model.session.settings = changed(filled_session.settings, practice=True)
+        app.view_model.session.profile = replace(filled_session.profile, status="practice")
         app.repaint()
         for width in (120, 110):
             await pilot.resize_terminal(width, 40)

@@ -99,7 +99,7 @@ async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_abo
 
 
 async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(tmp_path):
-    at = {"profile": "practice", "practice": True, "host": "127.0.0.1", "port": 1, "user": "nct01000"}
+    at = {"profile": "practice", "host": "127.0.0.1", "port": 1, "user": "nct01000"}
     folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", **at))
     with Session.open(folder.path) as session:
         async with screens(session) as (app, pilot):

@@ -61,7 +61,6 @@ def run_init(args: argparse.Namespace) -> int:
     settings = changed(Settings(edition=_id_or_path(args.lab), profile=cluster or "slurm"), **values)
     if cluster:
         profile = load_profile(cluster)
-        settings = changed(settings, practice=profile.status == "practice")
         folder = LabFolder.create(args.dir, settings, withheld=withheld)
     else:
         setup = _ask_cluster(args, settings)

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from labtui.domain.errors import LabError
+from labtui.domain.profile import Profile
 from labtui.domain.run import Mark, joint_mark
 from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
 from labtui.export.drawing import MARK_LINES
@@ -164,7 +165,7 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     folder: LabFolder
     edition: Edition
     settings: Settings
-    cluster: str
+    profile: Profile
     measurements: Measurements
     checks: Mapping[str, TaskCheck]
     today: date
@@ -178,13 +179,13 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     def rehearsal(self) -> bool:
         """Whether nothing in this folder is real: it is a practice folder, or all of its runs have a mark."""
         runs = self.measurements.runs
-        return self.settings.practice or (bool(runs) and all(run.mark for run in runs))
+        return self.profile.status == "practice" or (bool(runs) and all(run.mark for run in runs))
 
     @property
     def mark(self) -> str:
         """The line for pages with numbers that are not the lab's; "" where all are."""
         runs: list[Mark] = [run.mark for run in self.measurements.runs]
-        return MARK_LINES["practice" if self.settings.practice else joint_mark(runs)]
+        return MARK_LINES["practice" if self.profile.status == "practice" else joint_mark(runs)]
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""
@@ -249,15 +250,8 @@ def read_contents(
         folder=folder,
         edition=edition,
         settings=settings,
-        cluster=_cluster(settings, folder),
+        profile=load_profile(settings.profile, folder.path),
         measurements=measurements,
         checks={check.task_id: check for check in check_all(edition, evidence)},
         today=today or date.today(),
     )
-
-
-def _cluster(settings: Settings, folder: LabFolder) -> str:
-    try:
-        return load_profile(settings.profile, folder.path).title
-    except LabError:
-        return settings.profile

@@ -36,7 +36,9 @@ def hand_in(contents: LabContents) -> Document:
     if contents.rehearsal:
         pages = [replace(page, practice=True) for page in pages]
     author = clean(settings.group)
-    where = f"{clean(contents.cluster)}{f', account {clean(settings.account)}' if settings.account else ''}"
+    where = (
+        f"{clean(contents.profile.title)}{f', account {clean(settings.account)}' if settings.account else ''}"
+    )
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
     notes = [] if author else ["The title page has no author: set group in lab.toml."]
     notes += [line for page in pages for line in page.warnings] or missing

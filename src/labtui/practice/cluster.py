@@ -131,7 +131,7 @@ class PracticeCluster:
             self._state_file.close()
 
     def settings(self, scripts: Iterable[str] = ()) -> dict[str, Any]:
-        """The settings of a `lab.toml` for this cluster, marked as practice.
+        """The settings of a `lab.toml` for this cluster.
 
         A lab with PyTorch `scripts` gets the PyTorch container and the image folders.
         """
@@ -147,7 +147,6 @@ class PracticeCluster:
             "data_dir": str(layout.data_sets if torch else layout.data),
             "container": str(layout.pytorch if torch else layout.container),
             "profile": "practice",
-            "practice": True,
         }
 
     def drop_connections(self) -> None:

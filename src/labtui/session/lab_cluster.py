@@ -44,7 +44,7 @@ def connection_to(
     """
     from labtui.cluster.connection import Connection
 
-    hint = PRACTICE_HINT if settings.practice else ""
+    hint = PRACTICE_HINT if profile.status == "practice" else ""
     return Connection(hosts_of(settings, profile), prompter, on_command, hint)
 
 

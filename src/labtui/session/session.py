@@ -207,7 +207,7 @@ class Session:
     @property
     def practice(self) -> bool:
         """Whether what this folder submits is a rehearsal."""
-        return self.settings.practice or self.profile.status == "practice"
+        return self.profile.status == "practice"
 
     @property
     def state(self) -> LabState:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE = "lab.toml"
 _PROFILES = Path(__file__).resolve().parents[1] / "profiles"
-_LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications", "max_log_gib")
+_LAB_KEYS = ("edition", "group", "log_patterns", "notifications", "max_log_gib")
 """The keys under [lab]; all others are under [cluster]."""
 
 
@@ -48,7 +48,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     edition: str
     profile: str
     group: str = ""
-    practice: bool = False
     host: str = ""
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
     user: str = ""
