@@ -59,17 +59,8 @@ def test_a_failed_run_is_a_no_with_its_reason(lab):
 
 
 def test_cancel_a_running_and_a_waiting_run(lab, cluster):
-    lab(
-        "submit",
-        "10.5",
-        "--form",
-        "job-per-size",
-        "--gpus",
-        "1,2",
-        "--force",
-        "a test",
-        "--script-args=--pace 30",
-    )
+    words = ("10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "a test")
+    lab("submit", *words, "--script-args=--pace 30")
     lab("cancel", "2", "1")
     lab("watch", code=1)
     runs = lab.json("queue", "--offline")["runs"]

@@ -143,6 +143,8 @@ def test_the_edition_decides_what_is_drawn_as_bars_and_open_questions_are_one_li
     document = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10").contents())
     for texts in (map(page_text, document.pages), document.notes):
         assert any("questions 1, 2, 3, 4, 5 (answers/10.5.md)" in text for text in texts)
+    files = [note.partition("answers/")[2] for note in document.notes if "No answer yet" in note]
+    assert files == [f"10.{task}.md)." for task in range(2, 8)], "a line for each task"
     kinds = {spec.family: spec.kind for page in document.pages for spec in page.charts}
     assert kinds["epoch-time"] == kinds["speedup"] == "bars" and kinds["throughput"] == "lines"
     pages = hand_in(make_lab(tmp_path / "other", "hpc4ai-ch12").contents()).pages

@@ -17,27 +17,18 @@ ACCOUNT = "nct_345"
 SIF = f"/gpfs/projects/{ACCOUNT}/MN5-NGC-TensorFlow-23.03.sif"
 ACC: dict[str, Any] = {"max_minutes": 120, "partition": "acc"}
 PROFILE = Profile(
-    id="mn5",
-    title="MareNostrum 5",
-    status="current",
-    login_hosts=("alogin1.bsc.es",),
-    account_pattern="nct_[0-9]+",
-    default_account=ACCOUNT,
-    cpu_queue="gp_debug",
-    gpu_queue="acc_debug",
+    id="mn5", title="MareNostrum 5", status="current", login_hosts=("alogin1.bsc.es",),
+    account_pattern="nct_[0-9]+", default_account=ACCOUNT, cpu_queue="gp_debug", gpu_queue="acc_debug",
     queues=(
         Queue(name="acc_debug", devices="gpu", max_nodes=8, max_submit_per_user=1, **ACC),
         Queue(name="acc_interactive", devices="gpu", max_cpus=40, **ACC),
         Queue(name="gp_debug", devices="cpu", max_minutes=120, partition="gpp"),
     ),
-    cpus_per_gpu=20,
-    gpus_per_node=4,
-    cpus_per_node=80,
+    cpus_per_gpu=20, gpus_per_node=4, cpus_per_node=80,
     data_dir="/gpfs/projects/{account}/cifar-utils/cifar-10-batches-py",
     container="/gpfs/projects/{account}/MN5-NGC-TensorFlow-23.03.sif",
-    launch=Launch(modules=("singularity",)),
-    forbidden={"--mem": "memory is set by the site, per core"},
-)
+    launch=Launch(modules=("singularity",)), forbidden={"--mem": "memory is set by the site, per core"},
+)  # fmt: skip
 
 JOB = f"""#!/bin/bash
 #SBATCH --job-name=ResNet50

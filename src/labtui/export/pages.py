@@ -18,6 +18,7 @@ from labtui.results.numbers import clean, program_columns, table_of
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import scaling_lines
 
+UNANSWERED = "No answer yet to "
 AS_BARS = {"epoch-time", "speedup"}
 """Charts drawn as bars on a page that asks for bars."""
 OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", "batch-accuracy"}
@@ -41,7 +42,10 @@ def hand_in(contents: LabContents) -> Document:
     )
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
     notes = [] if author else ["The title page has no author: set group in lab.toml."]
-    notes += [line for page in pages for line in page.warnings] or missing
+    notes += [line for page in pages for line in page.warnings if not line.startswith(UNANSWERED)] or missing
+    for task in filter(lambda each: each.questions, edition.tasks):  # their pages may be several, or none
+        answered = contents.answers[task.id].answered
+        notes += _unanswered(task, [at for at, there in enumerate(answered, 1) if not there])
     return Document(
         title=one_line(edition.title),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
@@ -53,6 +57,12 @@ def hand_in(contents: LabContents) -> Document:
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
+
+
+def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:
+    """A sentence on a task's questions without an answer; none if all have one."""
+    which = f"question{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+    return [f"{UNANSWERED}{which} (answers/{task.id}.md)."] if numbers else []
 
 
 def _asks_for_accuracy(edition: Edition) -> bool:
@@ -119,9 +129,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     if {"speedup", "efficiency"}.intersection(plan.charts).difference(chart.family for chart in charts):
         lacks += filter(None, [messages.why_no_speedup(results.rows)])
     warnings = [" ".join(lacks)] if lacks else []
-    if open_ := [str(each.number) for each in answers if not each.blocks]:
-        which = f"question{'s' * (len(open_) > 1)} {', '.join(open_)}"
-        warnings.append(f"No answer yet to {which} (answers/{task.id}.md).")
+    warnings += _unanswered(task, [each.number for each in answers if not each.blocks])
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
     shown = bool(charts or plan.table)

@@ -51,7 +51,13 @@ class MainScreen(FramedScreen):
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
         key("e", "edit", "Edit", "open script, answers or a copy of the log in your editor", show=True),
         key("b", "start_copy", "Make the copy", "start the script that a task asks for", show=True),
-        key("g", "task_list", "Tasks", "go to the list of tasks; enter goes back to the pane", show=True),
+        key(
+            "g",
+            "task_list",
+            "Tasks",
+            "all tasks with their runs, exports and answers; enter goes back",
+            show=True,
+        ),
         key("left_square_bracket", "step_task(-1)", "Task before", "go to the previous task"),
         key("right_square_bracket", "step_task(1)", "Task after", "go to the following task"),
         key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
@@ -190,7 +196,7 @@ class MainScreen(FramedScreen):
         self.query_one("ChartsPane").action_view([*VIEWS][number - 1])  # type: ignore[attr-defined]
 
     def action_task_list(self) -> None:
-        """Go to the task list; on narrow screens it takes the whole screen."""
+        """Show the task list as a page, with what each task still needs."""
         self.add_class("-open")
         self.query_one(TaskList).focus()
         self.call_after_refresh(self.app.repaint)  # the list is wider than the rail

@@ -132,7 +132,8 @@ class HeaderBar(ViewPart):
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
-        rail = self.screen.query_one("#rail").size.width if self.screen.has_class("-rail") else 0
+        beside = self.screen.has_class("-rail") and not self.screen.has_class("-open")
+        rail = self.screen.query_one("#rail").size.width if beside else 0
         left.append(" " * max(2, rail + 2 - left.cell_len))
         title = view.edition.title if view.edition is not None else ""
         right, width = self._right(view, styles), self.size.width - (2 if rail else 1)
@@ -184,7 +185,7 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
         cells = (view.count(kind, row.task_id) for kind in ("runs", "charts", "answers"))
         for count in cells:
             right.append(f"{str(count) or words.NOTHING:>9}", styles.good if count.full else styles.quiet)
-        right.append(" ")
+        right.append("  ")
     style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
     indent = left.cell_len
     if width < 60 and len(row.title) <= width - indent - 1 < len(row.title) + right.cell_len:

@@ -198,7 +198,7 @@ class TailView(ScrollView, can_focus=True):
     PARTS = ("match", "current", "record", "epoch", "error", "warning", "number", "read")
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tail--{part}" for part in PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("z", "records", "Records", "show or hide the MLPerf lines (:::MLLOG)", show=True),
+        key("z", "records", "MLPerf lines", "show or hide the MLPerf lines (:::MLLOG)", show=True),
         key("n", "search_next", "Next match", "go to the next match"),
         key("N", "search_next(True)", "Match before", "go to the previous match"),
         key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),

@@ -1,4 +1,4 @@
-"""The task pane: what to do and why, then one line each for runs, charts, answers and more, which can be opened."""
+"""The task pane: what to do and why, then one line each for runs, answers, charts and more, which can be opened."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class Section(msgspec.Struct, frozen=True):
     action: str = ""
 
 
-KINDS = {"runs": "Runs", "charts": "Charts", "answers": "Answers"}
+KINDS = {"runs": "Runs", "answers": "Answers", "charts": "Charts"}
 KEYS = {
     "runs": ("r", "screen.pane('runs')"),
     "charts": ("x", "screen.export"),
@@ -71,7 +71,7 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
 
 
 def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
-    """The page as text; open are the first unfinished of runs, charts and answers, or with `whole` all sections."""
+    """The page as text; open are the first unfinished of runs, answers and charts, or with `whole` all sections."""
     task = view.task
     if task is None:
         return Text(headline(view))
@@ -120,7 +120,7 @@ def _opened(section: Section, styles: Roles, width: int) -> Text:
 
 
 def _evidence(view: View) -> Iterator[Section]:
-    """The sections on what the task requires: runs, charts, answers, other conditions."""
+    """The sections on what the task requires: runs, answers, charts, other conditions."""
     task, items = view.task, view.check.items if view.check is not None else ()
     for kind, name in KINDS.items():
         mine = [item for item in items if item.kind == kind]
