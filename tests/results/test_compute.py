@@ -101,13 +101,9 @@ def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
     assert all(cut in chart.notes for chart in task_charts(results))
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        *({"model": "ResNet152"}, {"mark": "practice"}, {"images": 1000}),
-        *({"framework": "pytorch"}, {"batch": 2048}),
-    ],
-)
+@pytest.mark.parametrize("more", [
+    {"model": "ResNet152"}, {"mark": "practice"}, {"images": 1000}, {"framework": "pytorch"}, {"batch": 2048},
+])  # fmt: skip
 def test_what_differs_is_not_pooled(more):
     runs = [run(2, [9, 8]), run(2, [9, 4], **more), run(1, [9, 4], batch=4096), run(0, [9, 4], batch=4096)]
     assert len(compute_results(runs).rows) == 4

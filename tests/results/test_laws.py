@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.laws import ScalingPoint, fit, karp_flatt
+from labtui.results.messages import fit_sentence, laws_message
 from labtui.results.rows import Scatter, law_speedup, student_t95
 from labtui.results.scaling import outlooks
 
@@ -55,21 +56,20 @@ def test_many_exact_points_leave_nothing_to_say():
     assert not outlooks(compute_results([run(1, [9, 4]), run(2, [9, 1.9])]).rows), "faster than ideal"
 
 
-@pytest.mark.parametrize(
-    ("times", "says"),
-    [
-        *(({1: 10, 2: 6, 4: 4}, "too few to determine a law"), ({1: 10, 2: 4.5, 4: 2.2}, "superlinear")),
-        ({1: 100, 2: 52, 4: 40}, "rises with the GPUs"),
-        # MNIST, as a student published it: nothing is gained after two.
-        ({1: 2.229, 2: 1.609, 3: 1.589, 4: 1.594}, "from 2 to 3 GPUs gained nothing"),
-    ],
-)
+@pytest.mark.parametrize(("times", "says"), [
+    *(({1: 10, 2: 6, 4: 4}, "too few to determine a law"), ({1: 10, 2: 4.5, 4: 2.2}, "superlinear")),
+    ({1: 100, 2: 52, 4: 40}, "rises with the GPUs"),
+    # MNIST, as a student published it: nothing is gained after two.
+    ({1: 2.229, 2: 1.609, 3: 1.589, 4: 1.594}, "from 2 to 3 GPUs gained nothing"),
+])  # fmt: skip
 def test_a_fit_that_means_little_says_why(times, says):
     results = compute_results([run(n, [9, time]) for n, time in times.items()])
     assert all(says in " ".join(fit.remarks) for fit in results.fits)
     negative = says == "superlinear"  # and not clipped
     assert {fit.serial_fraction.hi < 0 for fit in results.fits} == {negative}
     assert {row.karp_flatt.value < 0 for row in results.rows if row.karp_flatt} == {negative}
+    told = [laws_message(results, ()), *map(fit_sentence, results.fits)]
+    assert {"o serial part can be measured" in line for line in told} == {negative}
     assert not any("gained nothing" in " ".join(fit.remarks) for fit in results_of("ResNet50.31337.out").fits)
 
 

@@ -648,6 +648,9 @@ def test_of_two_networks_the_larger_speedup_is_the_number():
     )
     number, said, _ = result(seen(measured(*large, *small)))
     assert (number, said) == ("3.0", "as fast with 4 GPUs as with one (ResNet152)")
+    runs = measured(*large).runs.items()
+    rates = {n: replace(each, framework="pytorch", images=32768) for n, each in runs}  # whole batches only
+    assert result(seen(LabState(runs=rates)))[1] == "the images per second of one with 4 GPUs"
 
 
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():

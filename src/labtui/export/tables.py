@@ -17,7 +17,7 @@ from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin, best_curve, by_log, cite
-from labtui.results.messages import count_words, note_lines
+from labtui.results.messages import count_words, faster, note_lines, serial_text
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results
@@ -67,8 +67,8 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
     for fit in fits:
         share = fit.serial_fraction
         limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
-        shown, sizes = numbers.percent_text(share), ", ".join(map(str, fit.n_gpus))
-        bounds = numbers.bounds_text(share, shown) or shown
+        shown, sizes = serial_text(fit), ", ".join(map(str, fit.n_gpus))
+        bounds = numbers.bounds_text(share, shown) or shown if fit.is_serial else numbers.ABSENT
         rows.append((clean(fit.baseline.network), fit.law.capitalize(), shown, bounds, limit, sizes))
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
@@ -153,7 +153,7 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
         rate, before = numbers.rate_text(last.throughput), numbers.rate_text(one.throughput)
         facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))
     if family not in ("speedup", "laws") and last.speedup:
-        facts.append((_times(last.speedup), f"as fast as one GPU, on {many}"))
+        facts.append((_times(last.speedup), f"{faster(last, 'one GPU')}, on {many}"))
     if (lost := lost_efficiency(last)) and family != "efficiency-loss":
         share = f"{lost[0].points} of {numbers.lost_text(last.efficiency)}"
         facts.append((share, "lost points are the short last batch"))

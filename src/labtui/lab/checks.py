@@ -21,7 +21,7 @@ from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
 from labtui.lab.run_choice import Match, cite_run, join, match_runs, not_run_yet, notes_for, plan_words
-from labtui.results.numbers import bounds_text, percent_text
+from labtui.results.messages import serial_words
 
 Status = Literal["done", "partial", "open", "stale"]
 
@@ -231,8 +231,7 @@ def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
         if fit is None:
             yield CheckItem(sentence, f"{name} needs {model} on one GPU and on one more size.")
             continue
-        share = percent_text(fit.serial_fraction)
-        shown = f"serial fraction {share} ({bounds_text(fit.serial_fraction, share) or share}), {len(fit.n_gpus)} sizes"
+        shown = f"{serial_words(fit)}, {len(fit.n_gpus)} sizes"
         yield CheckItem(sentence, evidence=shown, mark=fit.baseline.mark)
 
 

@@ -11,7 +11,15 @@ from labtui.results import grouping, measured
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_work
 from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, run_notes, steady_samples, warmup_epochs
-from labtui.results.rows import ResultRow, Results, Scatter, joules_of, named_rows, step_times_of
+from labtui.results.rows import (
+    ResultRow,
+    Results,
+    Scatter,
+    compare_rates,
+    joules_of,
+    named_rows,
+    step_times_of,
+)
 from labtui.results.scaling import program_rows, same_batch, with_controls
 from labtui.training_logs.patterns import RATE
 from labtui.training_logs.runs import rounded
@@ -250,7 +258,7 @@ def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
         how = grouping.difference(mine, family[0].configuration)
         yield f"The one-GPU run of this model has {how}, so there is no speedup."
     else:
-        yield "There is no one-GPU run of this model to compare with, so no speedup."
+        yield "No one-GPU run of this model has been measured, so there is no speedup."
 
 
 MAX_EFFICIENCY = 1.05
@@ -282,7 +290,7 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
     efficiency = speedup.scaled(1 / n)
     changes = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=karp_flatt(speedup, n))
     # The factors must multiply to exactly the efficiency, so the second is derived from the first.
-    if (row.from_rate and baseline.from_rate) or _both_whole_batches(row, baseline):
+    if changes.by_rate:
         return replace(changes, batch_factor=1.0, step_factor=efficiency)
     if not row.steps or not baseline.steps:
         return changes
@@ -293,11 +301,6 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
 
 
 _SAME_STEPS = "It has the steps of one GPU and an unknown batch, so what is lost is not split into parts."
-
-
-def _both_whole_batches(row: ResultRow, baseline: ResultRow) -> bool:
-    """Whether both epochs have whole batches only: their images differ a little, so rates are compared, not times."""
-    return row.configuration.whole_batches and baseline.configuration.whole_batches
 
 
 def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
@@ -313,11 +316,9 @@ def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
 
 def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
     """How many times faster `row` is than `baseline`; None where one of the times is unknown or zero."""
-    mine, theirs = row.work_seconds, baseline.work_seconds
-    if _both_whole_batches(row, baseline) and row.throughput and baseline.throughput:
+    if compare_rates(row, baseline) and row.throughput and baseline.throughput:
         return row.throughput.over(baseline.throughput)
-    if row.from_rate != baseline.from_rate:
-        mine, theirs = row.epoch_seconds, baseline.epoch_seconds
+    mine, theirs = row.epoch_seconds, baseline.epoch_seconds
     if mine is None or theirs is None or min(mine.lo, theirs.lo) < SHORTEST:
         return None
     return theirs.over(mine)

@@ -76,7 +76,7 @@ def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
     times = " to ".join(dict.fromkeys(shown)).replace(" % to", " to")
     if efficient:
         return f"{many} keep {times} efficiency"
-    if families == {"epoch-time"}:
+    if families == {"epoch-time"} and not best.by_rate:
         return f"An epoch is {times} times as fast on {count_words(rows[0].n_gpus or 0)} as on one"
     return f"{many} give {times} times the {lines[0].unit} per second of one"
 
@@ -99,7 +99,7 @@ def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
         return f"{names[0]} and {names[1]} use {many} equally well, within the uncertainty"
     if "speedup" in families:
         better, worse = ratio_text(first.speedup), ratio_text(last.speedup)
-        return f"{fast} uses {many} better: {better}× as fast, {slow} only {worse}×"
+        return f"{fast} uses {many} better: {better}× {faster(first)}, {slow} only {worse}×"
     shares = f"{percent_text(first.efficiency)} against {percent_text(last.efficiency)}"
     return f"{fast} scales better: {shares} efficiency on {many}"
 
@@ -128,6 +128,8 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         counts = row.efficiency is not None and not live  # leave room for ", so far"
         share = f", at {percent_text(row.efficiency)} efficiency" if counts else ""
+        if row.by_rate:
+            return f"{name}: {count_words(row.n_gpus or 0)} give {ratio_text(row.speedup)} times {faster(row, 'one')}"
         if row.total_seconds and row.epoch_seconds:  # the whole training gains less: its first epoch is slow
             name = f"an epoch of {name}"
         return _with_end(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
@@ -136,6 +138,12 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
     if row.epoch_seconds is not None and "epoch-time" in families:
         return _epoch_message(row, *filter(None, (row.baseline,)))
     return f"{many} train {name} at {rate_text(row.throughput)} {row.configuration.unit} per second"
+
+
+def faster(row: ResultRow, than: str = "") -> str:
+    """What a speedup multiplies: ``as fast as one``, ``the images per second of one`` where rates are compared."""
+    words, to = (f"the {row.configuration.unit} per second", "of") if row.by_rate else ("as fast", "as")
+    return f"{words} {to} {than}" if than else words
 
 
 def acceleration_message(row: ResultRow) -> str:
@@ -251,12 +259,15 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
         return ""
     if len(fits) == 1:
         wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
-        mine = (fit for fit in results.fits if fit.baseline == fits[0].baseline)
-        shares = (f"{percent_text(fit.serial_fraction)} ({wholes[fit.law]})" for fit in mine)
-        return f"Serial: {', '.join(shares)}, from {len(fits[0].n_gpus)} sizes"
-    values = " and ".join(
-        f"{percent_text(fit.serial_fraction)} of {clean(fit.baseline.network)}" for fit in fits
-    )
+        mine = [fit for fit in results.fits if fit.baseline == fits[0].baseline]
+        shares = (f"{serial_text(fit)} ({wholes[fit.law]})" for fit in mine)
+        shown = (
+            f"Serial: {', '.join(shares)},"
+            if any(fit.is_serial for fit in mine)
+            else "No serial part can be measured"
+        )
+        return f"{shown} from {len(fits[0].n_gpus)} sizes"
+    values = " and ".join(f"{serial_text(fit)} of {clean(fit.baseline.network)}" for fit in fits)
     return f"Serial by Amdahl's law: {values}"
 
 
@@ -302,17 +313,27 @@ def program_message(rows: Sequence[ResultRow]) -> str:
 # --------------------------------------------------------------------------- laws in sentences
 
 
+def serial_text(fit: LawFit) -> str:
+    """A law's serial fraction: ``19.3 %``; no fraction below zero is shown."""
+    return percent_text(fit.serial_fraction) if fit.is_serial else "no measurable part"
+
+
+def serial_words(fit: LawFit) -> str:
+    """A law's serial fraction with its bounds: ``serial fraction 19.3 % (19.2 to 19.5 %)``."""
+    shown = serial_text(fit)
+    bounds = fit.is_serial and numbers.bounds_text(fit.serial_fraction, shown)
+    known = f"serial fraction {shown}{f' ({bounds})' if bounds else ''}"
+    return known if fit.is_serial else "no serial part can be measured"
+
+
 def fit_sentence(fit: LawFit) -> str:
     """One law in words: law, network, fraction with its bounds, and the sizes it was fitted to."""
-    share = fit.serial_fraction
     sizes = ", ".join(map(str, fit.n_gpus))
-    shown = percent_text(share)
-    bounds = f" ({bounds})" if (bounds := numbers.bounds_text(share, shown)) else ""
     mark = f", {MARKS[fit.baseline.mark]}" if fit.baseline.mark else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
     what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{mark}"
-    return f"{what}: serial fraction {shown}{bounds}, from {sizes} GPUs."
+    return f"{what}: {serial_words(fit)}, from {sizes} GPUs."
 
 
 def law_lines(fits: Sequence[LawFit]) -> list[str]:

@@ -258,6 +258,11 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.baseline is not None and self.baseline.configuration == self.configuration
 
     @property
+    def by_rate(self) -> bool:
+        """Whether its speedup is one of rates, not of epoch times."""
+        return self.baseline is not None and compare_rates(self, self.baseline)
+
+    @property
     def contradicted(self) -> bool:
         """Whether a log of this row contradicts itself; such a row is not compared."""
         return any(run.run.contradictions for run in self.members)
@@ -275,6 +280,12 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         if self.throughput is None or not self.n_gpus:
             return None
         return self.throughput.scaled(1 / self.n_gpus)
+
+
+def compare_rates(row: ResultRow, baseline: ResultRow) -> bool:
+    """Whether rates are compared: logs give no epochs, or epochs have whole batches only and so differ in images."""
+    mine, theirs = row.configuration, baseline.configuration
+    return (row.from_rate and baseline.from_rate) or (mine.whole_batches and theirs.whole_batches)
 
 
 def law_speedup(law: Law, fraction: float, n: float) -> float | None:
@@ -302,6 +313,11 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def model(self) -> str:
         return self.baseline.model
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether a serial part was measured: its fraction is not below zero."""
+        return self.serial_fraction.value >= 0
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,7 +116,7 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
         yield "Runs in progress are drawn as live; their marks will move."
     yield from dict.fromkeys(note for row in rows for note in row.notes if "before its end" in note)
     if ratio:
-        if any((row.n_gpus or 0) > 1 and (row.configuration.whole_batches or row.from_rate) for row in rows):
+        if any(row.by_rate and not row.is_baseline for row in rows):
             unit = rows[0].configuration.unit.capitalize()
             yield f"{unit} per second against one GPU's; the batch per GPU stays the same."
         yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)

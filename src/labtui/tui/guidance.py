@@ -327,7 +327,9 @@ def result(view: View) -> tuple[str, str, str]:
     detail += f", after {len(run.epochs)} of {run.epochs_planned} epochs" * best.live
     model = _of_model(view, best)
     whose = f" ({model})" if model else ""
-    return words.ratio(best.speedup), f"as fast with {best.counted} as with one{whose}", detail
+    rates = f"the {best.configuration.unit} per second of one with {best.counted}"
+    sentence = rates if best.by_rate else f"as fast with {best.counted} as with one"
+    return words.ratio(best.speedup), f"{sentence}{whose}", detail
 
 
 def _of_model(view: View, row: ResultRow) -> str:
@@ -341,12 +343,14 @@ def _of_model(view: View, row: ResultRow) -> str:
 
 def result_line(view: View) -> str:
     """The result in one line: ``4 GPUs: 2.53× as fast as one, 63 % efficient so far``; "" without one."""
+    from labtui.results.messages import faster
+
     best, (number, sentence, detail) = _largest_row(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
     model = _of_model(view, best)
     whose = f"{model}, " if model else ""
-    alone = f"{whose}{best.counted}: {number}× as fast as one, {detail.partition(',')[0]}"
+    alone = f"{whose}{best.counted}: {number}× {faster(best, 'one')}, {detail.partition(',')[0]}"
     return _compared(view) or alone
 
 
