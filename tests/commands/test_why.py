@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from labtui.commands.cli import main
 from labtui.domain.model import EpochSample, Interval
 from labtui.domain.state import LabState
 from labtui.results.rows import StepTimes, step_times_of
-from labtui.session.folder import LabFolder
 from tests.commands.conftest import answer_of
 from tests.tui.fed_session import finished_run, make_folder, open_session, spec
 
@@ -38,12 +38,13 @@ def test_one_run_alone_has_nothing_to_split(tmp_path, monkeypatch, capsys):
     assert "a run on one GPU and one on more" in capsys.readouterr().err
 
 
+BEGAN = 1_763_718_000.0
 HEADER = "timestamp, index, utilization.gpu [%], clocks.current.sm [MHz], clocks_event_reasons.active\n"
 
 
-def sampled(began: float, seconds: int, gpus: int, clock: int, bits: int) -> str:
-    """Two-second samples of each GPU."""
-    moments = [datetime.fromtimestamp(began + at, UTC) for at in range(0, seconds, 2)]
+def sampled(gpus: int, clock: int, bits: int) -> str:
+    """Samples of each GPU every two seconds, for 502 s."""
+    moments = [datetime.fromtimestamp(BEGAN + at, UTC) for at in range(0, 502, 2)]
     return HEADER + "".join(
         f"{moment:%Y/%m/%d %H:%M:%S}.000, {gpu}, 97, {clock}, 0x{bits:016x}\n"
         for moment in moments
@@ -51,39 +52,19 @@ def sampled(began: float, seconds: int, gpus: int, clock: int, bits: int) -> str
     )
 
 
-BEGAN = 1_763_718_000.0
-
-
-def dated(state: LabState) -> LabState:
-    """Each epoch ends 100 s after the one before."""
-    runs = {
-        number: replace(
-            run, epochs=tuple(replace(each, ended_at=BEGAN + 100 * each.epoch) for each in run.epochs)
-        )
-        for number, run in state.runs.items()
-    }
-    return replace(state, runs=runs)
-
-
-@pytest.fixture
-def two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
-    """On one GPU, and on four whose clocks the power cap holds down; with their GPU samples."""
+def test_the_parts_come_with_the_clocks_that_differ(tmp_path, monkeypatch, capsys):
+    """On one GPU, and on four whose clocks the power cap holds down; each epoch ends 100 s after the one before."""
     folder = make_folder(tmp_path / "lab")
     monkeypatch.chdir(folder.path)
     with open_session(folder.path, start=False) as session:
-        session._journal.change(
-            *finished_run("lt1", "10.5", 1, spec(), "7"), *finished_run("lt2", "10.5", 2, spec(gpus=4), "8")
-        )
-        session._journal.change(dated)
         for run_id, gpus, clock, bits in ((1, 1, 1980, 0), (2, 4, 1620, 4)):
+            session.feed(*finished_run(f"lt{run_id}", "10.5", run_id, spec(gpus=gpus), f"{run_id}"))
             run = session.state.runs[run_id]
+            ends = tuple(replace(each, ended_at=BEGAN + 100 * each.epoch) for each in run.epochs)
+            session.feed(partial(LabState.with_runs, runs=[replace(run, epochs=ends)]))
             path = folder.path / session.state.submissions[run.token].mirror("gpu")
             path.parent.mkdir(exist_ok=True)
-            path.write_text(sampled(BEGAN, 100 * len(run.epochs) + 2, gpus, clock, bits))
-    return folder
-
-
-def test_the_parts_come_with_the_clocks_that_differ(two_runs, capsys):
+            path.write_text(sampled(gpus, clock, bits))
     assert main(["why"]) == 0
     shown = capsys.readouterr().out
     assert "GPU clock: 1,620 MHz on 4 GPUs, 1,980 MHz on one; power cap in 100 % of the samples." in shown

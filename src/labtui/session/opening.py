@@ -26,7 +26,7 @@ from labtui.domain.state import LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
 from labtui.session.mirrors import state_of
-from labtui.session.settings import check_trust, commands_of, connection_line
+from labtui.session.settings import check_trust, effects_of
 from labtui.session.store import NO_WRITING, Store, backup_path, damaged
 
 MAX_COPY_BYTES = 1_000_000_000
@@ -162,8 +162,8 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
 
 def effects_of_trust(path: Path) -> tuple[str, ...]:
     """Sentences on what a lab folder would do once trusted: where it connects, as whom, what it sends and runs."""
-    commands = (f"Its cluster profile brings a command: {each}" for each in commands_of(path))
-    return (connection_line(path), *_plan_lines(path), *commands)
+    connects, *commands = effects_of(path)
+    return (connects, *_plan_lines(path), *commands)
 
 
 def _plan_lines(folder: Path) -> tuple[str, ...]:

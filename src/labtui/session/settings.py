@@ -251,7 +251,7 @@ class NotTrusted(FolderError):
         why = "has changed since you trusted it (host, user or commands)" if changed else "is not trusted"
         super().__init__(
             f"The lab folder {path} {why}: it can only be read.",
-            f"{connection_line(path)} If you know whose it is and want that, add `--trust`.",
+            f"{effects_of(path)[0]} If you know whose it is and want that, add `--trust`.",
         )
         self.path = path
 
@@ -300,11 +300,6 @@ def forget(folder: Path) -> None:
         _record_path(folder).unlink(missing_ok=True)
 
 
-def commands_of(folder: Path) -> tuple[str, ...]:
-    """The commands that a lab folder's own cluster profile would run."""
-    return _record(folder).commands
-
-
 def owner_of(path: Path) -> int:
     """The user id of a path's owner; 0 on systems without user ids, -1 if the path cannot be examined."""
     try:
@@ -316,18 +311,19 @@ def owner_of(path: Path) -> int:
 # --------------------------------------------------------------------------- sentences about trust
 
 
-def connection_line(folder: Path) -> str:
-    """A sentence on where a lab folder would connect, as whom and through what."""
+def effects_of(folder: Path) -> tuple[str, ...]:
+    """Sentences on where a lab folder would connect, as whom and through what, and on each command it brings."""
     try:
         settings, profile = _load_named(folder)
     except LabError as error:
-        return error.sentence
+        return (error.sentence,)
     host, port, user, _ = _connection_facts(settings, profile)
     return (
         f"It would connect to {host or 'no host'}{f', port {port}' if port else ''}"
         f" as {user or 'the user of your SSH configuration'}"
         f"{f' with the key {settings.identity}' if settings.identity else ''}, by the way that your own SSH "
-        "configuration has for that host (ProxyJump, ProxyCommand)."
+        "configuration has for that host (ProxyJump, ProxyCommand).",
+        *(f"Its cluster profile brings a command: {each}" for each in _commands(settings, profile)),
     )
 
 
