@@ -13,7 +13,7 @@ from labtui.cluster.local_files import write_export
 from labtui.commands import results as results_verb
 from labtui.commands.cli import main
 from labtui.domain.errors import ExportError
-from labtui.export import export_lab
+from labtui.export import export_lab, write_files
 from labtui.export.contents import measurements_of
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
@@ -132,6 +132,12 @@ def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monk
     with pytest.raises(ExportError, match=words):
         write_export(path, b"new" * 1000)
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
+
+
+def test_no_file_is_written_before_all_are_made(tmp_path):
+    work = {"a.txt": lambda: "a", "b.txt": lambda: f"{[*tmp_path.iterdir()]}"}
+    write_files(work, tmp_path, None)
+    assert (tmp_path / "b.txt").read_text() == "[]", "a chart counts as exported when the export is done"
 
 
 def test_on_windows_a_file_that_is_being_read_is_replaced_a_moment_later(tmp_path, monkeypatch):

@@ -21,13 +21,12 @@ def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment:
     sent = {"form": "one-job", "job_name": "ResNet50-1-4gpu-ab12", "practice": practice}
     ended_at = None if phase is JobPhase.RUNNING else 1360.0
     state = after(
-        planned("t1", runs, 900.0, gpus=4, cpus=80, **sent),
-        accepted("t1", "77"),
+        planned("t1", runs, 900.0, gpus=4, cpus=80, **sent), accepted("t1", "77"),
         lambda state: state.with_log("t1", "out", LogState(segment=segment)),
         observed("t1", "77", phase, start_time=1000.0, end_time=ended_at),
         *(changes.epoch(n, each) for n in runs for each in (epoch(1, 30, line=5), epoch(2, 10, line=9))),
         *(ended(n, "completed") for n in runs),
-    )
+    )  # fmt: skip
     return replace(state, runs={n: replace(run, practice=practice) for n, run in state.runs.items()})
 
 

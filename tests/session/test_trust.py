@@ -80,11 +80,9 @@ def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypa
         assert isinstance(session.why_read_only, NotTrusted)
         assert len(session.state.submissions) == 2
         for change in (
-            lambda: session.submit(draft()),
-            lambda: session.cancel(1),
-            lambda: session.hold(1),
+            lambda: session.submit(draft()), lambda: session.cancel(1), lambda: session.hold(1),
             lambda: session.test_only(draft()),
-        ):
+        ):  # fmt: skip
             with pytest.raises(NotTrusted, match="not trusted"):
                 change()
         session.refresh()
@@ -328,10 +326,9 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     for words in (
         "connect to login1, port 2222 as nct01042 with the key ~/key",
         "your own SSH configuration has for that host (ProxyJump, ProxyCommand)",
-        "submit 1 planned job (ResNet50-",
-        "send everything in scripts/ with each job",
+        "submit 1 planned job (ResNet50-", "send everything in scripts/ with each job",
         *(f"brings a command: {command}" for command in ("lquota", "source /tmp/x")),
-    ):
+    ):  # fmt: skip
         assert words in shown, shown
     (received / "labtui.db").write_bytes(b"no database")
     why = check_trust(received)

@@ -85,7 +85,7 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         for words in ("run 3, job 31336", "1.68×   84.0 % efficient", "line "):
             assert words in text(app, "strip"), "no bounds that look like the value"
         await pilot.press("2")
-        await until(pilot, lambda: "6,173 images per second   6,168 to 6,178" in text(app, "strip"))
+        await until(pilot, lambda: "6,173 images per second   (6,168 to 6,178)" in text(app, "strip"))
         assert "efficient" not in text(app, "strip") and text_of(app).count("images per second") == 3
         await pilot.press("3")
         await pilot.press("left", "left", "left")
@@ -106,10 +106,10 @@ async def test_a_mean_says_of_how_many_epochs_and_runs_it_is(filled_session):
     filled_session.feed(*finished_run("lt1", "10.5", 6, spec(gpus=2), "31340"))
     write_log(filled_session, "lt1", log_text(spec(gpus=2), 5))
     async with charts(filled_session) as (app, pilot):
-        await until(pilot, lambda: "mean of 2 epochs, the last: line " in text(app, "strip"))
+        await until(pilot, lambda: "mean of 2 epochs, the last in line " in text(app, "strip"))
         await pilot.press("left")
         await until(pilot, lambda: "runs 3, 6" in text(app, "strip"))
-        assert "mean of 8 epochs of 2 runs, the last: run 6, line " in text(app, "strip")
+        assert "mean of 8 epochs of 2 runs, the last in run 6, line " in text(app, "strip")
         for at in range(7, 27):
             filled_session.feed(*finished_run(f"lt{at}", "10.5", at, spec(gpus=2), f"{31340 + at}"))
         await until(pilot, lambda: text(app, "strip").splitlines()[0].endswith(" 22 runs"), "list first")
@@ -237,9 +237,17 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         chart = pane_of(app).query_one("#chart-speedup")
         assert [label for _, label in chart.spec.x_ticks] == ["1", "2", "4"]
         assert chart.size.height >= 8
-        assert "Charts fill in when the first run has two epochs." in text_of(app)
+        await pilot.press("2")
+        await until(pilot, lambda: "images per second" in text_of(app), "each view has its own axis")
+        await pilot.press("3")
+        session.feed(changes.planned("lt2", {2: spec()}))
+        await until(
+            pilot, lambda: text(app, "sentence").strip() == "Speedup" and "times one GPU" in text_of(app)
+        )
+        assert text_of(app).count("Charts fill in when the first run has two epochs.") == 1
         assert "┈" not in text_of(app), "no grid before there is a number"
         session.feed(*finished_run("lt1", "10.5", 1, spec(), "9"))
+        await pilot.press("1")
         await until(pilot, lambda: "13.6 s" in text_of(app))
         assert [label for _, label in pane_of(app).spec.x_ticks] == ["1", "2", "4"]
         app.go_to_task("10.1")

@@ -563,14 +563,12 @@ def oom_and_done() -> LabState:
     text = "  OOM when allocating " + "a tensor of shape [50000,64,64,64] " * 8 + "on the GPU"
     one = one_run(1, spec(batch=50_000), phase=RunPhase.FAILED)
     return LabState(
-        runs={
-            1: replace(one, outcome="oom", diagnosis=(replace(OOM, text=text),)),
-            2: replace(one, run_id=2, token="b", spec=spec(), phase=RunPhase.CANCELLED, outcome="cancelled"),
-            3: replace(one, run_id=3, token="c", spec=spec(), phase=RunPhase.DONE, outcome="completed"),
-            4: replace(one, run_id=4, token="d", outcome="oom", diagnosis=(OOM,)),
-        },
+        runs={ 1: replace(one, outcome="oom", diagnosis=(replace(OOM, text=text),)),
+        2: replace(one, run_id=2, token="b", spec=spec(), phase=RunPhase.CANCELLED, outcome="cancelled"),
+        3: replace(one, run_id=3, token="c", spec=spec(), phase=RunPhase.DONE, outcome="completed"),
+        4: replace(one, run_id=4, token="d", outcome="oom", diagnosis=(OOM,)), },
         connection=ConnectionState(status="online"),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [78, 86])

@@ -83,11 +83,14 @@ def export_lab(
 def write_files(
     work: Work, target: Path, root: Path | None, told: Callable[[str], None] = lambda said: None
 ) -> tuple[Path, ...]:
-    """Make and write each file, calling `told` before; a failure does not stop the rest. `root`: follow no links in it.
+    """Make each file, calling `told` before, then write all; a failure does not stop the rest.
+
+    So no chart counts as exported while others are still drawn. `root`: follow no links in it.
 
     Raises:
         ExportError: which files could not be made or written, and why.
     """
+    found: dict[str, str | bytes] = {}
     written: list[Path] = []
     problems: list[ExportError] = []
     for at, (name, make) in enumerate(work.items(), 1):
@@ -95,9 +98,13 @@ def write_files(
         _return_freed_memory()
         try:
             made = make()
-            for path, data in (made if isinstance(made, Mapping) else {name: made}).items():
-                write_export(target / path, data.encode() if isinstance(data, str) else data, root)
-                written.append(target / path)
+            found |= made if isinstance(made, Mapping) else {name: made}
+        except ExportError as error:
+            problems.append(error)
+    for path, data in found.items():
+        try:
+            write_export(target / path, data.encode() if isinstance(data, str) else data, root)
+            written.append(target / path)
         except ExportError as error:
             problems.append(error)
     if problems:

@@ -31,9 +31,12 @@ VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
-    """An empty chart for a view of the current task, with the planned sizes and a sentence on what it waits for."""
+    """An empty chart for a view of the current task, with the planned sizes or epochs and what it waits for."""
     family = next(each for each in FAMILIES.values() if each.view == name)
     spec = make_chart(family.key, (), counted=unit_of(view), message=instead_of_chart(view))
+    epochs = {run.spec.epochs for run in view.task.runs} if view.task is not None else set()
+    if spec.x_axis == "epochs" and epochs:
+        return replace(spec, x_ticks=tuple((float(at), f"{at}") for at in sorted({1, *epochs})))
     return with_sizes(spec, planned_sizes(view.task))
 
 
@@ -57,7 +60,7 @@ class ChartView(Widget, can_focus=False):
     def render(self) -> Text:
         """The heading and the plot; empty if a plot does not fit, only the heading if there is no spec."""
         spec, look = self.spec, roles(self.app)
-        unit = "" if spec is None or spec.unit or spec.empty else plain(spec.y_label)
+        unit = "" if spec is None or (spec.unit and not spec.empty) else plain(spec.y_label)
         lines = [self._heading(spec, look)] if self.heading else [ink(unit, look.quiet)] * bool(unit)
         height = self.size.height - len(lines)
         if spec is None or height < MIN_HEIGHT:
@@ -316,8 +319,8 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _sentence(self) -> Text:
         view, spec = self.view, self.spec
         text = (spec.message or spec.title) if spec is not None else ""
-        text = text or (VIEWS[self.view_name] if view.charts else headline(view) or instead_of_chart(view))
-        return ink(text, "bold")
+        said = headline(view) * (not view.charts)
+        return ink(text or said or VIEWS[self.view_name], "bold")
 
     # ------------------------------------------------------------------ the strip
 
@@ -364,7 +367,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         if point.lo is not None and point.hi is not None:
             shown = value_text(spec, point).removesuffix("×").removesuffix(" s")
             bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
-            bounds = f"between {bounds.replace(' to ', ' and ')}" if bounds and wide else bounds
+            between = f"between {bounds.replace(' to ', ' and ')}" if wide else f"({bounds})"
+            bounds = bounds and between
         told = row is not None and not row.is_baseline and self.view_name == "speedup"
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
@@ -381,7 +385,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if path is None or number is None or row is None or line is None:
             return Text("")
         last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")
-        said = f"mean of {row.epochs} epochs{of}, the last: {last}" * (mean and row.epochs > 1)
+        said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (mean and row.epochs > 1)
         styles, (shown, text) = roles(self.app), shown_line(self.app.session.folder.path, path, number)
         place = f"{said}line {shown}  " if text else ""
         shown_text = shorten(text, self.size.width - len(place))
