@@ -64,12 +64,15 @@ def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
     monkeypatch.setattr(app, "open_editor", write)
 
 
+LONGER = "the first epoch takes longer on more GPUs"
+
+
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
 async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
     session.feed(*online())
     async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
-        for word in ("in 1 job", "3:18 to 13:24", "GPU-h", "at most 2.0", "not asked yet", "8,192"):
+        for word in ("in 1 job", "3:18 to 13:24", "GPU-h", "at most 2.0", "not asked yet", "8,192", LONGER):
             assert word in text_of(app), word
         assert all(each in text_of(app) for each in ("Findings  none", "Runs  ResNet50", "learn"))
         assert "s  Submit 1 job" in text_of(app), "the next step, and the button where there is room for one"
@@ -402,7 +405,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
         await open_plan(app, pilot)
         await until(pilot, lambda: "The files could not be checked." in text_of(app))
         said = f" ▎ Something unexpected happened; {session.folder.problem_log.name} says what."
-        assert text_of(app).splitlines()[0].endswith(said), "over the header, all of it"
+        assert text_of(app).splitlines()[0].endswith(said), "all of it over the header"
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
         assert isinstance(app.screen, PlanScreen) and not session.requests

@@ -7,6 +7,7 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -203,6 +204,12 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
         hours = _expected(plan, drafts)[1]
         cost = f", about {hours_text(hours.value)} GPU-h" if hours is not None else ""
         text.append(f"  {plural(len(controls), 'control run')}{cost}", styles.soft)
+    times = [(row.spec, run_seconds(row.spec, plan.edition, plan.measured)) for row in plan.rows]
+    if any(
+        one and more and a.model == b.model and a.n_gpus < b.n_gpus and one.value < more.value
+        for (a, one), (b, more) in pairwise(times)
+    ):
+        text.append("  the first epoch takes longer on more GPUs", styles.quiet)
     return text
 
 
