@@ -368,6 +368,18 @@ async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session):
         await until(pilot, lambda: "Submit 1 run" in text_of(app))
 
 
+async def test_the_next_step_edits_the_script_from_the_answers_too(session, monkeypatch):
+    copy, edited = session.folder.scripts / "ResNet152.py", list[Path]()
+    copy.write_bytes((session.folder.scripts / "ResNet50.py").read_bytes())
+    session.feed(*online())
+    async with screens(session, "answers") as (app, pilot):
+        monkeypatch.setattr(app, "open_editor", edited.append)
+        app.go_to_task("10.6")
+        await until(pilot, lambda: " .  Edit the script" in text_of(app))
+        await pilot.press("full_stop")
+        await until(pilot, lambda: edited == [copy] and " e  Edit the script" in text_of(app))
+
+
 def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch, capsys):
     path = tmp_path / "answer.md"
     monkeypatch.delenv("EDITOR", raising=False)

@@ -308,6 +308,9 @@ class LabApp(SanitizedApp[int]):
             self.notify(screen.step.label, markup=False)
         elif action == "pane('answers')" and isinstance(screen, MainScreen) and screen.pane == "answers":
             await screen.action_next_question()
+        elif action == "edit" and isinstance(screen, MainScreen):
+            await screen.show_pane("task")  # where the file to edit is the script
+            await self.run_action(action, screen)
         else:
             await self.run_action(action, screen if action not in {"refresh_now", "doctor"} else self)
 

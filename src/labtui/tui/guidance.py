@@ -97,7 +97,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
         there = f"Run {same[-1]} of the same size is done. " if same else ""
         return NextStep("Run again", f"{there}The task needs no other run.")
     if run.outcome == "time-limit":
-        advice = "Press R to run it again, with more time where the queue allows."
+        advice = "The plan gives it more time, where the queue allows."
     elif run.outcome is None and line.submission is not None:
         advice = line.submission.hint or advice
     elif run.gpu_memory_ran_out:
