@@ -48,8 +48,6 @@ def test_without_a_desktop_nothing_is_printed():
     show = "from labtui.session.notifications import Notice, _show;"
     done = subprocess.run(
         [sys.executable, "-c", f"{show} _show(Notice('ended', 'Job ended', 'ResNet50.'))"],
-        capture_output=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
+        capture_output=True, check=True, env={"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
     assert (done.stdout, done.stderr) == (b"", b"")

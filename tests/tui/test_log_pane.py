@@ -68,6 +68,9 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
         await until(pilot, lambda: "with run 1" in text_of(app))
         ends = {row.split("line ")[1].split()[0]: row for row in text_of(app).splitlines() if " line " in row}
         assert ends["6"].rstrip().endswith("run 1  9.00 s") and ends["10"].rstrip().endswith("   9.00 s")
+        await pilot.resize_terminal(44, 24)
+        await until(pilot, lambda: app.main.size.width == 44 and ".out" not in title(app))
+        assert "Run 2, 2 GPUs   with run 1 " in title(app) and "…" not in title(app), "nothing is cut"
 
 
 async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(filled_session, monkeypatch):

@@ -47,11 +47,12 @@ from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
 from labtui.tui.widgets.charts_pane import first_chart
-from labtui.tui.widgets.frame import task_text
+from labtui.tui.widgets.frame import task_text, wrap
 from labtui.tui.widgets.runs_pane import (
     error_card,
     failed_line,
     glance_chart,
+    notes_of,
     run_facts,
     state_text,
     table_of,
@@ -507,6 +508,14 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     assert read_load(tmp_path, path, 1, began + 1, 0) == (), "what was sampled before the training began"
 
 
+def test_a_number_and_its_unit_stay_on_one_line():
+    said = wrap("an epoch of 5.38 s, 70 % of it", 15)
+    assert said == ["an epoch of", "5.38 s, 70 % of", "it"] and wrap("in run 3 of 4", 8) == [
+        "in run",
+        "3 of 4",
+    ]
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
 def test_spans_read_as_a_clock(seconds, text):
     assert words.clock_span(seconds) == text
@@ -649,6 +658,9 @@ def test_of_two_networks_the_larger_speedup_is_the_number():
     runs = measured(*large).runs.items()
     rates = {n: replace(each, framework="pytorch", images=32768) for n, each in runs}  # whole batches only
     assert result(seen(LabState(runs=rates)))[1] == "the images per second of one with 4 GPUs"
+    assert notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"
+    rates[max(rates)] = replace(rates[max(rates)], images=24576)
+    assert notes_of(seen(LabState(runs=rates))).startswith("Speedup and efficiency compare images per second")
 
 
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():

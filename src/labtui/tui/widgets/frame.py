@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 from rich.style import Style
@@ -39,6 +40,12 @@ def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
     left.no_wrap = True
     left.truncate(max(0, width - right.cell_len - gap), overflow="ellipsis")
     return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
+
+
+def wrap(text: str, width: int, **how: Any) -> list[str]:
+    """The lines of a text, as `textwrap.wrap` makes them; a number and its unit stay on one line."""
+    joined = re.sub(r"(?<=\d) (?=[^\W\d]|%)", "\u00a0", text)
+    return [line.replace("\u00a0", " ") for line in textwrap.wrap(joined, width, **how)]
 
 
 def appearance(cell: object) -> object:
@@ -232,7 +239,7 @@ class NextStepText(ViewPart):
 
     def text(self, view: View, styles: Roles) -> Text:
         step = self.screen.step
-        lines = textwrap.wrap(step.reason, max(20, self.size.width), max_lines=4, placeholder=" …")
+        lines = wrap(step.reason, max(20, self.size.width), max_lines=4, placeholder=" …")
         return step_text(replace(step, reason="\n".join(lines)), styles, "\n")
 
     async def on_click(self) -> None:

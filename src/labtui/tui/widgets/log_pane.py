@@ -94,14 +94,14 @@ class LogPane(RunPane):
         if self.stream == "out" and self._error_line is not None:
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
-        if line.phase in ENDED_BADLY:
-            text.append(f"   {line.word}", styles.soft)
-        if others := self._others(line):
-            text.append(f"   with {words.run_numbers(others).lower()}", styles.soft)
-        file, live = self.tail.file, line.phase in TRAINING
-        named = "standard output" if self.stream == "out" else "standard error"
-        text.append(f"   {file.path.name if file is not None else named}", styles.soft)
+        file, live, others = self.tail.file, line.phase in TRAINING, self._others(line)
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
+        named = "standard output" if self.stream == "out" else "standard error"
+        parts = [line.word] if line.phase in ENDED_BADLY else []
+        parts += [f"with {words.run_numbers(others).lower()}"] if others else []
+        for part in (*parts, file.path.name if file is not None else named):
+            fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
+            text.append(f"   {part}" * fits, styles.soft)
         say(self, "#log-title", ends(text, right, max(10, self.size.width)))
 
     # ------------------------------------------------------------------ search

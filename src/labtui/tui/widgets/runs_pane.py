@@ -4,7 +4,6 @@ If the selected run failed, a card at the top has the log's own error line, one 
 """
 
 import math
-import textwrap
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -21,7 +20,7 @@ from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, res
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
-from labtui.tui.widgets.frame import PlainText, clickable, say
+from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
 from labtui.tui.widgets.tail_view import TailView
@@ -68,8 +67,8 @@ class RunsPane(RunPane):
         if view.run_id is not None and table.selected_key != str(view.run_id):
             with self.prevent(DataTable.RowHighlighted):
                 table.select_key(str(view.run_id))
-        notes = [note for row in view.charted for note in row.notes if note.startswith(MEAN_BASELINE)]
-        say(self, "#runs-note", ink("\n".join(dict.fromkeys(notes)), styles.quiet))
+        notes = notes_of(view)
+        say(self, "#runs-note", ink(notes, styles.quiet))
         self.query_one("#runs-note").display = bool(notes)
         self._show_glance(view, styles)
         self.refresh_bindings()
@@ -284,6 +283,15 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 # ------------------------------------------------------------------ sentences
 
 
+def notes_of(view: View) -> str:
+    """What has to be known to compare the rows of the table, a line each."""
+    notes = [note for row in view.charted for note in row.notes if note.startswith(MEAN_BASELINE)]
+    compared = [(row, row.baseline) for row in view.charted if row.baseline is not None and row.by_rate]
+    if any(row.images != one.images for row, one in compared):
+        notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
+    return "\n".join(dict.fromkeys(notes))
+
+
 def failed_line(view: View) -> RunLine | None:
     """The failed run to explain: the selected one, or one whose failure ended the selected one's job."""
     line = view.line
@@ -298,13 +306,13 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     ground = f" on {styles.bad_ground}"
     text, room = Text(), max(20, width - 2)
     for found in line.run.diagnosis[:1]:
-        for part in textwrap.wrap(found.text.strip(), room):
+        for part in wrap(found.text.strip(), room):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
         place = f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n"
         text.append("▌ ", styles.bad).append(place, styles.quiet)
     again = remedy(view, line)
     text.append(f"{line.sign} ", styles.bad).append(f"{explain(line)}\n", "bold")
-    for part in textwrap.wrap(again.reason, room):
+    for part in wrap(again.reason, room):
         text.append(f"  {part}\n", styles.soft)
     text.append("\n")
     if again.label:

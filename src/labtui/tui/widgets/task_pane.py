@@ -1,6 +1,5 @@
 """The task pane: what to do and why, then one line each for runs, answers, charts and more, which can be opened."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import ClassVar
@@ -17,7 +16,7 @@ from labtui.lab.evidence import one_line
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say, wrap
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -114,7 +113,7 @@ def _opened(section: Section, styles: Roles, width: int) -> Text:
     for mark, sentence in (*result, *section.details):
         lead = f"    {mark} " if mark else "    "
         text.append(f"\n{lead}", styles.good if mark == "✔" else styles.quiet)
-        wrapped = textwrap.wrap(one_line(sentence), max(8, width - len(lead)))
+        wrapped = wrap(one_line(sentence), max(8, width - len(lead)))
         text.append(f"\n{' ' * len(lead)}".join(wrapped), styles.soft)
     return text
 
