@@ -75,27 +75,23 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     scaling = {line[0].model for line in lines if len(line) > 1}
     tuned = {line[0].model for line in lines if line[0].apart_by}
     shown = [line for line in lines if len(line) > 1 or line[0].model not in scaling | tuned]
-    return tuple(ScalingLine(name=_line_name(line, shown), rows=line) for line in shown)
+    return tuple(
+        ScalingLine(name=_line_name(line[0], [first for first, *_ in shown]), rows=line) for line in shown
+    )
 
 
-def _line_name(rows: tuple[ResultRow, ...], shown: Sequence[tuple[ResultRow, ...]]) -> str:
-    """The model, and what tells it apart from another line of the same model."""
-    first = rows[0]
-    siblings = [line[0] for line in shown if line[0].model == first.model]
+def _line_name(row: ResultRow, siblings: Sequence[ResultRow]) -> str:
+    """The model of a line, and what tells it apart from the other lines of the same model."""
+    others = [_line_words(each) for each in siblings if each.model == row.model]
+    marks = [word for word in _line_words(row) if not all(word in each for each in others)]
+    return f"{row.model} ({', '.join(marks)})" if marks else row.model
 
-    def differs(of: str) -> bool:
-        return len({getattr(row.configuration, of) for row in siblings}) > 1
 
-    mine = first.configuration
-    marks = [mine.framework or "Keras"] if differs("framework") else []
-    marks += first.apart_by if differs("tuning") else ()
-    if mine.data_set and differs("data_set"):
-        marks.append(mine.data_set)
-    elif mine.whole_batches and differs("images"):
-        marks.append(f"{mine.images:,} images an epoch")
-    if mine.per_gpu_batch is not None and differs("per_gpu_batch"):
-        marks.append(f"{mine.per_gpu_batch:,.0f} per GPU")
-    return f"{first.model} ({', '.join(marks)})" if marks else first.model
+def _line_words(row: ResultRow) -> list[str]:
+    mine = row.configuration
+    images = f"{mine.images:,} images an epoch" if mine.whole_batches else ""
+    batch = "" if mine.per_gpu_batch is None else f"{mine.per_gpu_batch:,.0f} per GPU"
+    return list(filter(None, (mine.framework or "Keras", *row.apart_by, mine.data_set or images, batch)))
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs
