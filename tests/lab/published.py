@@ -90,7 +90,7 @@ def _totals(row: PublishedRow, spec: RunSpec) -> dict[str, Any]:
         "unit": "images" if rate is None else "tokens",
         "sequence_length": int(length) if rate is not None and length.isdecimal() else None,
         "gpu_memory": None if memory is None else Interval.exact(memory),
-        "totals_line": 1,
+        "rate_line": 1,
     }
 
 

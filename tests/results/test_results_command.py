@@ -204,7 +204,6 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
     use = report_of(capsys)["gpu_use"]
     assert [(each["n_gpus"], each["standing_by"]) for each in use] == [(1, 3), (4, 0)]
     assert [each["steady"] for each in use] == [1.0, 1.0]
-    assert [each["epoch"] for each in use[0]["epochs"]] == [1, 2, 3]
     assert main(["results", "--details"]) == 0
     assert "3 of the job's GPUs were idle" in capsys.readouterr().out
 

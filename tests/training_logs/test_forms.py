@@ -1,5 +1,7 @@
 """Every log form that the documentation names is read, as it says; and a person's own forms."""
 
+import re
+
 import pytest
 
 from labtui.commands.cli import main
@@ -9,6 +11,7 @@ from labtui.training_logs.lines import LogLine
 from labtui.training_logs.patterns import own_pattern, read_hand_written, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
+from tests.training_logs.samples import ALL, LOGS
 from tools import log_forms
 
 FORMS = {form["title"]: form for form in log_forms.forms()}
@@ -185,3 +188,22 @@ def test_a_pattern_that_would_backtrack_without_end_is_refused_or_linear(pattern
         assert "cannot be used" in error.sentence and error.hint
     else:
         parse_log((line * 20).encode(), patterns=[own])
+
+
+RECORDED = [path.read_text("utf-8") for path in sorted(LOGS.glob("*.out"))]
+EXAMPLES = [form["log"] for form in FORMS.values() if "pattern" not in form]
+
+
+@pytest.mark.parametrize("log", [*EXAMPLES, *RECORDED, *ALL])
+def test_the_line_that_a_value_cites_has_its_digits(log):
+    def cites(line: int | None, value: float, *units: float) -> bool:
+        texts = re.findall(r"\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf", log.split("\n")[(line or 0) - 1])
+        near = pytest.approx(value, nan_ok=True)
+        return any(float(text) * unit == near for text in texts for unit in (1, *units))
+
+    for run in parse_log(log.encode()).runs:
+        for epoch in run.epochs:
+            assert all(cites(epoch.line_of(name), value, 0.01) for name, value in epoch.metrics.items())
+        if run.printed_rate and not run.epochs:
+            step = run.batch_seconds.value if run.batch_seconds else 0
+            assert cites(run.rate_line, run.printed_rate, run.n_gpus or 1) or cites(run.rate_line, step, 1e-3)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.results.catalogue import job_gpu_chart
-from labtui.training_logs.gpu_sampler import align, read_samples
+from labtui.training_logs.gpu_sampler import read_samples, steady_samples
 from tests.results.helpers import epoch
 
 HEADER = "timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], power.draw [W]\n"
@@ -41,9 +41,6 @@ def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads):
     text += "".join(f"{node}, {line(second, gpu, busy)}" for second in (0, 2) for node, gpu, busy in rows)
     samples = read_samples(text.encode())
     assert {sample.name: sample.index for sample in samples}["node2 GPU 1"] == 3
-    (found,) = align(samples, [epoch(1, 3, ended_at=START + 3)], n_gpus=4)
-    shares = {"node1 GPU 0": 0.2, "node1 GPU 1": 0.4, "node2 GPU 0": 0.6, "node2 GPU 1": 0.8}
-    assert found.per_gpu == pytest.approx(shares)
     chart = job_gpu_chart(samples)
     assert [series.name for series in chart.series][1:3] == ["node1 GPU 1", "node2 GPU 0"]
 
@@ -59,9 +56,7 @@ def test_utilisation_beside_the_epochs():
     )
     epochs = [epoch(1, 20, ended_at=START + 20), epoch(2, 10, ended_at=START + 30)]
     samples = read_samples((HEADER + busy).encode())
-    first, second = align(samples, epochs, n_gpus=1)
-    assert first.warmup and not second.warmup
-    assert first.per_gpu == {"0": pytest.approx(0.5, abs=0.06)}
-    assert second.per_gpu == {"0": 1.0} and second.mean == 1.0
+    inside = steady_samples(samples, epochs, n_gpus=1)
+    assert {(one.index, one.utilization) for one in inside} == {(0, 1.0)} and len(inside) == 6
     assert [series.name for series in job_gpu_chart(samples).series] == ["GPU 0", "GPU 1"]
-    assert align(samples, [epoch(1, 5)]) == ()
+    assert steady_samples(samples, [epoch(1, 5), epoch(2, 5)], n_gpus=1) == []

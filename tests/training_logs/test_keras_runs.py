@@ -70,16 +70,9 @@ def test_a_first_epoch_is_corrected_by_what_follows():
     assert [sample.steps for sample in reader.runs[0].epochs] == [25]
 
 
-def fit(first: int, *rest: int) -> list[str]:
-    planned = 1 + len(rest)
-    lines = []
-    for epoch, ms in enumerate((first, *rest), start=1):
-        lines += [f"Epoch {epoch}/{planned}", own(round(ms * 25 / 1000), ms)]
-    return lines
-
-
 @pytest.mark.parametrize("epochs", [2, 3, 5])
 def test_processes_out_of_step_are_not_told_apart(epochs):
-    report = parse_log(log(f"Epoch 1/{epochs}", *fit(*range(999, 999 + epochs))))
+    lines = [each for n in range(1, epochs + 1) for each in (f"Epoch {n}/{epochs}", own(25, 998 + n))]
+    report = parse_log(log(f"Epoch 1/{epochs}", *lines))
     assert [(run.epochs, run.interleaved) for run in report.runs] == [((), True)]
     assert [found.kind for found in report.diagnosis] == ["mixed-trainings"]

@@ -14,10 +14,8 @@ def test_records_give_the_time_and_keras_what_it_prints():
     run = only_run(samples.MIXED)
     assert [sample.seconds.value for sample in run.epochs] == [31.0004, 8.0991]
     assert all(sample.seconds.half_width == pytest.approx(0.001) for sample in run.epochs)
-    assert [(sample.printed_seconds, sample.ms_per_step, sample.steps) for sample in run.epochs] == [
-        (31, 2000, 13),
-        (8, 623, 13),
-    ]
+    printed = [(sample.printed_seconds, sample.ms_per_step, sample.steps) for sample in run.epochs]
+    assert printed == [(31, 2000, 13), (8, 623, 13)]
     assert run.epochs[1].metrics == {"loss": 2.1533, "accuracy": 0.2064, "eval_accuracy": 0.2}
     assert {sample.source for sample in run.epochs} == {"mllog"}
     assert (run.images, run.batch_size, run.outcome) == (50000, 4096, "completed")
@@ -26,13 +24,10 @@ def test_records_give_the_time_and_keras_what_it_prints():
 
 
 def test_an_accuracy_belongs_to_the_epoch_that_ended_where_they_count_from_0():
-    epochs = [
-        (mllog("epoch_start", ms=9 * n, epoch_num=n), mllog("epoch_stop", ms=9 * n + 5, epoch_num=n))
-        for n in (0, 1)
-    ]
-    text = "".join(
-        f"{''.join(each)}{mllog('eval_accuracy', n / 4, epoch_num=n)}" for n, each in enumerate(epochs)
-    )
+    text = ""
+    for n in (0, 1):
+        text += mllog("epoch_start", ms=9 * n, epoch_num=n) + mllog("epoch_stop", ms=9 * n + 5, epoch_num=n)
+        text += mllog("eval_accuracy", n / 4, epoch_num=n)
     assert [epoch.metrics["eval_accuracy"] for epoch in only_run(text).epochs] == [0, 0.25]
 
 
@@ -51,11 +46,7 @@ def test_records_of_one_line_are_all_read(between):
 @pytest.mark.parametrize(
     "text",
     [
-        ":::MLLOG",
-        ":::MLLOG {",
-        ':::MLLOG {"key": 3}',
-        ":::MLLOG [1]",
-        ":::MLLOG " + "[" * 100_000,
+        *(":::MLLOG", ":::MLLOG {", ':::MLLOG {"key": 3}', ":::MLLOG [1]", ":::MLLOG " + "[" * 100_000),
         ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1e400, "seconds": NaN}}',
         ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": -5, "seconds": -1}}',
         ':::MLLOG {"key": "epoch_start", "time_ms": "soon", "metadata": [1]}',
@@ -68,20 +59,16 @@ def test_broken_records_mean_nothing(text):
     assert all(run.epochs == () and run.batch_size is None for run in report.runs)
 
 
-def test_records_of_the_reference_library():
+def test_records_of_the_reference_library(monkeypatch):
     mllog_library = pytest.importorskip("mlperf_logging.mllog")
     constants = pytest.importorskip("mlperf_logging.mllog.constants")
     stream = io.StringIO()
     logger = mllog_library.get_mllogger()
-    handler = logging.StreamHandler(stream)
-    logger.logger.addHandler(handler)
-    try:
-        logger.event(key=constants.GLOBAL_BATCH_SIZE, value=512)
-        logger.start(key=constants.RUN_START)
-        logger.start(key=constants.EPOCH_START, metadata={constants.EPOCH_NUM: 1})
-        logger.end(key=constants.EPOCH_STOP, metadata={constants.EPOCH_NUM: 1})
-        logger.end(key=constants.RUN_STOP, metadata={"status": "success"})
-    finally:
-        logger.logger.removeHandler(handler)
+    monkeypatch.setattr(logger.logger, "handlers", [logging.StreamHandler(stream)])
+    logger.event(key=constants.GLOBAL_BATCH_SIZE, value=512)
+    logger.start(key=constants.RUN_START)
+    logger.start(key=constants.EPOCH_START, metadata={constants.EPOCH_NUM: 1})
+    logger.end(key=constants.EPOCH_STOP, metadata={constants.EPOCH_NUM: 1})
+    logger.end(key=constants.RUN_STOP, metadata={"status": "success"})
     run = only_run(stream.getvalue())
     assert (run.batch_size, len(run.epochs), run.outcome) == (512, 1, "completed")

@@ -316,6 +316,8 @@ CASES = {
     "a predict after a fit": (keras(1, 2, 2) + PREDICT, "- -: 1*=13.6 2=13.6, completed"),
     "one epoch has no header": (banner("ResNet50", 1, 256) + "196/196 - 24s - loss: 2.0\n" + EVALUATE,
         "ResNet50 gpu 1 x 256: 1*=24, completed"),
+    "an evaluate before a fit": (EVALUATE + keras(1, 2, 2), "- -: 1*=13.6 2=13.6, completed"),
+    "a fit of one epoch and another head": (EVALUATE + "Num_replicas: 2\n" + keras(1, 2, 2), "- -: 1*=1, completed | - gpu 2: 1*=13.6 2=13.6, completed"),
     "an evaluate alone": ("+ python ResNet50.py --epochs 5 --batch_size 256 --n_gpus 1\n" + EVALUATE,
         "ResNet50 gpu 1 x 256:, unfinished"),
     "an evaluate after 3 of 100 epochs": (keras(1, 3, 100) + EVALUATE,

@@ -85,7 +85,7 @@ def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
     assert (epoch.seconds.value, epoch.seconds.half_width) == pytest.approx((12.66, 0.01))
     assert epoch.metrics == {"Loss": 6.9, "Prec@1": 0.1}
     assert run.throughput is not None and run.throughput.value == pytest.approx(128 / 0.633)
-    (run,) = runs_of(samples.imagenet(0, 1005) + " * Acc@1 10.130 Acc@5 30.862\n")
+    (run,) = runs_of(samples.imagenet(0, 1005) + "Test: [ 0/98]\n * Acc@1 10.130 Acc@5 30.862\n")
     (epoch,) = run.epochs
     assert epoch.seconds.contains(502.5) and epoch.seconds.half_width > 1
     assert epoch.metrics["val_acc1"] == 10.13

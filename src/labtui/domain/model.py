@@ -281,8 +281,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
     """A job as it would be submitted; it has no token yet. The plan screen edits it.
 
-    For a job file of the student's own, `log_patterns` are its logs as sbatch's patterns and `beside` are the files
-    beside it.
+    Of a student's own job file, `log_patterns` are the logs as sbatch's patterns, and `beside` the files beside it.
     """
 
     data_dir: str = ""
@@ -394,13 +393,12 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class EpochSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Time and metrics of one epoch of one run.
 
-    `seconds` is the interval that holds the epoch's true duration; `printed_seconds` are the whole seconds as printed
-    (None when the log gives none); `ms_per_step` is in milliseconds, as printed.
-    `source` is the form of the lines it was read from: ``mllog``, ``keras`` or another.
-    `line` is the 1-based line of the log, so that every figure can be traced.
-    `ended_at` is the end in UNIX seconds on the node's clock, if the log has it. `starts_process` is true for the
-    first epoch of a process, which includes start-up (in a resumed training this may be epoch 3).
-    `count` is the number of epochs that the log times as one block: `epoch` is its first, `seconds` their mean.
+    `seconds` is the interval that holds the epoch's true duration; `printed_seconds` are the whole seconds as printed;
+    `ms_per_step` is in milliseconds, as printed. `source` is the form of its lines: ``mllog``, ``keras`` or another.
+    `line` is the 1-based line of the log, `metric_lines` those of the metrics that another line prints. `ended_at` is
+    the end in UNIX seconds on the node's clock, if the log has it. `starts_process` is true for the first epoch of a
+    process, which includes start-up (in a resumed training this may be epoch 3). `count` is the number of epochs that
+    the log times as one block: `epoch` is its first, `seconds` their mean.
     """
 
     epoch: int
@@ -409,11 +407,16 @@ class EpochSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     steps: int | None = None
     ms_per_step: float | None = None
     metrics: Mapping[str, float] = {}
+    metric_lines: Mapping[str, int] = {}
     source: str = "keras"
     line: int | None = None
     ended_at: float | None = None
     starts_process: bool = False
     count: int = 1
+
+    def line_of(self, metric: str) -> int | None:
+        """The line of the log that prints a metric."""
+        return self.metric_lines.get(metric, self.line)
 
 
 def first_sentence(text: str) -> str:

@@ -144,8 +144,8 @@ class RunRecord(RunFacts, frozen=True, kw_only=True):
     """Seconds per batch as the trainer last printed it (PyTorch's ImageNet example and similar)."""
     unit: WorkUnit = "images"
     """The unit of its rate, in the log's word."""
-    totals_line: int | None = None
-    """The 1-based line of the figures about the whole run."""
+    rate_line: int | None = None
+    """The 1-based line that prints its rate."""
     contradictions: tuple[str, ...] = ()
     """Pairs of log lines that cannot both be true of this run, a sentence each. Such a run proves no scaling."""
     notes: tuple[str, ...] = ()

@@ -262,7 +262,7 @@ def policy(run: MeasuredRun) -> str:
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
     told = measured.finite(run, metric)
-    return tuple(Point(x=s.epoch, y=shown(value), line=s.line, **of_run(run)) for s, value in told)
+    return tuple(Point(x=s.epoch, y=shown(value), line=s.line_of(metric), **of_run(run)) for s, value in told)
 
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:

@@ -1,4 +1,4 @@
-"""Computing time spent and left: GPU-hours of jobs and runs, GPU use in each epoch, time limits."""
+"""Computing time spent and left: GPU-hours of jobs and runs, GPU use, time limits."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.results.measured import MeasuredRun
 from labtui.results.numbers import fixed
 from labtui.results.rows import ResultRow
-from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
+from labtui.training_logs.gpu_sampler import GpuSample, steady_samples
 
 _HOUR = 3600.0
 
@@ -108,27 +108,22 @@ def hours_text(hours: float) -> str:
 
 
 class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU use of a run by epoch; `standing_by` is the number of its job's GPUs that it did not use."""
+    """A run's mean GPU use (fraction of 1) after its first epoch; `standing_by`: the job's GPUs that it did not use."""
 
     run: MeasuredRun
-    epochs: tuple[EpochUtilization, ...]
+    steady: float
     standing_by: int
-
-    @property
-    def steady(self) -> float | None:
-        """Mean utilisation (fraction of 1) over the epochs after the first; None without samples in them."""
-        means = [epoch.mean for epoch in self.epochs if not epoch.warmup and epoch.mean is not None]
-        return statistics.fmean(means) if means else None
 
 
 def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
-    """Match a job's samples with the epochs of one of its runs; None without clock times in the log or without GPUs."""
-    n_gpus = run.run.n_gpus
-    epochs = align(samples, run.run.epochs, n_gpus=n_gpus) if n_gpus else ()
-    if not epochs or not n_gpus:
+    """The GPU use of one of a job's runs; None without samples in its epochs, whose ends its log must give."""
+    n_gpus = run.run.n_gpus or 0
+    inside = steady_samples(samples, run.run.epochs, n_gpus=n_gpus)
+    busy = [one.utilization for one in inside if one.utilization is not None]
+    if not busy:
         return None
     standing_by = max(0, len({sample.index for sample in samples}) - n_gpus)
-    return RunUtilization(run=run, epochs=epochs, standing_by=standing_by)
+    return RunUtilization(run=run, steady=statistics.fmean(busy), standing_by=standing_by)
 
 
 # --------------------------------------------------------------------------- time limits

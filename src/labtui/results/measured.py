@@ -115,7 +115,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
             job_id=self.job_id,
             run_id=self.run_id,
             epoch=sample.epoch if sample else None,
-            line=sample.line if sample else self.run.totals_line or self.run.last_line,
+            line=sample.line if sample else self.run.rate_line or self.run.last_line,
         )
 
 
@@ -388,7 +388,8 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     for name in names:
         whole = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
         points = tuple(
-            AccuracyPoint(sample.epoch, value / whole, sample.line) for sample, value in finite(run, name)
+            AccuracyPoint(sample.epoch, value / whole, sample.line_of(name))
+            for sample, value in finite(run, name)
         )
         curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))
     return tuple(curve for curve in curves if curve.points)

@@ -201,7 +201,6 @@ _PROGRAM = """program=model scaling=program.scaling size counts=program.counts b
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
-_USE_OF_EPOCH = "epoch warmup mean samples per_gpu"
 _TOTAL = "jobs gpu_hours_allocated=allocated gpu_hours_used=used core_hours"
 _JOB = "job_id task=task_id gpus wall_seconds gpu_hours_allocated=allocated gpu_hours_used=used running"
 _RUN = """model device n_gpus batch_size epochs_planned outcome images learning_rate printed_throughput=printed_rate
@@ -273,8 +272,7 @@ def accuracy_json(results: Results) -> list[Json]:
 
 def utilization_json(use: RunUtilization) -> Json:
     """GPU use of one run, fractions of 1."""
-    epochs = [_json(epoch, _USE_OF_EPOCH) for epoch in use.epochs]
-    return _json(use, _USE) | {"job_id": use.run.job_id or None, "epochs": epochs}
+    return _json(use, _USE) | {"job_id": use.run.job_id or None}
 
 
 def cost_json(cost: LabCost) -> Json:

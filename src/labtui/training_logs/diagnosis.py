@@ -143,7 +143,7 @@ class Diagnoser:
         failure = self._judge(number, text)
         if failure is None and not _HARMLESS.search(text):
             self._explain_stop(number, text)
-        return failure or self._fail("failed", number)
+        return failure or self._fail("failed")
 
     def _see_frame(self, text: str) -> bool:
         """Remember the location in a traceback that the line names; return whether it names one."""
@@ -189,8 +189,8 @@ class Diagnoser:
             if not _shows("unparsed", text):
                 return None
             self._explain_stop(number, text)
-            return self._fail("failed", number)
-        failure = self._fail(rule.outcome, number, rule.job_level) if rule.outcome else None
+            return self._fail("failed")
+        failure = self._fail(rule.outcome, rule.job_level) if rule.outcome else None
         if rule.kind:
             self._report(rule, number, text)
         elif _shows("ended", text):
@@ -216,8 +216,8 @@ class Diagnoser:
         self.add(rule.kind, number, text, advice)
         self._reported[key] = (rank, self._found[-1])
 
-    def _fail(self, outcome: Outcome, number: int, job_level: bool = False) -> Failure:
-        failure, index = Failure(outcome, number, job_level), self._failure
+    def _fail(self, outcome: Outcome, job_level: bool = False) -> Failure:
+        failure, index = Failure(outcome, job_level), self._failure
         if job_level:
             if all(old.outcome != outcome for old in self.failures if old.job_level):
                 self.failures.append(failure)

@@ -173,8 +173,6 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
     if run is fold.open:
         run.last_line = max(run.last_line, line)
         run.batch_line = run.batch_line or said.batch_line
-        if said.totals:
-            run.totals_line = line
 
 
 def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
@@ -243,15 +241,15 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     run.last_line = line
     if said.form == CLOCK and said.metrics.get("throughput", 0.0) > 0:
         run.claimed = (said.metrics["throughput"], line)
-    if said.form == IMAGENET:
-        run.imagenet.metrics.update(said.metrics)
-        spans.complete(fold, run, proven=True)
-        return
     number = next(reversed(run.clocked), run.last)
-    if said.number is not None and (said.form == COURSE or not run.zero_based):
+    if said.form == IMAGENET:
+        spans.complete(fold, run, proven=True)
+        number = run.begun
+    elif said.number is not None and (said.form == COURSE or not run.zero_based):
         number = int(said.number)
     if run.has_epoch(number):
-        run.measures.setdefault(number, {}).update(said.metrics)
+        told = {name: (value, line) for name, value in said.metrics.items()}
+        run.measures.setdefault(number, {}).update(told)
 
 
 def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
@@ -317,7 +315,7 @@ def _take_end(fold: Fold, line: int, said: Ends) -> None:
         return  # another training's, which printed no epochs
     run.last_line = line
     run.update_facts(said.facts)
-    run.end(said, line)
+    run.end(said)
 
 
 _OPENS = {KERAS: keras_runs.take_header, COURSE: spans.start_course_epoch, CLOCK: spans.start_clock}

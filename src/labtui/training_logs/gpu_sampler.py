@@ -1,4 +1,4 @@
-"""Reads the GPU sampler's CSV, and matches it with a run's epochs: how busy each GPU was in each.
+"""Reads the GPU sampler's CSV, and finds the samples within a run's epochs.
 
 The job script runs `nvidia-smi` beside the training (see `slurm_templates/`): one line per GPU every two seconds. The
 header names the columns, which depend on the driver. Where several nodes write into one file, a first column names the
@@ -118,69 +118,32 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-# --------------------------------------------------------------------------- by epoch
+# --------------------------------------------------------------------------- beside the epochs
 
 
-class EpochUtilization(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU use during one epoch.
+def steady_samples(
+    samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
+) -> list[GpuSample]:
+    """The samples within a run's epochs after the first, of the GPUs that it used.
 
-    `per_gpu` is the mean utilisation (fraction of 1) of each GPU by its number, or by its name where there are several
-    nodes; `samples` is the number of samples in the epoch. `warmup`: not representative, as for the time.
+    A MirroredStrategy over n uses the first n. Epochs whose log gives no time of their end (`ended_at`) have none.
     """
-
-    epoch: int
-    per_gpu: dict[str, float]
-    samples: int
-    warmup: bool
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over the GPUs; None without samples."""
-        return statistics.fmean(self.per_gpu.values()) if self.per_gpu else None
-
-
-def align(
-    samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None = None
-) -> tuple[EpochUtilization, ...]:
-    """Mean utilisation in each epoch that has a time of its end (`ended_at`); nothing for logs without such times.
-
-    `n_gpus` selects the GPUs that the run used: a MirroredStrategy over n uses the first n.
-    """
-    first = min((sample.epoch for sample in epochs), default=0)
-    found = []
-    for epoch, inside in _by_epoch(samples, epochs, n_gpus):
-        busy: dict[str, list[float]] = {}
-        for one in sorted(inside, key=lambda one: one.index):
-            if one.utilization is not None:
-                busy.setdefault(one.label or str(one.index), []).append(one.utilization)
-        found.append(
-            EpochUtilization(
-                epoch=epoch.epoch,
-                per_gpu={name: statistics.fmean(shares) for name, shares in busy.items()},
-                samples=sum(map(len, busy.values())),
-                warmup=epoch.epoch == first <= 1,
-            )
-        )
-    return tuple(found)
+    ends = [(epoch.ended_at, epoch.seconds.value) for epoch in epochs[1:] if epoch.ended_at is not None]
+    return [
+        one
+        for one in samples
+        if (n_gpus is None or one.index < n_gpus)
+        and any(end - seconds <= one.at <= end for end, seconds in ends)
+    ]
 
 
 def clocks(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
 ) -> tuple[float | None, dict[str, float]]:
     """The mean clock (MHz) of a run's GPUs after its first epoch, and the share of samples that each cause slowed."""
-    inside = [one for _, found in _by_epoch(samples, epochs[1:], n_gpus) for one in found]
+    inside = steady_samples(samples, epochs, n_gpus=n_gpus)
     known = [one.clock_mhz for one in inside if one.clock_mhz is not None]
     told = [one.slowed_by for one in inside if one.slowed_by is not None]
     shares = {name: sum(name in each for each in told) / len(told) for name in SLOWED_BY.values() if told}
     mean = statistics.fmean(known) if known else None
     return mean, {name: share for name, share in shares.items() if share}
-
-
-def _by_epoch(
-    samples: Sequence[GpuSample], epochs: Sequence[EpochSample], n_gpus: int | None
-) -> Iterator[tuple[EpochSample, list[GpuSample]]]:
-    """Each epoch whose end is known, with the samples in it of the GPUs that the run used."""
-    used = [one for one in samples if n_gpus is None or one.index < n_gpus]
-    for epoch in epochs if samples else ():
-        if (end := epoch.ended_at) is not None:
-            yield epoch, [one for one in used if end - epoch.seconds.value <= one.at <= end]

@@ -117,7 +117,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
         if _is_parallel_training(fold, run, number, planned):
             fold.refuse(line, f"Epoch {number}/{planned}", _TRAININGS)
             return
-    if run is None or not _belongs(run, number, planned):
+    if run is None or not _belongs(run, number, planned, fold.coming):
         run = fold.begin(line)
     if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
@@ -184,15 +184,17 @@ def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | 
     return planned != mine or (continues and before is not None and before.facts.epochs_planned == planned)
 
 
-def _belongs(run: OpenRun, number: int, planned: int | None) -> bool:
+def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) -> bool:
     """Whether the header is this run's: it has no other form, the same planned epochs, and a number that continues."""
     keras = run.keras
     if not run.accepts(KERAS) or run.rates:
         return False
     if run.form == "":
         return number == run.clock[0] if run.clock is not None else not run.clocked
-    if keras.last is None:
-        return True
+    if (
+        keras.last is None
+    ):  # a line before any header is an `evaluate`'s, or a whole training's if another head came
+        return not (run.epochs and (run.fresh or coming.gpus or coming.facts.given()))
     if (run.broken and number == 1) or planned != run.facts.epochs_planned:
         return False
     # a resumed training begins again with the epoch it never finished

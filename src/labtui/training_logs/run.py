@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -47,12 +48,11 @@ class OpenRun(msgspec.Struct, dict=True):
     fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
     claimed: tuple[float, int] | None = None  # a rate in MLPerf's tracked_stats, and its line
     images_line: int = 0
-    measures: dict[int, dict[str, float]] = {}
+    measures: dict[int, dict[str, tuple[float, int]]] = {}  # metrics on lines of their own: value and line
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
     imagenet: ImagenetLines = msgspec.field(default_factory=ImagenetLines)
     began: tuple[int, float | None] | None = None  # the epoch that the course's script began last
     rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_RATES))
-    totals_line: int | None = None
     out_of_data: int | None = None
     started: bool = False  # MLPerf run_start
     ended: bool = False
@@ -208,17 +208,22 @@ class OpenRun(msgspec.Struct, dict=True):
         """An epoch with its time from the most reliable source and everything that was printed."""
         clocked, printed = self.clocked.get(number), self.epochs.get(number)
         sample = clocked or self.epochs[number]
-        metrics = {**self.measures.get(number, {}), **sample.metrics}
         if clocked is not None and printed is not None:
-            metrics.update(printed.metrics)
             sample = replace(
                 clocked,
                 printed_seconds=printed.printed_seconds,
                 ms_per_step=printed.ms_per_step,
                 steps=printed.steps or clocked.steps,
+                metrics=printed.metrics,
                 line=printed.line,  # screens show this line and hide records
             )
-        return replace(sample, metrics=metrics) if metrics != sample.metrics else sample
+        told = {
+            name: one for name, one in self.measures.get(number, {}).items() if name not in sample.metrics
+        }
+        if not told:
+            return sample
+        metrics = {**sample.metrics, **{name: value for name, (value, _) in told.items()}}
+        return replace(sample, metrics=metrics, metric_lines={name: line for name, (_, line) in told.items()})
 
     def merge_repeat(self, sample: EpochSample) -> None:
         """Merge an epoch that came twice: from another process, or from two trainings, the first of one epoch."""
@@ -269,7 +274,7 @@ class OpenRun(msgspec.Struct, dict=True):
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
             self.note("The log gives tokens per second of one GPU and not how many GPUs there were.")
-        self.rates.append(self._check_rate(said))
+        self.rates.append(replace(self._check_rate(said), line=line))
 
     def _check_rate(self, said: Rate) -> Rate:
         """A total rate, checked against samples x epochs over the whole time: a wrong one is replaced or dropped."""
@@ -285,7 +290,7 @@ class OpenRun(msgspec.Struct, dict=True):
         known = said.steps_rate is None or not _contradict(said.steps_rate, rate)
         return replace(said, rate=expected if known else None)
 
-    def end(self, said: Ends, line: int) -> None:
+    def end(self, said: Ends) -> None:
         if said.early:
             self.success = bool(self.epochs or self.clocked)
             return
@@ -295,7 +300,7 @@ class OpenRun(msgspec.Struct, dict=True):
         if said.success and self.clock is not None:
             self.note(f"Epoch {self.clock[0]} began, but its end is not in the log.")
         if said.outcome is not None and self.failure is None:
-            self.failure = Failure(said.outcome, line)
+            self.failure = Failure(said.outcome)
         self.ended = True
 
     def fail(self, failure: Failure) -> None:
@@ -347,15 +352,12 @@ class OpenRun(msgspec.Struct, dict=True):
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
             told["tuning"] = tuning_of(self.options)
-        rate, printed = (None, None) if self.refused else self._throughput(samples)
+        if not self.refused:
+            told |= self._rates_as_printed()
         run = ParsedRun(
             **told,
             outcome=self.outcome,
             epochs=samples,
-            throughput=rate,
-            throughput_printed=printed,
-            batch_seconds=None if self.refused else self._step_seconds(),
-            totals_line=self.totals_line,
             unit=self.rates[-1].unit if self.rates else "images",
             notes=notes,
             interleaved=self.interleaved,
@@ -386,39 +388,34 @@ class OpenRun(msgspec.Struct, dict=True):
         )
         return None, (*self.notes, note)
 
-    def _step_seconds(self) -> Interval | None:
-        """Seconds of a batch, as printed."""
-        steps = [one.step_seconds for one in self.rates if one.step_seconds is not None]
-        last = self.imagenet.last
-        if steps:
-            return _median(steps)
-        return None if last is None else last.mean
-
-    def _throughput(self, samples: tuple[EpochSample, ...]) -> tuple[Interval | None, float | None]:
-        """Work per second as printed, or the batch over the printed time of a step; and the number as printed.
+    def _rates_as_printed(self) -> dict[str, Any]:
+        """Work per second as printed, or the batch over the printed time of a step; as fields of the run.
 
         A total or a running mean counts as printed; of other rates the median counts, with the bounds of all.
         """
         found = [one for one in self.rates if one.rate is not None]
         sure = [one for one in found if one.total or one.printed is not None]
-        rate, printed = None, None
-        if sure:
-            rate, printed = sure[-1].rate, sure[-1].printed
-        elif found:
-            rate = _median([one.rate for one in found if one.rate])
+        rate, line = _median((one.rate, one.line) for one in sure[-1:] or found)
+        step, step_line = _median((one.step_seconds, one.line) for one in self.rates)
+        if step is None and self.imagenet.last is not None:
+            step, step_line = self.imagenet.last.mean, self.imagenet.line
+        batch, gpus = self.facts.tokens_per_step or self.facts.batch_size, self.facts.n_gpus
         if rate is not None and self.rates[-1].per_gpu:
-            return (rate.scaled(self.facts.n_gpus), printed) if self.facts.n_gpus else (None, None)
-        step, batch = self._step_seconds(), self.facts.tokens_per_step or self.facts.batch_size
-        if rate is None and (self.rates or self.form == "pytorch") and batch and step and step.lo > 0:
-            return Interval.exact(float(batch)).over(step), None
-        return rate, printed
+            rate = rate.scaled(gpus) if gpus else None
+        elif rate is None and (self.rates or self.form == "pytorch") and batch and step and step.lo > 0:
+            rate, line = Interval.exact(float(batch)).over(step), step_line
+        printed = sure[-1].printed if sure and rate is not None else None
+        return {"throughput": rate, "throughput_printed": printed, "rate_line": line, "batch_seconds": step}
 
 
-def _median(values: Sequence[Interval]) -> Interval:
-    """The median of repeated values, with bounds that include all but the first, which is warm-up."""
-    known = values[1:] or values
-    middle = statistics.median_low(value.value for value in known)
-    return Interval(middle, min(value.lo for value in known), max(value.hi for value in known))
+def _median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | None, int | None]:
+    """The median of repeated values, with bounds that include all but the first, which is warm-up; and its line."""
+    known = [(value.value, line, value) for value, line in values if value is not None]
+    known = known[1:] or known
+    if not known:
+        return None, None
+    middle, line, _ = statistics.median_low(known)
+    return Interval(middle, min(each.lo for *_, each in known), max(each.hi for *_, each in known)), line
 
 
 def _union(one: Interval, other: Interval) -> Interval:

@@ -30,7 +30,6 @@ class Failure(msgspec.Struct, frozen=True):
     """A process that failed; `job_level`: Slurm or the kernel ended the whole job, and so its last run."""
 
     outcome: Outcome
-    line: int
     job_level: bool = False
 
 

@@ -103,6 +103,7 @@ class Rate(msgspec.Struct):
     steps_rate: Interval | None = None
     iteration: int | None = None
     note: str = ""
+    line: int = 0
 
 
 class Ends(msgspec.Struct):

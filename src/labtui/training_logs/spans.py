@@ -265,12 +265,11 @@ class ImagenetLines(msgspec.Struct):
     done: int = 0
     line: int = 0
     from_one: bool = False
-    metrics: dict[str, float] = {}
 
     def take(self, said: Batch, line: int) -> None:
         """Take the next batch; the example printed its index until 2022, and prints its number since."""
         if not self.open or self.last is None or self.last.epoch != said.epoch:
-            self.from_one, self.metrics = said.index == 1, {}
+            self.from_one = said.index == 1
         self.last, self.open, self.line = said, True, line
         self.done = min(said.total, said.index if self.from_one else said.index + 1)
 
@@ -289,7 +288,7 @@ class ImagenetLines(msgspec.Struct):
             seconds=Interval.between(seen.mean.lo * self.done, seen.mean.hi * (seen.total + missing)),
             steps=seen.total,
             ms_per_step=seen.mean.value * 1000,
-            metrics={**meters, **self.metrics},
+            metrics=meters,
             source=IMAGENET,
             line=self.line,
         )
