@@ -95,15 +95,12 @@ def timed_log(gpus: int, *seconds: float, last_rank: int = 0) -> bytes:
     return log(gpus, step, step_seconds=step, last_rank=last_rank, last_rank_share=1.0, **parts)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "points"),
-    [
-        *(((0.1, 0.9, 0.0, 0.0), (0, 0, 0, 0)), ((1.1, 0.9, 0.0, 0.0), (50, 0, 0, 0))),
-        *(((0.1, 1.9, 0.0, 0.0), (0, 50, 0, 0)), ((0.1, 0.9, 1.0, 0.0), (0, 0, 50, 0))),
-        *(((0.1, 0.9, 0.0, 1.0), (0, 0, 0, 50)), ((0.3, 1.1, 0.4, 0.2), (10, 10, 20, 10))),
-        ((0.0, 1.0, 0.0, 1.0), (0, 5, 0, 50)),  # less waiting than on one GPU is no part: it is in the rest
-    ],
-)
+@pytest.mark.parametrize(("seconds", "points"), [
+    *(((0.1, 0.9, 0.0, 0.0), (0, 0, 0, 0)), ((1.1, 0.9, 0.0, 0.0), (50, 0, 0, 0))),
+    *(((0.1, 1.9, 0.0, 0.0), (0, 50, 0, 0)), ((0.1, 0.9, 1.0, 0.0), (0, 0, 50, 0))),
+    *(((0.1, 0.9, 0.0, 1.0), (0, 0, 0, 50)), ((0.3, 1.1, 0.4, 0.2), (10, 10, 20, 10))),
+    ((0.0, 1.0, 0.0, 1.0), (0, 5, 0, 50)),  # less waiting than on one GPU is no part: it is in the rest
+])  # fmt: skip
 def test_step_times_name_each_cause(seconds, points):
     logs = timed_log(1, 0.1, 0.9, 0.0, 0.0), timed_log(4, *seconds, last_rank=3)
     names = "waiting for data", "slower computing on each GPU", "waiting for the slowest GPU", "communication"

@@ -70,6 +70,8 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert {row.karp_flatt.value < 0 for row in results.rows if row.karp_flatt} == {negative}
     told = [laws_message(results, ()), *map(fit_sentence, results.fits)]
     assert {"o serial part can be measured" in line for line in told} == {negative}
+    twice = compute_results(run(n, [9, 9 / n**0.9], batch=b * n) for n in (1, 2, 4) for b in (256, 512))
+    assert len(twice.fits) == 4 and not laws_message(twice, ()), "it would name one network twice"
     assert not any("gained nothing" in " ".join(fit.remarks) for fit in results_of("ResNet50.31337.out").fits)
 
 

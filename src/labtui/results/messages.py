@@ -254,21 +254,18 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:
-    fits = [fit for fit in results.fits if fit.law == "amdahl" and (not models or fit.model in models)]
-    if not fits:
-        return ""
-    if len(fits) == 1:
+    """The serial fractions of these networks, all if none is named; "" where one would be named twice."""
+    fits = [fit for fit in results.fits if not models or fit.model in models]
+    amdahl = [fit for fit in fits if fit.law == "amdahl"]
+    if amdahl and not any(fit.is_serial for fit in fits):
+        return "No serial part can be measured"
+    if len(amdahl) == 1:
         wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
-        mine = [fit for fit in results.fits if fit.baseline == fits[0].baseline]
-        shares = (f"{serial_text(fit)} ({wholes[fit.law]})" for fit in mine)
-        shown = (
-            f"Serial: {', '.join(shares)},"
-            if any(fit.is_serial for fit in mine)
-            else "No serial part can be measured"
-        )
-        return f"{shown} from {len(fits[0].n_gpus)} sizes"
-    values = " and ".join(f"{serial_text(fit)} of {clean(fit.baseline.network)}" for fit in fits)
-    return f"Serial by Amdahl's law: {values}"
+        shares = (f"{serial_text(fit)} ({wholes[fit.law]})" for fit in fits)
+        return f"Serial: {', '.join(shares)}, from {len(amdahl[0].n_gpus)} sizes"
+    names = {fit.baseline.network: fit for fit in amdahl}
+    values = " and ".join(f"{serial_text(fit)} of {clean(name)}" for name, fit in names.items())
+    return f"Serial by Amdahl's law: {values}" if 0 < len(names) == len(amdahl) else ""
 
 
 def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest: str = "") -> str:
