@@ -372,7 +372,7 @@ async def test_waiting_and_pending_are_explained(session):
         pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": NOW + 600}
         session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
         await until(pilot, lambda: "Run 1 is queued. Slurm expects it to start in about 10:00." in flat(app))
-        assert "Job 77 is queued. Resources: " in flat(app)
+        assert "Job 77 is queued. Resources: " in flat(app) and "GPU-h" not in flat(app)
         assert instead_of_chart(app.view).startswith("Run 1 is queued. Slurm expects it to start in about")
         await pilot.press("l")
         await until(pilot, lambda: app.main.pane == "log" and "Job 77 is queued. Resources: " in flat(app))

@@ -293,10 +293,10 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     return line.live or line.status, line.word, f"  {waits}" if waits else ""
 
 
-def gpu_hours(view: View) -> float | None:
-    """The GPU-hours that the lab has used, up to the moment of its runs' times; None if no job has a GPU."""
+def gpu_hours(view: View) -> float:
+    """The GPU-hours that the lab has used, as far as known, up to the moment of its runs' times."""
     if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
-        return None
+        return 0.0
     from labtui.results.cost import lab_cost
 
     now = words.cluster_now(view) if connected(view.state) else None

@@ -157,7 +157,7 @@ class HeaderBar(ViewPart):
         if view.read_only:
             parts.append(ink("read-only", styles.warn))
         parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
-        if (hours := gpu_hours(view)) is not None:
+        if (hours := gpu_hours(view)) >= 0.005:
             parts.append(ink(f"{hours:.2f} GPU-h", styles.soft))
         return Text("   ").join(parts)
 
