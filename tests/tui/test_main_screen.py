@@ -63,7 +63,7 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):
         await until(pilot, lambda: "GPU-h" in text_of(app).splitlines()[0])
         app.view_model.session.profile = replace(filled_session.profile, status="practice")
         app.repaint()
-        for width in (120, 110):
+        for width in (120, 80):
             await pilot.resize_terminal(width, 40)
             await until(pilot, lambda w=width: (title in text_of(app).splitlines()[0]) is (w == 120))
             header = text_of(app).splitlines()[0]
