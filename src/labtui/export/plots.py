@@ -389,11 +389,10 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows = {x: row for row, x in enumerate(left)}
-    first, second, third, fourth = drawing.SERIES
-    shades = (third, second, drawing.PART, fourth, first, drawing.OTHER)
+    shades = (*drawing.SERIES, drawing.PART, drawing.OTHER)
     for order, part in enumerate(parts):
         shade = shades[COLOUR_OF_PART.get(part.short, -1)]
-        ink = "white" if shade in (first, second, fourth) else drawing.TEXT
+        ink = "white" if shade in (*drawing.SERIES[:2], drawing.SERIES[3]) else drawing.TEXT
         labels = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}

@@ -308,7 +308,7 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
-    parts = (ACCENTS[2], ACCENTS[1], THEME.ACCENT_5, ACCENTS[3], ACCENTS[0], GRID)
+    parts = (*ACCENTS, THEME.ACCENT_5, GRID)
     best = (min if spec.kind == "repeats" else max)(p.y for s in spec.measured for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":

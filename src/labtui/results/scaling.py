@@ -226,13 +226,13 @@ _PARTS_OF_A_STEP = {
 }
 CONTENTION, EXCHANGE = "contention on the node", "communication and waiting"
 COLOUR_OF_PART = {
-    CONTENTION: 4,
-    EXCHANGE: 3,
-    SHORT_BATCH: 0,
+    CONTENTION: 0,
     SLOWER_STEPS: 1,
-    **dict(zip(_PARTS_OF_A_STEP.values(), (1, 2, 3, 4), strict=True)),
+    SHORT_BATCH: 2,
+    EXCHANGE: 3,
+    **dict(zip(_PARTS_OF_A_STEP.values(), (1, 4, 3, 0), strict=True)),
 }
-"""The index of a part's colour in every drawer; the unexplained part is grey."""
+"""The index of a part's colour: a hue, or one more colour after them; the unexplained part is grey."""
 
 
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
