@@ -73,15 +73,8 @@ def test_the_parts_come_with_the_clocks_that_differ(tmp_path, monkeypatch, capsy
 def steps(*means: float, **more: float) -> StepTimes | None:
     """Epochs whose step takes 1.0 s of which `means` are waiting for data."""
     names = ("compute", "imbalance", "allreduce")
-    told = [
-        {
-            "step_seconds": 1.0,
-            "step_data_seconds": mean,
-            **{f"step_{name}_seconds": 0.1 for name in names},
-            **more,
-        }
-        for mean in means
-    ]
+    same = {"step_seconds": 1.0, **{f"step_{name}_seconds": 0.1 for name in names}}
+    told = [same | {"step_data_seconds": mean, **more} for mean in means]
     second = Interval.exact(1.0)
     return step_times_of(
         EpochSample(epoch=2 + place, seconds=second, metrics=metrics, source="mllog", line=1)

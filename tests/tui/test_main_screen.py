@@ -291,7 +291,11 @@ async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(fil
         assert app.view_model.run_id == 4, "it still trains"
         counts: list[tuple[bool, int]] = []
         app.watch(app, "view", lambda view: counts.append((view.every[4].live, view.count("runs").done)))
+        await pilot.press("l")
         filled_session.feed(changes.ended(4, "completed"))
+        await until(pilot, lambda: not app.view.every[4].live)
+        assert app.view.run_id == 4, "a log that is read stays"
+        await pilot.press("r")
         await until(pilot, lambda: app.view.run_id == 6)
         assert {*counts} == {(True, 2), (False, 3)}, "the tab's count changes with the row"
         await app.choose_run(3)

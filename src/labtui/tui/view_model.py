@@ -63,7 +63,7 @@ class ViewModel:
         self._cached: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks
         self._checking = threading.Lock()
-        self._run_id: int | None = None  # the run that the student chose
+        self.chosen: int | None = None  # the run that the student chose
         self.task_id = first_task(View.of(session, now=clock()))
 
     def load_edition(self) -> None:
@@ -93,8 +93,8 @@ class ViewModel:
         When all have ended, it is the last one, except failures with a later success.
         """
         runs = self._task_runs()
-        if self._run_id in {run.run_id for run in runs}:
-            return self._run_id
+        if self.chosen in {run.run_id for run in runs}:
+            return self.chosen
         if live := [run.run_id for run in runs if run.phase in TRAINING]:
             return min(live)
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
@@ -105,7 +105,7 @@ class ViewModel:
 
     @run_id.setter
     def run_id(self, run_id: int | None) -> None:
-        self._run_id = run_id
+        self.chosen = run_id
 
     # ------------------------------------------------------------------ the view
 

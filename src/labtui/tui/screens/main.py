@@ -67,6 +67,7 @@ class MainScreen(FramedScreen):
     def __init__(self, pane: str = "task") -> None:
         super().__init__()
         self.pane = pane
+        self._held = False  # whether the log alone keeps its run selected
 
     def content(self) -> ComposeResult:
         yield Tabs(*(Tab(name, id=pane) for pane, name in PANES.items()), active=self.pane)
@@ -113,8 +114,11 @@ class MainScreen(FramedScreen):
 
     async def show_pane(self, name: str) -> None:
         self.pane = name
-        if name == "log":  # its run stays selected, whichever trains next
-            self.app.view_model.run_id = self.view.run_id
+        model = self.app.view_model
+        if name == "log" and model.chosen is None:  # a log that is read stays, whichever run trains next
+            model.chosen, self._held = model.run_id, True
+        elif name != "log" and self._held:
+            model.chosen, self._held = None, False
         with self.app.one_frame(self):
             await self._ensure_pane(name)
             self._switch()
