@@ -156,9 +156,11 @@ def test_epochs_and_accuracy_over_time():
         ({"loss": 1.0, "acc": 0.2}, [""]),
         ({"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}, ["training", "validation"]),
     ):
-        told = tuple(replace(each, metrics=metrics) for each in measured.run.epochs)
+        lines = {name: 70 + place for place, name in enumerate(metrics)}
+        told = tuple(replace(each, metrics=metrics, metric_lines=lines) for each in measured.run.epochs)
         chart = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=told))]))
         assert [each.name.partition(", ")[2] for each in chart.series] == names
+        assert [each.points[0].line for each in chart.series] == [lines.get("accuracy", 71), 72][: len(names)]
 
 
 def test_model_names_from_logs_make_safe_keys():

@@ -16,15 +16,10 @@ def read(text: str) -> LogReport:
 
 
 BANNER_4 = samples.banner("ResNet50", 4, 8192)
+JOB_OF_1 = "---- labtui job ----\ngpus:      1\n---- end ----\n Model ResNet50 4 GPUs\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        BANNER_4.replace("Num_replicas: 4", "Num_replicas: 1"),
-        "---- labtui job ----\ngpus:      1\n---- end ----\n Model ResNet50 4 GPUs\n",
-    ],
-)
+@pytest.mark.parametrize("text", [BANNER_4.replace("Num_replicas: 4", "Num_replicas: 1"), JOB_OF_1])
 def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text):
     report = join_streams(read(text + keras(1, 2, 2)), None)
     (run,), (found,) = report.runs, report.diagnosis

@@ -100,6 +100,11 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "its line is marked")
         await pilot.press("o", "c", "L")
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "not in standard error")
+        tail = app.main.query_one("#log-view")
+        write_log(filled_session, "lt000000000000000ccc", ':::MLLOG {"namespace": "", "key": "a"}\n')
+        await until(pilot, lambda: tail.file.hidden == 1)
+        tail.mark(tail.file.last)
+        assert (tail.match_line, tail.file.hidden) == (tail.file.last, 0), "a record that is cited is shown"
 
 
 async def test_a_mean_says_of_how_many_epochs_and_runs_it_is(filled_session):

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labtui.tui.widgets import tail_view
+from labtui.tui.widgets.charts_pane import line_text
 from labtui.tui.widgets.tail_view import LogText
 
 PIECES = st.lists(
@@ -70,6 +71,8 @@ def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path):
     text = LogText(path)
     text.refresh()
     assert [text.shown_before(number) for number in (2, 3, 4, 5, 6)] == [2, 3, 2, 2, 6]
+    path.write_text(':::MLLOG {"namespace": "", "time_ms": 1, "key": "tracked_stats", "value": 0.2}\n')
+    assert line_text(tmp_path, path, 1) == ':::MLLOG … "key": "tracked_stats", "value": 0.2}'
 
 
 def test_a_file_that_began_anew_is_read_anew(tmp_path):

@@ -1,5 +1,6 @@
 """The charts pane: five views, one large chart with a cursor on its points, or four charts on very large windows."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -28,6 +29,7 @@ from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
 from labtui.tui.widgets.tail_view import STAMP, LogText
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
+_RECORD_HEAD = re.compile(r'^(:::MLLOG) \{.*?(?="key")')
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
@@ -380,25 +382,24 @@ class ChartsPane(Pane, Container, can_focus=True):
         return Text("\n").join([first, self._log_text(row, line, number, not point.line)])
 
     def _log_text(self, row: ResultRow | None, line: RunLine | None, number: int | None, mean: bool) -> Text:
-        """A log line (for a record, the printed line near it); `mean`: the last one of several epochs."""
+        """A log line; `mean`: the last one of several epochs."""
         path = self.app.session.log_path(line.run.token, "out") if line is not None else None
         if path is None or number is None or row is None or line is None:
             return Text("")
         last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")
         said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (mean and row.epochs > 1)
-        styles, (shown, text) = roles(self.app), shown_line(self.app.session.folder.path, path, number)
-        place = f"{said}line {shown}  " if text else ""
+        styles, text = roles(self.app), line_text(self.app.session.folder.path, path, number)
+        place = f"{said}line {number}  "
         shown_text = shorten(text, self.size.width - len(place))
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
 
 
 @lru_cache(maxsize=8)
-def shown_line(root: Path, path: Path, number: int) -> tuple[int, str]:
-    """The number and text of a log line; for a record (`:::MLLOG`), those of the printed line that it is about."""
+def line_text(root: Path, path: Path, number: int) -> str:
+    """The text of a log line; of a record (`:::MLLOG`), its key and what follows."""
     log = LogText(path, root)
     log.refresh()
-    shown = log.shown_before(number)
-    return shown, log.line(shown)
+    return _RECORD_HEAD.sub(r"\1 … ", log.line(number))
 
 
 def shorten(text: str, width: int) -> str:

@@ -332,9 +332,15 @@ class TailView(ScrollView, can_focus=True):
         self.post_message(self.Moved())
 
     def mark(self, number: int) -> None:
-        """Mark a line, or the printed line that a folded record is about, and bring it into view."""
+        """Mark a line and bring it into view; for a folded record, all records are shown."""
         self.search("")
-        self._show_match(self.file.shown_before(number) if self.file is not None else None, "")
+        if (
+            self.file is not None
+            and self.file.line(number)
+            and self.file.number(self.file.row(number)) != number
+        ):
+            self.file.toggle_folding()
+        self._show_match(number, "")
         self.refresh()
 
     def _show_match(self, line: int | None, none: str) -> None:
