@@ -558,6 +558,9 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     assert "This is what the task asks for." in card and "R  Run again" not in card
     row = state_text(view, view.every[1], ROLES, 60).plain
     assert row == "failed: out of memory, as the task asks" and unit_of(view) == "tokens", "before a log"
+    runs = {n: replace(done, run_id=n, task_id=f"15.{n}") for n in (1, 2, 3)}
+    compared = View(state=LabState(runs=runs), **(fifteen | {"task_id": "15.3"})).lines
+    assert [line.run.task_id for line in compared] == ["15.1", "15.3"], "the runs that its chart compares"
     assert "epoch" not in [column.title for column in table_of(view, ROLES, 110)[0]]
     assert glance_chart(view).heading == "Tokens per second"  # type: ignore[union-attr]
     assert not next_step(view).action.startswith("retry_run")

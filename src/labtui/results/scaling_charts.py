@@ -147,8 +147,8 @@ def cpu_gpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
 
 _MIN_TUNED = 3
 """This many batches on one number of GPUs are a study of the batch; two may belong to two tasks."""
-_MAX_LABEL = 32
-"""The most characters of a label below a bar; more than `_MIN_TUNED` bars with longer labels make no chart."""
+_MAX_NAMED, _MAX_LABEL = 8, 32
+"""More bars than this with longer labels, in characters, make no chart."""
 
 
 def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
@@ -162,7 +162,7 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
         found
         for found in groups.values()
         if (len({row.configuration.tuning for row in found}) > 1 or len(found) >= _MIN_TUNED)
-        and (len(found) <= _MIN_TUNED or max(map(len, tuning_labels(found))) <= _MAX_LABEL)
+        and (len(found) <= _MAX_NAMED or max(map(len, tuning_labels(found))) <= _MAX_LABEL)
     ]
     data_sets = {found[0].configuration.data_set for found in tuned}
     counts = {found[0].n_gpus for found in tuned}

@@ -305,10 +305,7 @@ def runs_of(state: LabState, edition: Edition | None, task_id: str) -> tuple[Run
 
 def _compared(edition: Edition, task: Task) -> dict[str, set[tuple[object, ...]]]:
     """The sizes planned by the other tasks whose runs a task shows, by their ids."""
-    from labtui.lab.edition import RunsCheck
-
-    checks = [each for each in task.checks if not task.runs or isinstance(each, RunsCheck)]
-    named = {name for check in checks for name in check.tasks} - {task.id}
+    named = {name for check in task.checks for name in check.tasks} - {task.id}
     return {each.id: {_size(plan.spec) for plan in each.runs} for each in edition.tasks if each.id in named}
 
 
