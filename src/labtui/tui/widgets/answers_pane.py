@@ -29,7 +29,7 @@ from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import ChartView, first_chart
-from labtui.tui.widgets.frame import Pane, PlainText, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, key, say, wrapped
 
 SAVE_AFTER = 1.0
 
@@ -179,7 +179,8 @@ class AnswersPane(Pane, Container):
         if self._beside != (asked := (view.task_id, self.question)):
             self._beside = asked
             self.query_one("#answer-facts").scroll_home(animate=False)
-        say(self, "#answer-numbers", text_beside(view, self.question))
+        width = self.query_one("#answer-numbers").size.width
+        say(self, "#answer-numbers", wrapped(text_beside(view, self.question), width or 80))
         chart = chart_beside(view, self.question)
         beside = self.query_one("#answer-chart", ChartView)
         beside.set_class(chart is None, "-nothing")

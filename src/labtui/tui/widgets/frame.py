@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from labtui.tui.app import LabApp
 
 EMPTY = Text("")
+_BEFORE_UNIT = r"(?<=\d) (?=[^\W\d]|%)"
 
 
 def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
@@ -44,8 +45,19 @@ def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
 
 def wrap(text: str, width: int, **how: Any) -> list[str]:
     """The lines of a text, as `textwrap.wrap` makes them; a number and its unit stay on one line."""
-    joined = re.sub(r"(?<=\d) (?=[^\W\d]|%)", "\u00a0", text)
+    joined = re.sub(_BEFORE_UNIT, "\u00a0", text)
     return [line.replace("\u00a0", " ") for line in textwrap.wrap(joined, width, **how)]
+
+
+def wrapped(text: Text, width: int) -> Text:
+    """The styled text with its lines broken in the same way; words that are too long are left whole."""
+    marks, start = list(text.plain), 0
+    for word in re.finditer(rf"(?:\S|{_BEFORE_UNIT})+", text.plain):
+        start = max(start, text.plain.rfind("\n", 0, word.start()) + 1)
+        if start < word.start() and word.end() - start > width:
+            marks[word.start() - 1], start = "\n", word.start()
+    text.plain = "".join(marks)
+    return text
 
 
 def appearance(cell: object) -> object:
