@@ -370,11 +370,12 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     assert "this task wants one that was stopped by its time limit or was cancelled" in box.missing
 
     def dull(run):
-        epochs = tuple(replace(e, metrics={"accuracy": 0.6}) for e in run.epochs)
-        return replace(run, epochs=epochs)
+        told = {"metrics": {"accuracy": 0.6}, "metric_lines": {"accuracy": 77}}
+        return replace(run, epochs=tuple(replace(each, **told) for each in run.epochs))
 
     box = check("6", with_runs(evidence, dull), edition)
     assert "The best accuracy so far is 0.6; 0.95 is required" in box.missing
+    assert any(item.evidence.endswith(", line 77") for item in box.items), "the line that prints it"
     assert "report.pdf" in check("8", replace(evidence, files=frozenset()), edition).missing
     assert check("8", replace(evidence, files=frozenset({"deck.pdf"})), edition).done
 

@@ -94,9 +94,8 @@ def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
 def test_a_number_beyond_all_bounds_is_no_number():
     (run,) = runs_of(f"Training throughput: 1e999 tok/s\niter 0: loss 8, time 1e999ms, mfu 3\n{KERAS}")
     assert (len(run.epochs), run.throughput) == (2, None)
-    (run,) = runs_of(
-        mllog("global_batch_size", 1e12) + mllog("run_start", n_gpus=1e6) + mllog("num_replicas", 1e6)
-    )
+    text = mllog("global_batch_size", 1e12) + mllog("run_start", n_gpus=1e6) + mllog("num_replicas", 1e6)
+    (run,) = runs_of(text)
     assert (run.batch_size, run.n_gpus, run.gpu_lines) == (None, None, ())
 
 

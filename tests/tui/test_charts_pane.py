@@ -105,6 +105,8 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await until(pilot, lambda: tail.file.hidden == 1)
         tail.mark(tail.file.last)
         assert (tail.match_line, tail.file.hidden) == (tail.file.last, 0), "a record that is cited is shown"
+        (marked,) = tail._segments(tail.file.line(tail.file.last), tail.file.last)
+        assert marked.style == tail.get_component_rich_style("tail--current")
 
 
 async def test_a_mean_says_of_how_many_epochs_and_runs_it_is(filled_session):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from labtui.tui.widgets import tail_view
 from labtui.tui.widgets.charts_pane import line_text
 from labtui.tui.widgets.tail_view import LogText
+from tests.training_logs.samples import mllog
 
 PIECES = st.lists(
     st.sampled_from([b"a\n", b"bc", b"\n", b":::MLLOG {}\n", b"x" * 40 + b"\n", b"d\r\n"]), max_size=30
@@ -71,8 +72,9 @@ def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path):
     text = LogText(path)
     text.refresh()
     assert [text.shown_before(number) for number in (2, 3, 4, 5, 6)] == [2, 3, 2, 2, 6]
-    path.write_text(':::MLLOG {"namespace": "", "time_ms": 1, "key": "tracked_stats", "value": 0.2}\n')
-    assert line_text(tmp_path, path, 1) == ':::MLLOG … "key": "tracked_stats", "value": 0.2}'
+    path.write_text(mllog("tracked_stats", {"top1": 2.5}, epoch_num=1) + mllog("epoch_stop", seconds=2.36))
+    told = [':::MLLOG … {"top1": 2.5} …', ':::MLLOG … "metadata": {"seconds": 2.36}}']
+    assert [line_text(tmp_path, path, number) for number in (1, 2)] == told
 
 
 def test_a_file_that_began_anew_is_read_anew(tmp_path):

@@ -206,7 +206,7 @@ def _check_metric(ctx: _Context, check: schema.MetricCheck) -> Iterator[CheckIte
     sentence = f"{check.metric} reached {check.at_least:g}"
     models = {plan.spec.model for task in ctx.edition.tasks_of(ctx.task, check.tasks) for plan in task.runs}
     values = [
-        (value, sample.epoch, run)
+        (value, sample, run)
         for run in ctx.evidence.state.runs.values()
         if run.spec.model in models
         for sample in run.epochs
@@ -215,9 +215,9 @@ def _check_metric(ctx: _Context, check: schema.MetricCheck) -> Iterator[CheckIte
     if not values:
         yield CheckItem(sentence, f"No run shows {check.metric} yet.")
         return
-    best, epoch, run = max(values, key=lambda found: found[0])
+    best, sample, run = max(values, key=lambda found: found[0])
     missing = f"The best {check.metric} so far is {best:g}; {check.at_least:g} is required: train longer."
-    shown = f"{best:g} in epoch {epoch}: {cite_run(run, ctx.evidence)}"
+    shown = f"{best:g} in epoch {sample.epoch}: {cite_run(run, ctx.evidence, sample.line_of(check.metric))}"
     met = best >= check.at_least
     yield CheckItem(sentence, "" if met else missing, shown, mark=ctx.evidence.state.mark_of(run))
 

@@ -140,13 +140,13 @@ def existing_runs(
     return found
 
 
-def cite_run(run: RunState, evidence: Evidence) -> str:
-    """The run with its job, log and lines: ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
+def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
+    """The run with its job, log and lines (of its epochs): ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
     submission = evidence.submission(run)
     job_id = submission.job.job_id if submission and submission.job else ""
     source = submission.mirror("out").rpartition("/")[2] if submission else ""
-    lines = [Origin(source=source, job_id=job_id, line=sample.line) for sample in run.epochs]
-    where = cite(lines or [Origin(source=source, job_id=job_id)])
+    lines = lines or tuple(sample.line for sample in run.epochs) or (None,)
+    where = cite(Origin(source=source, job_id=job_id, line=line) for line in lines)
     return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"
 
 

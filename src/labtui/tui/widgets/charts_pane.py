@@ -29,7 +29,8 @@ from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
 from labtui.tui.widgets.tail_view import STAMP, LogText
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
-_RECORD_HEAD = re.compile(r'^(:::MLLOG) \{.*?(?="key")')
+_NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
+"""What a record has before its value, or metadata where that is null, and after it."""
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
@@ -396,10 +397,10 @@ class ChartsPane(Pane, Container, can_focus=True):
 
 @lru_cache(maxsize=8)
 def line_text(root: Path, path: Path, number: int) -> str:
-    """The text of a log line; of a record (`:::MLLOG`), its key and what follows."""
+    """The text of a log line; of a record (`:::MLLOG`), its value or its metadata."""
     log = LogText(path, root)
     log.refresh()
-    return _RECORD_HEAD.sub(r"\1 … ", log.line(number))
+    return _NO_VALUE.sub(r"\1 … ", log.line(number)).rstrip()
 
 
 def shorten(text: str, width: int) -> str:

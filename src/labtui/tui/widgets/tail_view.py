@@ -385,7 +385,7 @@ class TailView(ScrollView, can_focus=True):
         return Strip.join([Strip([Segment(head, style + quiet)]), middle, last])
 
     def _segments(self, text: str, number: int) -> list[Segment]:
-        if text.encode().startswith(RECORD):
+        if text.encode().startswith(RECORD) and number != self.match_line:
             return [Segment(text, self.get_component_rich_style("tail--record", partial=True))]
         name = "tail--current" if number == self.match_line else "tail--match"
         mark = self.get_component_rich_style(name)
