@@ -377,8 +377,9 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
         assert not session.requests, "what was not seen is not sent"
         checked.set()
         await until(pilot, lambda: len(session.requests) == 3 and app.main is app.screen)
-        sent = [(name, what[0].gpus) for name, what, _ in session.requests]
+        screen.plan._read, sent = (), [(name, what[0].gpus) for name, what, _ in session.requests]
         assert sent == [("submit", 1), ("submit", 2), ("submit", 4)]
+        assert not screen._read_again(), "its own runs do not make it again"
 
 
 async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_for_it(session):

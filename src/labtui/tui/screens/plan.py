@@ -76,6 +76,7 @@ class PlanScreen(FramedScreen):
         self.plan, self.held = plan, held
         self.columns: list[str] = []
         self.sending = False  # whether to submit as soon as the files are checked
+        self.sent = False  # then the new runs are the plan's own
 
     def content(self) -> ComposeResult:
         with Horizontal(id="ticket"):
@@ -260,7 +261,7 @@ class PlanScreen(FramedScreen):
 
     def _read_again(self) -> bool:
         """Make the plan again if files or runs have changed; return whether they had."""
-        if not self.plan.outdated:
+        if self.sent or not self.plan.outdated:
             return False
         self.recompute()
         self.notify("Files or runs have changed: the plan is made again.", markup=False, timeout=4)
@@ -431,6 +432,7 @@ class PlanScreen(FramedScreen):
             ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))
             self.app.push_screen(ask, self.action_send)
         else:
+            self.sent = True
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
