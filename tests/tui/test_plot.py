@@ -164,6 +164,7 @@ def test_names_are_in_the_order_of_the_last_values_near_their_ends_and_cut_to_th
     )
     text = "\n".join(rows_of(spec, 86, 20, Cursor(2, None)))
     named = re.findall(r"net(\d)", text)
+    assert f"{7 - len(named)} more: ↑ ↓" in text
     assert named == sorted(named, key=lambda at: -ends[int(at)]) and {"2", "3", "6"} < set(named) < set(
         "0123456"
     )
@@ -290,12 +291,19 @@ def test_marks_in_one_cell_share_it_and_have_their_numbers():
 
 
 @pytest.mark.parametrize("value", [1.0 + 0.1 * step for step in range(30)])
-def test_a_line_goes_through_the_middle_of_the_cells_of_its_marks(value):
-    cells = cells_of(chart({1: value, 2: value, 4: 5.0}, {3: 1.0}), 80, 20)
-    row = next(row for (_, row), (sign, _) in cells.items() if sign == "●" and row)
-    marks = sorted(at for (at, each), (sign, _) in cells.items() if sign == "●" and each == row)
-    between = [cells.get((at, row), (" ", ""))[0] for at in range(marks[0] + 1, marks[1])]
-    assert len(marks) > 1 and set(between) <= {"\u2836", "\u2812", "\u2824", "\u2816"}, between
+def test_a_line_is_drawn_at_its_values_to_a_quarter_of_a_row(value):
+    spec = chart({1: value, 2: value, 4: 5.0}, {3: 1.0})
+    ticks = [(float(row.split("×")[0]), at) for at, row in enumerate(rows_of(spec, 80, 20)) if "┼" in row]
+    (high, top), (low, bottom) = ticks[0], ticks[-1]
+    cells, heights = cells_of(spec, 80, 20), (0, 1, 2, 0, 1, 2, 3, 3)
+    first, second, *_ = sorted(at for (at, _), (sign, _) in cells.items() if sign == "●")
+    dots = [
+        row + (heights[bit] - 1.5) / 4
+        for (at, row), (sign, style) in cells.items()
+        for bit in range(8)
+        if first < at < second and style == "blue" and ord(sign) - 0x2800 >> bit & 1 and sign > "\u2800"
+    ]
+    assert abs(sum(dots) / len(dots) - bottom + (value - low) / (high - low) * (bottom - top)) < 0.3
 
 
 def test_laws_are_curves_beside_the_points_and_named_once():

@@ -223,8 +223,6 @@ class _Drawing:
         for before, after in (pair for piece in line_pieces(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
-            if len(series.points) <= self.most:
-                heights = [int(each) + 0.5 for each in heights]
             for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
                 if not dotted or column % 2 == 0:
                     self.grid.put(first + column, row, sign, style)
@@ -299,7 +297,10 @@ class _Drawing:
 
     def _write_names(self, order: Sequence[int]) -> None:
         """Write each line's name at its end, or in the margin with its mark; the most important one comes first."""
-        order = order if len(order) <= HUES else self._near_their_ends(order)
+        if len(order) > len(shown := order if len(order) <= HUES else self._near_their_ends(order)):
+            text = f"  {len(order) - len(shown)} more: ↑ ↓"
+            self.grid.put(self.grid.width - self.right, self.rows, text, self.look.quiet)
+        order = shown
         margin = self._column(self.xs[-1]) + 2 if self.xs else 0
         others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
         named = [*(self.measured[at] for at in order), *others][: self.rows]
@@ -340,7 +341,9 @@ class _Drawing:
                 steps = (near, 2 * near, -near)[: 2 + alone]
                 spots = [(start, row + step) for step in steps for start in starts]
                 spots += [(column + gap, row) for gap in (2, 4, 6, 8)]  # beyond a steep line
-                self._write(spots, text, style) or self._write(spots, text, style, over=self.look.quiet)
+                spots = [(start - 1, each) for start, each in spots]
+                text = f" {text} "  # no grid line touches a number, which would read as its height
+                self._write(spots, text, style, 0) or self._write(spots, text, style, 0, self.look.quiet)
 
     def _write_table(self) -> None:
         """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
