@@ -105,12 +105,9 @@ class Reader:
 
 
 @given(
-    size=st.integers(0, 3_000_000),
-    offset=st.integers(0, 100_000),
-    beyond=st.integers(-100_000, 400_000),
-    most_at_once=st.sampled_from([1 << 30, 64 * 1024, 10_000]),
-    seed=st.none() | st.integers(0, 99),
-)
+    size=st.integers(0, 3_000_000), offset=st.integers(0, 100_000), beyond=st.integers(-100_000, 400_000),
+    most_at_once=st.sampled_from([1 << 30, 64 * 1024, 10_000]), seed=st.none() | st.integers(0, 99),
+)  # fmt: skip
 def test_the_bytes_are_the_files_in_order_whatever_the_server_gives_at_once(
     size, offset, beyond, most_at_once, seed
 ):

@@ -90,15 +90,12 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, run_id: int
     if row.outcome != "completed":  # ended in its last epoch, or at the start if no times are published
         count = spec.epochs - 1 if row.epoch_seconds else own.min_epochs
     return RunState(
-        run_id=run_id,
-        token=f"published-{run_id}",
-        task_id=task.id,
-        spec=spec,
+        run_id=run_id, token=f"published-{run_id}", task_id=task.id, spec=spec,
         phase=RunPhase.DONE if row.outcome == "completed" else RunPhase.FAILED,
         epochs=tuple(_epoch(task, row, number, count) for number in range(1, count + 1)),
         outcome=row.outcome,
         learning_rate=None if spec.program is not None else expected_learning_rate(edition, spec),
-    )
+    )  # fmt: skip
 
 
 def _epoch(task: Task, row: PublishedRow, number: int, count: int) -> EpochSample:

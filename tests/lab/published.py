@@ -63,12 +63,9 @@ def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> Run
     else:
         epochs = tuple(_epoch(task, spec, row, each, images, len(run.epochs)) for each in run.epochs)
     return replace(
-        run,
-        epochs=epochs,
-        images=None if spec.program is not None else images,
-        framework="pytorch" if spec.launcher in PROCESS_PER_GPU else "",
-        **_totals(row, spec),
-    )
+        run, epochs=epochs, images=None if spec.program is not None else images,
+        framework="pytorch" if spec.launcher in PROCESS_PER_GPU else "", **_totals(row, spec),
+    )  # fmt: skip
 
 
 def _timing(row: PublishedRow, run_id: int) -> EpochSample:

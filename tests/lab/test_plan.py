@@ -105,12 +105,9 @@ def test_overrides():
 
 
 PARTITIONS = replace(
-    PROFILE,
-    queue_option="partition",
-    gpu_queue="gpu",
-    cpu_queue="main",
+    PROFILE, queue_option="partition", gpu_queue="gpu", cpu_queue="main",
     queues=(Queue(name="gpu", devices="gpu", max_minutes=60), Queue(name="main", devices="cpu")),
-)
+)  # fmt: skip
 
 
 def test_a_qos_never_becomes_a_partition():

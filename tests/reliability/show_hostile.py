@@ -96,12 +96,9 @@ def evil_folder(path: Path) -> LabFolder:
     (path / "evil.toml").write_text(evil_edition(original), encoding="utf-8")
     printable = "".join(char for char in EVIL if char.isprintable())  # settings take no other
     settings = Settings(
-        edition="evil.toml",
-        profile="tests.toml",
-        user=f"nct{printable}",
-        account=f"nct_345{printable}",
+        edition="evil.toml", profile="tests.toml", user=f"nct{printable}", account=f"nct_345{printable}",
         host=f"host{printable}",
-    )
+    )  # fmt: skip
     folder = LabFolder.create(path, settings)
     name = f"ResNet50{EVIL.replace('/', '_')}"[:150].encode() + b"\xff.py"
     with open(os.path.join(os.fsencode(folder.path / "scripts"), name), "wb") as file:  # noqa: PTH118, PTH123

@@ -59,12 +59,9 @@ def test_a_large_log_is_copied_in_little_memory(cluster, student, tmp_path):
         file.write("\nlast línea".encode())
     _forget_completion(folder)
     done = subprocess.run(
-        [sys.executable, "-c", FETCH, str(folder.path)],
-        capture_output=True,
-        text=True,
-        timeout=900,
+        [sys.executable, "-c", FETCH, str(folder.path)], capture_output=True, text=True, timeout=900,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     megabytes = int(done.stdout)
     print(f"peak memory {megabytes} MB")

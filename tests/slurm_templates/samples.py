@@ -46,13 +46,10 @@ def ddp(n_gpus: int, *, nodes: int = 1, **more: object) -> RunSpec:
 
 
 PI = Program(
-    name="pi",
-    sources=("pi/pi_mpi.c",),
-    build=("mpicc -O3 pi/pi_mpi.c -o pi_mpi",),
+    name="pi", sources=("pi/pi_mpi.c",), build=("mpicc -O3 pi/pi_mpi.c -o pi_mpi",),
     command=("./pi_mpi", "{size}"),
-    lines=("Parallel execution time with {processes} processes: {milliseconds} ms",),
-    toolchain="mpi",
-)
+    lines=("Parallel execution time with {processes} processes: {milliseconds} ms",), toolchain="mpi",
+)  # fmt: skip
 
 
 def timed(processes: int) -> RunSpec:

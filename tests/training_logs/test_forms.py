@@ -57,15 +57,13 @@ def test_a_form_is_read_behind_the_mark_of_its_rank(title, prefix):
 HAND_WRITTEN = {
     "Epoch [3] | Train Loss: 0.52 | Val Acc: 0.81 | Time: 47.04s": (3, 47.035, 47.045),
     "Epoch 3/10, loss=0.512, time: 47.04 s": (3, 47.035, 47.045),
-    "Epoch: 03 | Epoch Time: 1m 23s": (3, 82.5, 84.0),
-    "[Epoch 3] time: 12.34 sec": (3, 12.335, 12.345),
-    "Epoch 3 completed in 0:01:23": (3, 82.5, 84.0),
-    "Epoch #5 done in 1 min 3.5 sec": (5, 63.45, 63.55),
+    "Epoch: 03 | Epoch Time: 1m 23s": (3, 82.5, 84.0), "[Epoch 3] time: 12.34 sec": (3, 12.335, 12.345),
+    "Epoch 3 completed in 0:01:23": (3, 82.5, 84.0), "Epoch #5 done in 1 min 3.5 sec": (5, 63.45, 63.55),
     "epoch 7 | time: 1234 ms | loss 0.5": (7, 1.2335, 1.235),
     "| end of epoch   1 | time: 61.24s | valid loss  1.23 |": (1, 61.235, 61.245),
     "Epoch 2 | avg time: 0.1s | time: 30.1s": (2, 30.05, 30.15),
     "Epoch 2 - loss 0.4 - duration 0:00:47.25": (2, 47.245, 47.255),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("line", HAND_WRITTEN)

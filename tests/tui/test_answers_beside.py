@@ -39,7 +39,7 @@ def spec(family: str, *, empty: bool = False) -> ChartSpec:
 def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs():
     chapter, asked = load_edition("hpc4ai-ch10"), SimpleNamespace(task=None)
     asked.charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
-    assert chart_beside(asked, 0) is asked.charts[2] is first_chart(asked.charts)
+    assert chart_beside(asked, 0) is asked.charts[2] is first_chart(asked, asked.charts)
     for task in chapter.tasks:
         asked.task = task
         for at, question in enumerate(task.questions):

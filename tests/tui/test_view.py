@@ -24,6 +24,7 @@ from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionS
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
+from labtui.results.charts import Point, Series, make_chart
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.messages import left_out_lines
@@ -483,8 +484,13 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
         "the CPU's run counts, and is shown beside the GPU's"
     )
     assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
-    first = first_chart(view.charts)
+    first = first_chart(view, view.charts)
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
+    thesis = replace(view, edition=load_edition("thesis-2019"))
+    line = Series(name="x", points=(Point(x=1, y=1), Point(x=2, y=2)))
+    charts = [make_chart(family, [line]) for family in ("speedup", "error")]
+    shown = [first_chart(replace(thesis, task_id=each), charts).family for each in ("1", "2")]
+    assert shown == ["speedup", "error"], "a task of learning rates asks for charts of training"
     columns, _ = table_of(view, ROLES, 120)
     assert "speedup" not in {column.key for column in columns}, "one GPU is compared with no other size"
 

@@ -249,8 +249,8 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     rates = [(run, _by_epoch(run, "learning_rate", lambda rate: rate)) for run in runs]
     errors = [(run, p) for run in tuned if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
     best = _best_by_policy(tuned)
-    yield _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1))
     yield _over_epochs("error", _policy_lines(errors), message=messages.study_message("error", best))
+    yield _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1))
     yield _batch_accuracy_chart(best)
 
 

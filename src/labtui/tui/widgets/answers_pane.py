@@ -286,7 +286,7 @@ def chart_beside(view: View, question: int) -> ChartSpec | None:
     questions = view.task.questions if view.task is not None else ()
     family = questions[question].chart if question < len(questions) else None
     named = (chart for chart in view.charts if chart.family == family and not chart.empty)
-    return next(named, None) or first_chart(view.charts)
+    return next(named, None) or first_chart(view, view.charts)
 
 
 def text_beside(view: View, question: int) -> Text:

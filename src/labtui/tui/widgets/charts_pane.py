@@ -16,6 +16,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
+from labtui.lab.edition import ChartsCheck
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
@@ -83,10 +84,13 @@ class ChartView(Widget, can_focus=False):
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
 
 
-def first_chart(charts: Sequence[ChartSpec]) -> ChartSpec | None:
-    """The chart to show first: that of the first view in the order `FIRST` that has data."""
+def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
+    """The chart to show first: in the order `FIRST` of their views; of training if the task asks for these only."""
+    checks = view.task.checks if view.task is not None else ()
+    asked = {FAMILIES[key].view for each in checks if isinstance(each, ChartsCheck) for key in each.charts}
+    views = ("training", *FIRST) if asked == {"training"} else FIRST
     shown = [chart for chart in charts if not chart.empty]
-    return min(shown, key=lambda chart: FIRST.index(chart.view), default=None)
+    return min(shown, key=lambda chart: views.index(chart.view), default=None)
 
 
 class ChartsPane(Pane, Container, can_focus=True):
@@ -171,7 +175,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     @property
     def view_name(self) -> str:
         """The current view."""
-        first = first_chart(self._charts())
+        first = first_chart(self.view, self._charts())
         return self._chosen or (first.view if first is not None else "speedup")
 
     @property

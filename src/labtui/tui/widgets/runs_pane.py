@@ -373,7 +373,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
 def glance_chart(view: View) -> ChartSpec | None:
     """The first chart with data; else an empty one with the planned sizes, or None for a task without trainings."""
-    if (first := first_chart(view.charts)) is not None:
+    if (first := first_chart(view, view.charts)) is not None:
         return first
     sizes = view.task is not None and any(run.spec.program is None for run in view.task.runs)
     return empty_chart(view, "time" if unit_of(view) == "images" else "throughput") if sizes else None
