@@ -195,7 +195,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
 async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(filled_session):
     async with charts(filled_session) as (app, pilot):
         for pressed, why in (
-            ("m", "There is nothing to choose: all runs are on one line."),
+            ("m", "Nothing to filter here; all runs are on one line."),
             ("enter", "Only a larger window shows four charts."), ("down", "There is no other line here."),
         ):  # fmt: skip
             await pilot.press(pressed)
@@ -230,8 +230,8 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
             await until(pilot, lambda: "One or four" in text_of(app))
             await pilot.press("enter")
             await until(pilot, lambda those=those: len(shown(app)) == those)
-        await pilot.press("5", "5")
-        await until(pilot, lambda: shown(app) == {"training"})
+        await pilot.press("5", "5", "m")
+        await until(pilot, lambda: shown(app) == {"training"} and "; ↑ and ↓ choose a line." in text_of(app))
         assert "run 2, job 31335\nline 14  25/25 - 14s" in text(app, "strip"), "of this one epoch"
 
 

@@ -71,13 +71,13 @@ async def test_a_look_to_the_right_goes_on_following(log):
         assert tail.follow
 
 
-async def test_a_brief_view_has_no_time_stamps(log):
+async def test_a_brief_view_has_no_time_stamps_and_marks_a_cut_line(log):
     log.write_text(
         "[11/25/2026 11:01:37 PM] INFO     one\n2026-11-25 23:01:37,123 - WARNING - two\n7/7 - 5s - loss: 2.1\n"
-        "start: 2026-11-25T23:01:37\n"
+        "start: 2026-11-25T23:01:37, and it goes on\n"
     )
     async with bench(log, brief=True) as (app, _, pilot):
-        shown = ["one", "two", "7/7 - 5s - loss: 2.1", "start: 2026-11-25T23:01:37"]
+        shown = ["one", "two", "7/7 - 5s - loss: 2.1", "start: 2026-11-25T23:01:37, and it goes…"]
         await until(pilot, lambda: text_of(app).split("\n")[:4] == shown)
 
 

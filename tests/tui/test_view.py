@@ -664,7 +664,7 @@ def test_of_two_networks_the_larger_speedup_is_the_number():
     assert (number, said) == ("3.0", "as fast with 4 GPUs as with one (ResNet152)")
     runs = measured(*large).runs.items()
     rates = {n: replace(each, framework="pytorch", images=32768) for n, each in runs}  # whole batches only
-    assert result(seen(LabState(runs=rates)))[1] == "the images per second of one with 4 GPUs"
+    assert result(seen(LabState(runs=rates)))[1] == "as many images per second on 4 GPUs as on one"
     assert notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"
     rates[max(rates)] = replace(rates[max(rates)], images=24576)
     assert notes_of(seen(LabState(runs=rates))).startswith("Speedup and efficiency compare images per second")

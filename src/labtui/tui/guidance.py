@@ -327,7 +327,7 @@ def result(view: View) -> tuple[str, str, str]:
     detail += f", after {len(run.epochs)} of {run.epochs_planned} epochs" * best.live
     model = _of_model(view, best)
     whose = f" ({model})" if model else ""
-    rates = f"the {best.configuration.unit} per second of one with {best.counted}"
+    rates = f"as many {best.configuration.unit} per second on {best.counted} as on one"
     sentence = rates if best.by_rate else f"as fast with {best.counted} as with one"
     return words.ratio(best.speedup), f"{sentence}{whose}", detail
 

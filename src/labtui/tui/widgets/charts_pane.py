@@ -202,12 +202,13 @@ class ChartsPane(Pane, Container, can_focus=True):
         series = spec.measured if spec is not None else ()
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
         with_law = self._law and self.view_name == "speedup"
+        lines = "↑ and ↓ choose a line." if len(series) > 1 else "all runs are on one line."
         large = self._large and self.view_name != "training"
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (large, "Only a larger window shows four charts."),
-            "models": (bool(self.view.alone), "There is nothing to choose: all runs are on one line."),
+            "models": (bool(self.view.alone), f"Nothing to filter here; {lines}"),
             "law": (with_law or not law, law),
             "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))

@@ -86,7 +86,8 @@ class RunsPane(RunPane):
         if digits.value != number:
             digits.update(number)
         beside = ink("\n× ", f"bold {styles.busy}").append(f"  {sentence}\n", "bold")
-        say(self, "#result-words", beside.append(f"    {detail}", styles.soft))
+        below = wrap(detail, max(20, self.size.width - 3 * len(number) - 4))
+        say(self, "#result-words", beside.append("\n".join(f"    {part}" for part in below), styles.soft))
         tall = bool(number) and self.screen.has_class("-tall")  # the digits show the result
         line = ink("" if tall else headline(view), "bold")
         waits = words.why_it_waits(view, view.line)

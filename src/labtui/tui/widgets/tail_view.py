@@ -380,6 +380,8 @@ class TailView(ScrollView, can_focus=True):
             self.call_later(self._resize)
         middle = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         quiet = self.get_component_rich_style("tail--number", partial=True)
+        if self.brief and text.cell_length > scroll_x + room:
+            middle = Strip.join([middle.crop(0, room - 1), Strip([Segment("…", style + quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
         last = Strip([Segment(f"  {read}" if read else "", style + ends)])
         return Strip.join([Strip([Segment(head, style + quiet)]), middle, last])
