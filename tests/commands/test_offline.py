@@ -63,7 +63,7 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Submitting 3 runs in 1 job ...\n" in err
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
     assert main(["hold", "2"]) == 0
-    assert "Runs 1, 2, 3 are held.\n" in capsys.readouterr().err
+    assert "Runs 1 to 3 are held.\n" in capsys.readouterr().err
     assert main(["queue"]) == 0
     assert "waiting" in capsys.readouterr().out
     assert main(["cancel", "1"]) == 0

@@ -374,7 +374,7 @@ def waiting_reason(profile: Profile | None, submission: SubmissionState, *, onli
     """Why a submission has no job yet, or how it ended: the sentence for screens and commands."""
     if submission.status is not SubmissionStatus.WAITING:
         plain = {
-            SubmissionStatus.SENDING: "It is being sent to Slurm.",
+            SubmissionStatus.SENDING: f"The job of run {submission.run_ids[0]} is being sent to Slurm.",
             SubmissionStatus.UNKNOWN: "No answer arrived. labtui looks for the job and never sends it twice.",
         }
         said = f"{submission.sentence} {submission.hint}".strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
@@ -55,8 +56,12 @@ def percent(number: Interval | None) -> str:
 
 
 def run_numbers(numbers: Sequence[object]) -> str:
-    """Run numbers in words: ``Run 3``, ``Runs 3, 4``."""
-    return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    """Run numbers in words: ``Run 3``, ``Runs 3, 4``; three or more in a row are a range, ``Runs 3 to 9, 12``."""
+    parts: list[str] = []
+    for _, found in groupby(enumerate(numbers), lambda at: at[1] - at[0] if isinstance(at[1], int) else at):
+        row = [str(number) for _, number in found]
+        parts += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
+    return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(parts)}"
 
 
 def counted(specs: Iterable[RunSpec]) -> str:
