@@ -284,13 +284,15 @@ async def test_my_jobs_have_every_column_at_80_and_last_as_long_as_a_rehearsals_
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
         # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
         await until(pilot, lambda: "running 2:30 acc_debug" in " ".join(text_of(app).split()))
+        filled_session.feed(changes.connection("offline", sentence="Gone."))
+        await pilot.press("escape", "Q")
+        await until(pilot, lambda: "As of " in text_of(app) and "running  1:30" in text_of(app))
 
 
 async def test_a_refused_login_names_the_key_that_asks_again(session):
     async with screens(session, size=(80, 24)) as (app, pilot):
-        refused = "login1 does not accept this password or code for me."
-        session.feed(changes.connection("needs-login", sentence=refused))
-        await until(pilot, lambda: f"{refused} Press u" in text_of(app))
+        session.feed(changes.connection("needs-login", sentence="login1 does not accept this code for me."))
+        await until(pilot, lambda: "login1 does not accept this code for me. Press u" in text_of(app))
         await pilot.press("u")
         await until(pilot, lambda: [name for name, _, _ in session.requests] == ["refresh"])
 

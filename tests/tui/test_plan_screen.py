@@ -22,7 +22,7 @@ from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurm_answer, cells, nothing_to_send, runs_title, table_of
+from labtui.tui.plan_words import _slurm_answer, cells, nothing_to_send, runs_title, table_of, ticket
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -247,6 +247,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         await until(pilot, lambda: not screen.plan.drafts and "d  Add the selected run" in text_of(app))
         await pilot.press("s")
         await until(pilot, lambda: text_of(app).count("Every run is left out.") >= 2)
+        assert "Script" not in text_of(app) and not screen.query_one("#script-title").display
         assert app.screen is screen and not session.requests
         await pilot.press("d")
         await until(pilot, lambda: ready(screen) and "Submit 1 job" in text_of(app))
@@ -480,7 +481,7 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert not planned.drafts and not planned.outdated
     again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert not any(row.included for row in again.rows) and not again.drafts
-    assert nothing_to_send(again) == "Every run is done or under way."
+    assert nothing_to_send(again) == "Every run is done." and not ticket(again)
     told = Plan(session, session.edition, "10.5", session.drafts("10.5"), "The same settings again.")
     assert all(row.included for row in told.rows)
     older = {"ResNet50.py": "older"}

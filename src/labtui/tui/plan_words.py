@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import Interval, RunSpec, SubmissionDraft, plural
+from labtui.domain.model import Interval, RunPhase, RunSpec, SubmissionDraft, plural
 from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
@@ -57,7 +57,9 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def ticket(plan: Plan) -> tuple[Figure, ...]:
-    """The figures of the ticket: runs, time and, for jobs with GPUs, GPU-hours."""
+    """The figures of the ticket: runs, time and, for jobs with GPUs, GPU-hours; () without a job."""
+    if not plan.drafts:
+        return ()
     runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(jobs, 'job')}")]
     seconds, hours = _expected(plan, plan.drafts)
@@ -99,8 +101,11 @@ def step(plan: Plan) -> NextStep:
 
 def nothing_to_send(plan: Plan) -> str:
     """Why a plan has no job."""
-    made = all(row.spec in plan.known for row in plan.rows)
-    return "Every run is done or under way." if made else "Every run is left out."
+    made = [plan.known.get(row.spec) for row in plan.rows]
+    if not all(made):
+        return "Every run is left out."
+    done = all(run is not None and run.phase is RunPhase.DONE for run in made)
+    return f"Every run is done{'' if done else ' or under way'}."
 
 
 def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:

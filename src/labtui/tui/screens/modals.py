@@ -314,11 +314,16 @@ def help_page(app: LabApp) -> Table:
 def jobs_page(app: LabApp) -> Table | Text:
     """The student's active jobs at the last poll, including those that this folder did not submit."""
     read_at, jobs, now = app.session.state.refreshed_at, app.session.my_jobs(), app.view_model.clock()
+    old = read_at is not None and app.session.state.connection.status != "online"
+    as_of = f"As of {words.clock(read_at or now)}:\n" if old else ""
     if not jobs:
-        return Text("No job of yours is in the queue." if read_at else "The queue has not been read yet.")
+        return Text(
+            f"{as_of}No job of yours is in the queue." if read_at else "The queue has not been read yet."
+        )
     # seconds of the cluster's clock since the poll
-    later = 0.0 if read_at is None else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
+    later = 0.0 if read_at is None or old else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
+    table.title, table.title_justify, table.title_style = Text(as_of) if old else None, "left", "none"
     for job in jobs:
         lasted = words.NOTHING if job.lasted_s is None else words.clock_span(job.lasted_s + later)
         runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"

@@ -141,6 +141,8 @@ class PlanScreen(FramedScreen):
             return "" if has else None
         if action == "send" and not self.plan.drafts:
             return plan_words.nothing_to_send(self.plan)
+        if action == "script" and not self.plan.drafts:
+            return None
         if action == "controls" and self.app.session.practice:
             return None
         return None if action == "next_form" and self.plan.next_form is None else ""
@@ -209,6 +211,7 @@ class PlanScreen(FramedScreen):
         styles, width = roles(self.app), self.query_one(TitleBar).size.width
         several = f" of job {self.job + 1}" if len(self.plan.drafts) > 1 else ""
         self.query_one("#plan-text").border_title = Text(f"Job script{several}")
+        self.query_one("#script-title").display = bool(self.plan.drafts) and not self.has_class("-script")
         say(self, "#script-title", plan_words.script_title(self.plan, self.job, styles, width))
         if self.has_class("-script"):
             self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
