@@ -190,14 +190,11 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
 
 
 def y_ticks(low: float, high: float, *, log: bool) -> list[float]:
-    """Three to six round numbers between two limits."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
+    """Two to six powers of 2 on a logarithmic axis, else three to six round numbers, between two limits."""
+    from matplotlib.ticker import MaxNLocator
 
-    if log:
-        for factors in ((1, 2, 5), (1, 3), (1,)):
-            steps = LogLocator(subs=factors, numticks=99).tick_values(low, high)
-            found = [float(y) for y in steps if low <= y <= high]
-            if 1 < len(found) <= 6:
-                return found
+    powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1) if log else ()
+    if len(powers) > 1:
+        return [2.0**power for power in powers[:: -(-len(powers) // 6)]]
     steps = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
     return [float(y) for y in steps if low - 1e-9 <= y <= high + 1e-9]

@@ -206,27 +206,37 @@ def _longest(runs: Named) -> float:
 
 
 def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpec:
-    """Accuracy after each epoch, in training and in validation; with a `target`, only the best curve and the target."""
+    """Accuracy after each epoch, in training and in validation; with a `target`, only the best curve and the target.
+
+    In a study of policies, of each run only validation, if it has one: its many lines share a panel for each policy.
+    """
     runs = _named_runs(results)
-    best = best_curve(results)
+    best, study = best_curve(results), any(policy(run) for *_, run in runs)
     series = []
     for name, which, hue, run in runs:
         # A log may print one accuracy twice, as a fraction and in percent: the first of each set is drawn.
         curves: dict[bool, AccuracyCurve] = {}
         for curve in accuracy_curves(run) if target is None else [best] if best and best.run is run else []:
             curves.setdefault(curve.validation, curve)
+        if study and len(curves) > 1:
+            del curves[False]
         for curve in curves.values():
             points = tuple(
                 Point(x=p.epoch, y=p.accuracy, label=percent_text(p.accuracy), line=p.line, **of_run(run))
                 for p in curve.points
             )
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            found = Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name)
+            found = Series(
+                name=f"{name}{which}{end}",
+                points=points,
+                hue=hue,
+                group=policy(run) or ("constant" if study else name),
+            )
             series.append(found)
     of_best = next((name for name, *_, run in runs if best is not None and best.run is run), "")
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
     alike = len(trained) == len({each.points[-1].x for each in series}) == 1  # otherwise no run is best
-    compared = best if target is not None or alike else None
+    compared = best if target is not None or (alike and not study) else None
     message = messages.accuracy_message(compared, target, of_best * (len(series) > 1))
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
