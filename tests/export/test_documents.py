@@ -166,7 +166,7 @@ def test_charts_take_the_room_and_short_answers_stand_in_frames_of_their_own(tmp
         assert len(body) > 1, "no warning alone"
         assert all(text.count("Each step waits tc") <= 1 for text in words)
         assert ("baseline=" in slide.element.xml) is any("Each step" in text for text in words)
-        if slide.shapes.title.text_frame.text.startswith("ResNet152 uses four GPUs better"):
+        if slide.shapes.title.text_frame.text.startswith("ResNet152 gains more from four GPUs"):
             wide = max(charts, key=lambda shape: shape.width)  # numbers stand within its bars
             assert wide.chart.chart_title.text_frame.text == "Speedup"
     xmls = (s.chart._chartSpace.xml for slide in slides for s in slide.shapes if s.has_chart)

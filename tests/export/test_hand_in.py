@@ -69,10 +69,10 @@ TITLES = {
         10.4 One GPU is 15.0 times as fast as the CPU
         10.5 Four GPUs train ResNet50 2.53 times as fast as one, at 63.2 % efficiency
         10.7 ResNet50 is faster on 1, 2 and 4 GPUs; ResNet152 scales better
-        10.7 ResNet152 uses four GPUs better: 3.26× as fast, ResNet50 only 2.53×
+        10.7 ResNet152 gains more from four GPUs: 3.26× as fast, ResNet50 only 2.53×
         10.7 Slower steps cost most: 26.1 of the 36.8 points that ResNet50 loses""",
     "hpc4ai-ch12": """
-        12.1 ViT-H/14 on micro-224: 32 GPUs give 21.7 times the images per second of one
+        12.1 ViT-H/14 on micro-224: 32 GPUs give 21.7 times as many images per second as one
         12.3 tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs
         12.4 An epoch of ViT-H/14 on tiny-224 takes 14.2 s on 32 GPUs, 413 s on one""",
     "sa-miri-2025-pg": """

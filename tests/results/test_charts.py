@@ -236,14 +236,14 @@ def test_two_networks_are_compared_on_the_sizes_that_both_ran():
 def test_the_title_of_a_studys_chart_is_about_what_it_draws():
     best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
     text = study_message("accuracy", best)
-    assert text == "Best top-1 accuracy with a global batch of 64: 8.3 % with all 2 policies"
+    assert text == "Highest top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"
     worse = study_message("error", best | {"fixed": {64: 0.05}})
-    assert worse == "Best top-1 error with a global batch of 64: 91.7 % (gradual) to 95.0 % (fixed)"
+    assert worse == "Lowest top-1 error at the largest global batch, 64: 91.7 % (gradual) to 95.0 % (fixed)"
 
 
 @pytest.mark.parametrize(("told", "says"), [
     ({}, "Two GPUs train an epoch of ResNet50 2.00 times as fast as one"),
-    ({"framework": "pytorch", "images": 8192}, "ResNet50: two GPUs give 2.00 times the images per second of one"),
+    ({"framework": "pytorch", "images": 8192}, "ResNet50: two GPUs give 2.00 times as many images per second as one"),
 ])  # fmt: skip
 def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     results = compute_results(run(n, [50, 20 / n], total_seconds=Interval.exact(90), **told) for n in (1, 2))

@@ -99,7 +99,7 @@ def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
         return f"{names[0]} and {names[1]} use {many} equally well, within the uncertainty"
     if "speedup" in families:
         better, worse = ratio_text(first.speedup), ratio_text(last.speedup)
-        return f"{fast} uses {many} better: {better}× {faster(first)}, {slow} only {worse}×"
+        return f"{fast} gains more from {many}: {better}× {faster(first)}, {slow} only {worse}×"
     shares = f"{percent_text(first.efficiency)} against {percent_text(last.efficiency)}"
     return f"{fast} scales better: {shares} efficiency on {many}"
 
@@ -141,9 +141,9 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
 
 
 def faster(row: ResultRow, than: str = "") -> str:
-    """What a speedup multiplies: ``as fast as one``, ``the images per second of one`` where rates are compared."""
-    words, to = (f"the {row.configuration.unit} per second", "of") if row.by_rate else ("as fast", "as")
-    return f"{words} {to} {than}" if than else words
+    """What a speedup multiplies: ``as fast as one``, ``as many images per second as one`` where rates are compared."""
+    words = f"as many {row.configuration.unit} per second" if row.by_rate else "as fast"
+    return f"{words} as {than}" if than else words
 
 
 def acceleration_message(row: ResultRow) -> str:
@@ -247,7 +247,8 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
     if not found:
         return ""
     shown = [percent_text(1 - top if what == "error" else top) for top, _ in found]
-    said = f"Best top-1 {what} with a global batch of {most:,}: {shown[0]}"
+    best_of = "Lowest top-1 error" if what == "error" else "Highest top-1 accuracy"
+    said = f"{best_of} at the largest global batch, {most:,}: {shown[0]}"
     if len(found) > 1 and shown[0] == shown[-1]:
         return f"{said} with all {len(found)} policies"
     return f"{said} ({found[0][1]})" + f" to {shown[-1]} ({found[-1][1]})" * (len(found) > 1)
