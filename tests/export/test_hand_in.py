@@ -353,10 +353,12 @@ def spec_of(*lines, **more):
 
 
 def test_a_picture_is_the_same_each_time_and_says_practice():
-    spec = spec_of({1: 4.0, 2: 2.0, 4: 1.5}, mark="practice", notes=("A note.",))
+    notes = ("A note.", *(f"{at} {'long ' * 36}" for at in range(4)), "Another.")
+    spec = spec_of({1: 4.0, 2: 2.0, 4: 1.5}, mark="practice", notes=notes)
     one, other = (pictures(spec, ("png", "svg", "pdf"), stamp="state 1") for _ in range(2))
     assert one == other and set(one) == {"png", "svg", "pdf"}
     assert b"<!-- Practice cluster, not measured -->" in one["svg"]
+    assert b"Another." in one["svg"] and b"3 long" not in one["svg"], "what does not fit is left out"
     assert b"<!-- Practice" not in pictures(spec_of({1: 4.0}), ("svg",))["svg"]
 
 
@@ -366,6 +368,9 @@ def test_more_than_four_lines_become_panels():
     assert [rows_of(panels(spec_of(*lines[:count]))) for count in (5, 6)] == [1, 2]
     two_each = [(name, each * 2) for name, each in panels(spec_of(*lines[:5]))]
     assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"
+    study = published_lab(load_edition("thesis-2019")).results
+    (accuracy,) = (chart for chart in lab_charts(study) if chart.family == "accuracy")
+    assert len(panels(accuracy)) == 6, "a study has one for each policy"
 
 
 def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
@@ -373,7 +378,7 @@ def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
     assert (doubling_axes(spec_of(wide)).x_log, doubling_axes(spec_of(wide)).y_log) == (True, True)
     assert not doubling_axes(spec_of(wide, unit="%")).y_log
     assert not doubling_axes(spec_of({1: 1.0, 4: 2.0})).x_log
-    assert len(y_ticks(2.3, 413, log=True)) <= 7 and y_ticks(0, 4.2, log=False) == [0, 1, 2, 3, 4]
+    assert y_ticks(2.3, 413, log=True) == [4, 16, 64, 256] and y_ticks(0, 4.2, log=False) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

@@ -223,11 +223,9 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
         assert third.clock.now() >= ended, "also when the clock goes slower now"
         assert run_program(third, "sacct", *SACCT, str(over)) == text
         done = subprocess.run(
-            [third.layout.programs / "date", "+%s"],
-            env=third._ssh.environment,
-            capture_output=True,
+            [third.layout.programs / "date", "+%s"], env=third._ssh.environment, capture_output=True,
             text=True,
-        )
+        )  # fmt: skip
         assert int(done.stdout) >= int(ended), "date shows the cluster's clock"
 
 

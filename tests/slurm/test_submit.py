@@ -63,11 +63,9 @@ class Site:
     def run(self, call: Call[Any]) -> CommandResult:
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", call.text(NONCE)],
-            capture_output=True,
-            env=os.environ | {"PATH": path},
+            ["bash", "-c", call.text(NONCE)], capture_output=True, env=os.environ | {"PATH": path},
             cwd=self.folder,
-        )
+        )  # fmt: skip
         return CommandResult(done.stdout, done.stderr, done.returncode)
 
     def submit(self, attempt: int = 0, name: str = NAME) -> CommandResult:

@@ -38,7 +38,10 @@ def exported(
             r' "notes": ["\\u001b[31mno answers"]}',
             ["deck.pptx, 1 chart written. 1 remark: press ! to read.", "no answers"],
         ),
-        (f'{{"files": [{MANY}], "notes": []}}', ["report.pdf, deck.pptx, results.csv, 10 more written."]),
+        (
+            f'{{"files": [{MANY}], "notes": []}}',
+            ["report.pdf, deck.pptx, results.csv, 10 other files written."],
+        ),
     ],
 )
 def test_what_was_written_and_remarked_is_said(monkeypatch, tmp_path, answer, said):

@@ -41,9 +41,11 @@ def pictures(
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrap(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
-        note = " ".join(dict.fromkeys(map(clean, spec.captions)))
-        room = WIDTH - 3.2 * bool(spec.mark)
-        figure.supxlabel(_wrap(note, room, 14, 5) or " ", size=14, color=drawing.AXIS, **place)
+        note, room = "", WIDTH - 3.2 * bool(spec.mark)
+        for each in dict.fromkeys(map(clean, spec.captions)):  # only whole notes
+            longer = _wrap(f"{note} {each}".strip(), room, 14, 6)
+            note = longer if longer.count("\n") < 5 else note
+        figure.supxlabel(note or " ", size=14, color=drawing.AXIS, **place)
         mark = drawing.MARK_LINES[spec.mark]
         figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
         place_labels(figure)

@@ -184,7 +184,7 @@ def _summary(answer: bytes) -> tuple[str, list[str]]:
     plots = {path.stem for path in paths if path.parent.name == "plots"}
     names = [path.name for path in paths if path.parent.name != "plots"]
     names.sort(key=lambda name: not name.startswith(("deck", "report")))
-    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
-    parts = [*names[:MAX_NAMED], *more, *([plural(len(plots), "chart")] if plots else [])]
+    parts = [*names[:MAX_NAMED], *([plural(len(plots), "chart")] if plots else [])]
+    parts += [plural(more, "other file")] if (more := len(names) - MAX_NAMED) > 0 else []
     said = f" {plural(len(notes), 'remark')}: press ! to read." if notes else ""
     return f"{', '.join(parts)} written.{said}", notes
