@@ -266,10 +266,7 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
     view = replace(seen(state), task_id="10.6")
-    assert (
-        title_state(view) == (RunPhase.RUNNING, "running", "for 0:30 (run 2)")
-        and view.every[1].took_s == 470.0
-    )
+    assert title_state(view)[1:] == ("running", "for 0:30 (run 2)") and view.every[1].took_s == 470.0
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
@@ -374,10 +371,7 @@ def test_runs_of_one_job_say_how_long_each_took(outcome, phase, said):
     for number, ends in enumerate((NOW - 90, NOW - 20), 1):
         run = one_run(number, started=True, epochs=(sample(1, ended_at=ends), sample(2, ended_at=ends)))
         runs[number] = replace(run, outcome=outcome, phase=phase)
-    for start, first in (
-        (NOW - 100, "0:10"),
-        (None, "0:09"),
-    ):  # not told yet: from the start of the first epoch
+    for start, first in ((NOW - 100, "0:10"), (None, "0:09")):  # not told yet: from the first epoch's start
         job = replace(sent(JobPhase.FINISHED, start_time=start, end_time=NOW), run_ids=(1, 2))
         view = seen(LabState(runs=runs, submissions={"lt1": job}))
         told = [state_text(view, line, ROLES, 26).plain for line in view.lines]
@@ -549,6 +543,14 @@ def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_
     assert next_step(view).label == "Run again" and "R  Run again " in card and advice in card
 
 
+def test_a_failed_run_is_told_while_others_of_its_task_go_on():
+    bad, going = one_run(2, spec(gpus=2), outcome="failed", phase=RunPhase.FAILED), in_epochs(NOW)
+    job, online = sent(JobPhase.RUNNING, start_time=NOW - 40), ConnectionState(status="online")
+    state = LabState(runs={1: going, 2: bad}, submissions={"lt1": job}, connection=online)
+    view = seen(replace(state, refreshed_at=NOW, cluster_time=NOW))
+    assert (next_step(view).action, title_state(view)[2]) == ("retry_run((2,))", "  run 2 failed")
+
+
 def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit():
     run = one_run(1, spec(batch=7), outcome="oom", diagnosis=(OOM,), phase=RunPhase.FAILED, task_id="15.2")
     met = CheckItem("the run ended", evidence="run 1", kind="runs")
@@ -656,10 +658,8 @@ def measured(*trained: tuple[str, int, float]) -> LabState:
 
 
 def test_of_two_networks_the_larger_speedup_is_the_number():
-    small, large = (
-        [("ResNet50", 1, 9.0), ("ResNet50", 4, 4.0)],
-        [("ResNet152", 1, 9.0), ("ResNet152", 4, 3.0)],
-    )
+    small = [("ResNet50", 1, 9.0), ("ResNet50", 4, 4.0)]
+    large = [("ResNet152", 1, 9.0), ("ResNet152", 4, 3.0)]
     number, said, _ = result(seen(measured(*large, *small)))
     assert (number, said) == ("3.0", "as fast with 4 GPUs as with one (ResNet152)")
     runs = measured(*large).runs.items()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from labtui.domain.model import RunPhase, plural
 from labtui.domain.state import submission_queue
 from labtui.tui import format as words
-from labtui.tui.view import ENDED_BADLY, SMALL, TRAINING, RunLine, View, connected
+from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, TRAINING, RunLine, View, connected
 
 if TYPE_CHECKING:
     from labtui.lab.checks import CheckItem
@@ -125,8 +125,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
         return NextStep(f"Go to {item.task_id}", missing, f"go_to({item.task_id!r})")
     again = failed_runs(view) if item.kind == "runs" else ()
     if again:
-        numbers = tuple(line.run_id for line in again)
-        return NextStep("Run again", _ended(again), f"retry_run({numbers})")
+        return _run_again(again)
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
         action, label = "start_copy", "Make the copy"
@@ -140,6 +139,10 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
         label = f"Export {plural(charts.of - charts.done, 'chart')}"
         missing = missing if item.stale else label
     return NextStep(label, missing if label != missing else "", action)
+
+
+def _run_again(lines: Sequence[RunLine]) -> NextStep:
+    return NextStep("Run again", _ended(lines), f"retry_run({tuple(line.run_id for line in lines)})")
 
 
 def failed_runs(view: View) -> tuple[RunLine, ...]:
@@ -168,12 +171,14 @@ def live_reason(view: View) -> str:
 
 
 def _while_running(view: View) -> NextStep:
-    """The next step while jobs are in progress: release held runs, answer a question, or watch the log."""
+    """The next step while jobs are in progress: release held runs, run a failed one again, answer, or watch."""
     answers, reason = view.count("answers"), live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
         reason = f"{words.run_numbers(held)}: held. Press H to release."
         return NextStep("Release the runs", reason, "pane('runs')")
+    if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
+        return _run_again(failed)
     if answers.done < answers.of:
         return NextStep(f"Answer question {answers.done + 1}", reason, "pane('answers')")
     return NextStep("Watch the log", reason, "pane('log')")
@@ -278,7 +283,9 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     line = view.task_line
     if line is None:
         return "open", "", ""
-    if line.live in TRAINING and line.word == line.live:
+    failed = [one.run_id for one in failed_runs(view) if one.phase is RunPhase.FAILED and line.live in LIVE]
+    also = f"{words.run_numbers(failed).lower()} failed" if failed else ""
+    if line.live in TRAINING and line.word == line.live and not failed:
         run = next(each for each in view.lines if each.phase is line.live)
         which = (
             f" (run {run.run_id})" if len(view.lines) > 1 else ""
@@ -289,7 +296,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     if view.task is not None and view.task.runs and not view.lines and not view.count("runs").done:
         return line.status or "open", "no run yet", ""
-    waits = live_reason(view).removesuffix(".") if line.live is None else ""
+    waits = live_reason(view).removesuffix(".") if line.live is None else also
     return line.live or line.status, line.word, f"  {waits}" if waits else ""
 
 
