@@ -51,11 +51,9 @@ def agent(tmp_path: Path) -> Iterator[str]:
 
 def load(agent: str, path: Path) -> None:
     subprocess.run(
-        [openssh("ssh-add"), "-q", str(path)],
-        check=True,
-        env=os.environ | {"SSH_AUTH_SOCK": agent},
+        [openssh("ssh-add"), "-q", str(path)], check=True, env=os.environ | {"SSH_AUTH_SOCK": agent},
         capture_output=True,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,9 @@ class Recorder(Jobs):
         """Run `command` in the directory, record the answer, and return its standard output."""
         answer = self.run(command)
         self.recorded[name] = {
-            "command": command,
-            "status": answer.status,
-            "stdout": answer.stdout.decode(),
+            "command": command, "status": answer.status, "stdout": answer.stdout.decode(),
             "stderr": answer.stderr.decode(),
-        }
+        }  # fmt: skip
         return answer.out
 
     def finish(self, target: Path) -> None:

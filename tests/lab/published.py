@@ -103,8 +103,6 @@ def _epoch(
         if isinstance(check, MetricCheck) and check.metric in metrics and row.accuracy is None:
             metrics[check.metric] = check.at_least * number / count
     return replace(
-        bare,
-        seconds=Interval(seconds, max(0.001, seconds - 0.01), seconds + 0.01),
-        steps=-(-images // spec.batch_size),
-        metrics=metrics,
-    )
+        bare, seconds=Interval(seconds, max(0.001, seconds - 0.01), seconds + 0.01),
+        steps=-(-images // spec.batch_size), metrics=metrics,
+    )  # fmt: skip

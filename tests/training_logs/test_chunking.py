@@ -18,6 +18,13 @@ def read(chunks: list[bytes]) -> str:
     return repr(parse_log(chunks))
 
 
+def test_a_long_log_is_reported_once(monkeypatch):
+    made, report = [], LogReader.report
+    monkeypatch.setattr(LogReader, "report", property(lambda self: made.append(1) or report.__get__(self)))
+    parse_log(b"Epoch 1/2\n25/25 - 14s - loss: 2.0\n" * 1000 for _ in range(3))
+    assert len(made) == 1, "else reading would take the square of its epochs"
+
+
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
     return [data[start:end] for start, end in pairwise(edges)]

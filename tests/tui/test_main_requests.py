@@ -40,7 +40,7 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         await until(pilot, lambda: chooses(app))
         await pilot.press("y")
         await until(pilot, lambda: bool(filled_session.requests))
-        assert filled_session.requests[0][:2] == ("cancel", 4)
+        assert filled_session.requests[0][:2] == ("cancel", app.view_model.chosen) == ("cancel", 4)
         (token,) = (run.token for run in filled_session.state.runs.values() if run.run_id == 4)
         filled_session.feed(lambda state: state.with_submission(token, cancelling=True))
         await until(pilot, lambda: "cancelling" in text_of(app))  # until Slurm answers

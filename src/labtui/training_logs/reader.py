@@ -86,11 +86,10 @@ class LogReader:
     @property
     def report(self) -> LogReport:
         """Everything read so far."""
-        cutter, runs, found = self._cutter, self.runs, self._diagnoser.found
-        many = cutter.zeros * 50 > min(cutter.size, BINARY_LOOK)
+        cutter = self._cutter
         return LogReport(
-            runs=runs,
-            diagnosis=found,
+            runs=self.runs,
+            diagnosis=self._diagnoser.found,
             failures=tuple(self._diagnoser.failures),
             cpu_warnings=self._cpu_warnings,
             strategies=tuple(self._fold.strategies),
@@ -98,8 +97,15 @@ class LogReader:
             mention=None if self._mention is None else self._mention[1:],
             lines=cutter.lines,
             size=cutter.size,
-            binary=cutter.zeros > 0 and (many or not (runs or found)),
+            binary=self.binary,
         )
+
+    @property
+    def binary(self) -> bool:
+        """Whether the log is not text, as far as it was read."""
+        zeros, size = self._cutter.zeros, self._cutter.size
+        told = self._fold.closed or self._fold.open or self._diagnoser.found
+        return zeros > 0 and (zeros * 50 > min(size, BINARY_LOOK) or not told)
 
     def _note_findings(self) -> None:
         """Hand the fold's findings, and that an epoch was kept, to the diagnoser."""
@@ -183,7 +189,7 @@ def parse_log(data: bytes | Iterable[bytes], **options: Any) -> LogReport:
     for chunk in (data,) if isinstance(data, bytes) else data:
         reader.feed(chunk)
         size += len(chunk)
-        if size > BINARY_LOOK and reader.report.binary:
+        if size > BINARY_LOOK and reader.binary:
             break
     reader.finish()
     return reader.report

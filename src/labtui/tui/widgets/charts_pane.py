@@ -196,12 +196,12 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
-        if action == "law" and parameters == (self._law,):
+        drawn = self._law and self.view_name == "speedup" and self._laws() is not None
+        if action == "law" and parameters == (drawn,):
             return None
         spec = self.spec
         series = spec.measured if spec is not None else ()
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
-        with_law = self._law and self.view_name == "speedup"
         lines = "↑ and ↓ choose a line." if len(series) > 1 else "all runs are on one line."
         large = self._large and self.view_name != "training"
         acts, reason = {
@@ -209,7 +209,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (large, "Only a larger window shows four charts."),
             "models": (bool(self.view.alone), f"Nothing to filter here; {lines}"),
-            "law": (with_law or not law, law),
+            "law": (drawn or not law, law),
             "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))
         return "" if acts else reason

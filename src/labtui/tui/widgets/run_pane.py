@@ -152,6 +152,7 @@ class RunPane(Pane, Vertical):
 
         def answered(yes: str | None) -> None:
             if yes:
+                self.app.view_model.run_id = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
 
         self.app.push_screen(Ask(text, choices=yes_or_no("Cancel", "Keep")), answered)
