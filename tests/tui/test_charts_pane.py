@@ -63,7 +63,7 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await pilot.press("3", "o")
         await until(pilot, lambda: "fit" in roles(app) and "o No laws" in text_of(app))
         assert re.match(
-            r"Serial: [\d.]+ % \(Amdahl, fixed work\), [\d.]+ % \(Gustafson, growing work\)",
+            r"Serial part: [\d.]+ % \(Amdahl, fixed work\), [\d.]+ % \(Gustafson, growing work\)",
             text(app, "sentence"),
         )
         await pilot.press("3")

@@ -244,7 +244,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         for row in [at for at, row in enumerate(screen.plan.rows) if row.included]:
             focus_at(screen, row, "in")
             await pilot.press("enter")
-        await until(pilot, lambda: not screen.plan.drafts and "d  Add the selected run" in text_of(app))
+        await until(pilot, lambda: not screen.plan.drafts and "d  Add this run" in text_of(app))
         await pilot.press("s")
         await until(pilot, lambda: text_of(app).count("Every run is left out.") >= 2)
         assert "Script" not in text_of(app) and not screen.query_one("#script-title").display
@@ -463,7 +463,7 @@ def test_an_unknown_option_is_removed_from_the_runs_that_have_it(session):
     assert not planned.scripts, "the job script follows from the rows"
     planned.task_rows = planned.with_cell(0, "per_gpu", "4096")
     planned.remake()
-    assert planned.warnings[-1] == "ResNet50: 4,096 images per GPU may not fit; 2,048 are planned."
+    assert planned.warnings[-1] == "ResNet50: 4,096 images per GPU may not fit; the task plans 2,048."
 
 
 def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):

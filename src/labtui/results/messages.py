@@ -263,7 +263,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     if len(amdahl) == 1:
         wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
         shares = (f"{serial_text(fit)} ({wholes[fit.law]})" for fit in fits)
-        return f"Serial: {', '.join(shares)}, from {len(amdahl[0].n_gpus)} sizes"
+        return f"Serial part: {', '.join(shares)}"
     names = {fit.baseline.network: fit for fit in amdahl}
     values = " and ".join(f"{serial_text(fit)} of {clean(name)}" for name, fit in names.items())
     return f"Serial by Amdahl's law: {values}" if 0 < len(names) == len(amdahl) else ""

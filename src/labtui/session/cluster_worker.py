@@ -24,7 +24,14 @@ from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, errors_to, fail, run_now
 from labtui.slurm.job_evidence import ended_as_duplicate, live_jobs, observe, other_jobs, vanished_ids
-from labtui.slurm.queue import POLLS_PER_MINUTE, QueueAnswer, next_poll_at, poll_delay, poll_queue
+from labtui.slurm.queue import (
+    POLLS_IN_PRACTICE,
+    POLLS_PER_MINUTE,
+    QueueAnswer,
+    next_poll_at,
+    poll_delay,
+    poll_queue,
+)
 from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
@@ -265,7 +272,8 @@ class Poller:
         """`submitter` is notified of jobs that ended."""
         self._context = context
         self._submitter = submitter
-        self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
+        self._limit = POLLS_IN_PRACTICE if context.profile.status == "practice" else POLLS_PER_MINUTE
+        self._polls: deque[float] = deque(maxlen=self._limit)
         context.note_change()
         self._took_s = 0.0
         self._failures = 0
@@ -289,7 +297,8 @@ class Poller:
         )
         if delay is None and not self._poll_requested:
             return None
-        return next_poll_at(self._polls, delay if delay is not None else 0.0, requested=self._poll_requested)
+        how: dict[str, Any] = {"requested": self._poll_requested, "limit": self._limit}
+        return next_poll_at(self._polls, 0.0 if delay is None else delay, **how)
 
     def step(self) -> None:
         """Poll once, in the background: a busy controller must not hold up the logs. Raises ConnectionLost."""

@@ -185,6 +185,8 @@ def answer_problem(program: str, result: CommandResult) -> str:
 POLLS_PER_MINUTE = 5
 """Hard limit of polls in any 60 s, key presses included. `squeue --local` costs two requests (partitions and jobs,
 measured with sdiag), so this is ten a minute at most."""
+POLLS_IN_PRACTICE = 20
+"""The limit on a practice cluster, which nobody else uses: a job's end is seen in time for the next one."""
 
 _JUST_CHANGED_S = 8.0
 _CHANGED_LATELY_S = 60.0
@@ -214,14 +216,16 @@ def poll_delay(
     return max(period, 1.0, 3.0 * last_took_s)  # spare a slow controller
 
 
-def next_poll_at(polls: Sequence[float], delay: float, *, requested: bool = False) -> float:
+def next_poll_at(
+    polls: Sequence[float], delay: float, *, requested: bool = False, limit: int = POLLS_PER_MINUTE
+) -> float:
     """When the next poll is due, given the times of the last ones; a poll that is `requested` waits for 2 s at most.
 
-    Never more than `POLLS_PER_MINUTE` polls in any 60 s.
+    Never more than `limit` polls in any 60 s.
     """
     if not polls:
         return float("-inf")
     due = polls[-1] + (min(delay, 2.0) if requested else delay)
-    if len(polls) >= POLLS_PER_MINUTE:
-        due = max(due, polls[-POLLS_PER_MINUTE] + 60.0)
+    if len(polls) >= limit:
+        due = max(due, polls[-limit] + 60.0)
     return due

@@ -265,7 +265,7 @@ class Plan:
             if most is not None and batches[-1] >= most:
                 lines.append(f"{name}: a batch of {most:,} per GPU does not fit.")
             elif batches[-1] > usual:
-                lines.append(f"{name}: {batches[-1]:,} images per GPU may not fit; {usual:,} are planned.")
+                lines.append(f"{name}: {batches[-1]:,} images per GPU may not fit; the task plans {usual:,}.")
         return lines
 
     @property

@@ -87,7 +87,7 @@ def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval |
 def step(plan: Plan) -> NextStep:
     """The next step: a fix, or Submit."""
     if not plan.drafts:
-        return NextStep("Add the selected run", nothing_to_send(plan), "drop_row", key="d")
+        return NextStep("Add this run", nothing_to_send(plan), "drop_row", key="d")
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:

@@ -397,7 +397,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         here = {each.action.removeprefix("screen."): each for each in bound}
         if "do_next" not in here:  # an editor has the focus and takes letters and dots
             more = any(getattr(each, "more", False) for each in self.query("AnswersPane"))
-            step = NextStep("Next answer" if more else "Go on", "What you write is stored.", "next_question")
+            step = NextStep("Next answer" if more else "Go on", "", "next_question")
         binding = here.get(step.action) or here.get(step.action.partition("(")[0])
         return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
