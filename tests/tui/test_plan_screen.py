@@ -406,8 +406,8 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
     async with screens(session) as (app, pilot):
         await open_plan(app, pilot)
         await until(pilot, lambda: "The files could not be checked." in text_of(app))
-        said = f"▎ Something unexpected happened; {session.folder.problem_log.name} says what."
-        assert text_of(app).splitlines()[0].endswith(said), "all of it over the header"
+        said = f"▎ Something unexpected happened; {session.folder.problem_log.name} says what.  ○ connecting"
+        assert text_of(app).splitlines()[0].endswith(said), "all of it in the header, beside its words"
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
         assert isinstance(app.screen, PlanScreen) and not session.requests

@@ -19,6 +19,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets._footer import FooterKey
+from textual.widgets._toast import ToastRack
 from textual.widgets.option_list import Option
 
 from labtui.domain.model import RunPhase
@@ -147,7 +148,12 @@ class ViewPart(Widget):
 
 
 class HeaderBar(ViewPart):
-    """The header: program and lab; at the right, practice, connection and GPU-hours."""
+    """The header: program and lab; at the right, practice, connection and GPU-hours, which no message covers."""
+
+    def show(self, view: View) -> None:
+        super().show(view)
+        covered = self._right(view, roles(self.app)).cell_len + 3
+        self.screen.get_child_by_type(ToastRack).styles.padding = (0, covered, 0, 0)
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
@@ -162,12 +168,9 @@ class HeaderBar(ViewPart):
 
     def _right(self, view: View, styles: Roles) -> Text:
         glyph, word, role = words.connection_label(view)
-        parts = []
-        if view.practice:
-            pace = f" {view.factor:g}×" if view.factor else ""
-            parts.append(ink(f"practice{pace}", styles.warn))
-        if view.read_only:
-            parts.append(ink("read-only", styles.warn))
+        pace = f" {view.factor:g}×" if view.factor else ""
+        parts = [ink(f"practice{pace}", styles.warn)] * view.practice
+        parts += [ink("read-only", styles.warn)] * view.read_only
         parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
         if (hours := gpu_hours(view)) >= 0.005:
             parts.append(ink(f"{hours:.2f} GPU-h", styles.soft))
