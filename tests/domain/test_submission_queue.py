@@ -8,11 +8,9 @@ from tests.changes import after
 
 SPEC = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=8, epochs=1, script="a.py")
 PROFILE = Profile(
-    id="x",
-    title="X",
-    login_hosts=("h",),
+    id="x", title="X", login_hosts=("h",),
     queues=(Queue(name="one", devices="gpu", max_submit_per_user=1), Queue(name="many", devices="gpu")),
-)
+)  # fmt: skip
 
 
 def planned(number: int, qos: str) -> Change:

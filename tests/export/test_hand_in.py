@@ -75,6 +75,13 @@ TITLES = {
         12.1 ViT-H/14 on micro-224: 32 GPUs give 21.7 times as many images per second as one
         12.3 tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs
         12.4 An epoch of ViT-H/14 on tiny-224 takes 14.2 s on 32 GPUs, 413 s on one""",
+    "hpc4ai-ch15": """
+        15.1 One GPU trains llama-1b on synthetic data at 10,485 tokens per second
+        15.5 Batch 7: 14,315 tokens per second, 1.06 times that of batch 5
+        15.6 Sdpa attention: 24,446 tokens per second, 1.71 times that of eager attention
+        15.9 48,155 tokens per second at best, 4.59 times the slowest of 8 runs""",
+    "hpc4ai-ch6": """
+        6.6 On 4 GPUs, jacobi takes 49.56 s, jacobi-optimized 50.82 s, jacobi-default 165.73 s""",
     "sa-miri-2025-pg": """
         10.6 An epoch of ResNet50 takes 5.38 s on four GPUs, 13.6 s on one
         10.10 Serial by Amdahl's law: 19.3 % of ResNet50 and 8.2 % of ResNet152""",

@@ -86,9 +86,8 @@ def _totals(row: PublishedRow, spec: RunSpec) -> dict[str, Any]:
         "throughput": None if rate is None else Interval.exact(rate),
         "unit": "images" if rate is None else "tokens",
         "sequence_length": int(length) if rate is not None and length.isdecimal() else None,
-        "gpu_memory": None if memory is None else Interval.exact(memory),
-        "rate_line": 1,
-    }
+        "gpu_memory": None if memory is None else Interval.exact(memory), "rate_line": 1,
+    }  # fmt: skip
 
 
 def _epoch(

@@ -64,11 +64,9 @@ class SlurmUse(RuleBasedStateMachine):
     )
     def sbatch(self, qos, gpus, minutes, requeue):
         options = {
-            "account": "nct_000",
-            "qos": qos,
-            "time": str(minutes),
+            "account": "nct_000", "qos": qos, "time": str(minutes),
             "cpus-per-task": str(max(1, 20 * gpus)),
-        }
+        }  # fmt: skip
         if gpus:
             options["gres"] = f"gpu:{gpus}"
         if not requeue:

@@ -19,11 +19,9 @@ PI = Program(
     ),
 )
 WEAK = Program(
-    name="pi-weak",
-    shown_in="ms",
-    scaling="weak",
+    name="pi-weak", shown_in="ms", scaling="weak",
     lines=("Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms",),
-)
+)  # fmt: skip
 JACOBI = Program(
     name="jacobi",
     counts="GPUs",

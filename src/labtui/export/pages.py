@@ -158,7 +158,7 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     """What the page's numbers show; else its heading, else the task's title."""
     families = {chart.family for chart in charts}
     found = ""
-    if results.programs:
+    if results.programs and (charts or plan.table):
         found = messages.program_message(results.programs)
     elif families & set(messages.SCALING):
         found = messages.scaling_message(scaling_lines(results.measured), families)
@@ -235,9 +235,10 @@ def _provenance(results: Results) -> Iterable[str]:
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:
     """The results of a page: those of its models or of the task's runs; only real ones where there are any."""
     results, names = contents.named, {task.id, *(name for check in task.checks for name in check.tasks)}
+    tasks = list(filter(None, map(contents.edition.task, names)))
     planned = {
         (each.id, run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
-        for each in filter(None, map(contents.edition.task, names))
+        for each in tasks
         for run in (plan.spec.called(contents.edition.names) for plan in each.runs)
     }
     data_sets = {data_set for *_, data_set, _ in planned}
@@ -268,7 +269,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
             replace(row, members=tuple(r for r in row.members if r.task_id in names) or row.members)
             for row in rows
         ]
-    timed = {(run.spec.model, run.spec.processes, run.spec.size) for run in task.runs}
+    timed = {(run.spec.model, run.spec.processes, run.spec.size) for each in tasks for run in each.runs}
     programs = tuple(
         row
         for row in results.programs

@@ -5,10 +5,19 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
+from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
 from labtui.results.measured import AccuracyCurve
-from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, three_digits
+from labtui.results.numbers import (
+    clean,
+    percent_text,
+    rate_text,
+    ratio_text,
+    seconds_text,
+    three_digits,
+    time_text,
+)
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import LostPart, ScalingLine, lost_efficiency, pop_metrics, scaling_lines
 
@@ -35,6 +44,13 @@ def _epoch_message(row: ResultRow, *more: ResultRow) -> str:
     text = f"{seconds_text(row.epoch_seconds)} s on {count_words(n) if n else 'the CPU'}"
     others = (f"{seconds_text(each.epoch_seconds)} s on one" for each in more if each.epoch_seconds)
     return f"An epoch of {clean(row.configuration.network)} takes {', '.join((text, *others))}"
+
+
+def _rate_message(row: ResultRow) -> str:
+    """How much is trained in a second: ``Four GPUs train ResNet50 at 9,294 images per second``."""
+    n, made = row.n_gpus or 0, row.configuration
+    who = f"{count_words(n, start=True)} train{'s' * (n == 1)}" if n else "The CPU trains"
+    return f"{who} {clean(made.network)} at {rate_text(row.throughput)} {made.unit} per second"
 
 
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
@@ -137,7 +153,7 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     if row.epoch_seconds is not None and "epoch-time" in families:
         return _epoch_message(row, *filter(None, (row.baseline,)))
-    return f"{many} train {name} at {rate_text(row.throughput)} {row.configuration.unit} per second"
+    return _rate_message(row)
 
 
 def faster(row: ResultRow, than: str = "") -> str:
@@ -224,8 +240,21 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     return f"{name} loses {lost} points of efficiency on {many}"
 
 
-def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
-    """The fastest of some runs that differ in their tuning, against the slowest."""
+def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
+    """What tells rows of one network apart: their batch per GPU and their tuning, where these differ."""
+    words = distinguishing_words([row.configuration.tuning for row in rows])
+    batches = [row.configuration.per_gpu_batch for row in rows]
+    named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
+    several = len(set(batches)) > 1
+    return [
+        ", ".join(filter(None, (batch if several else "", *mine))) or batch or "as planned"
+        for batch, mine in zip(named, words, strict=True)
+    ]
+
+
+def tuning_message(rows: Sequence[ResultRow]) -> str:
+    """The fastest of some runs of one network that differ in their tuning or batch, against the slowest."""
+    labels = tuning_labels(rows)
     rates = [(row.throughput, label) for row, label in zip(rows, labels, strict=True) if row.throughput]
     if len(rates) < 2:
         return ""
@@ -234,7 +263,7 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
         return f"{clean(rows[0].model)}: no setting is faster than another by more than the uncertainty"
     rate = f"{rate_text(best)} {rows[0].configuration.unit} per second"
     times = ratio_text(best.over(worst)) if worst.lo > 0 else "many"
-    if len(name) + len(other) > 28:
+    if len(name) + len(other) > 28 and len(rates) > 2:
         return f"{rate} at best, {times} times the slowest of {len(rates)} runs"
     name = name[:1].upper() + name[1:] if name.partition(" ")[0].isalpha() else name  # no "Bf16"
     return f"{name}: {rate}, {times} times that of {other}"
@@ -285,17 +314,22 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
 
 
 def results_message(results: Results) -> str:
-    """A sentence for a table of results: how long an epoch of the only training takes, else what its lines show."""
-    first = results.measured[0] if len(results.measured) == 1 else None
-    if first is None or first.epoch_seconds is None:
-        return scaling_message(scaling_lines(results.measured), {"epoch-time"})  # charts give the speedup
-    return _epoch_message(first)
+    """A sentence for a table of results: the value of the only training, else what its lines or its tunings show."""
+    rows = results.measured
+    if len(rows) == 1 and (rows[0].epoch_seconds or rows[0].throughput):
+        return _epoch_message(rows[0]) if rows[0].epoch_seconds else _rate_message(rows[0])
+    said = scaling_message(scaling_lines(rows), {"epoch-time"})  # charts give the speedup
+    return said or (tuning_message(rows) if len({(row.model, row.n_gpus) for row in rows}) == 1 else "")
 
 
 def program_message(rows: Sequence[ResultRow]) -> str:
-    """A sentence about the times of programs; "" where there are both strong and weak scaling, or neither."""
+    """How programs scale, else how long they take on one number of processes; "" for strong and weak scaling."""
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
     weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
+    if len({(row.counted, row.size) for row in rows}) == 1:
+        timed = sorted((row for row in rows if row.shown), key=lambda row: _value(row.epoch_seconds))
+        said = [f"{clean(row.model)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
+        return f"On {rows[0].counted}, {', '.join(said)}" if said else ""
     if bool(strong) == bool(weak):
         return ""
     if weak:

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, Program
-from labtui.domain.tuning import distinguishing_words
 from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
@@ -162,7 +161,7 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
         found
         for found in groups.values()
         if (len({row.configuration.tuning for row in found}) > 1 or len(found) >= _MIN_TUNED)
-        and (len(found) <= _MAX_NAMED or max(map(len, tuning_labels(found))) <= _MAX_LABEL)
+        and (len(found) <= _MAX_NAMED or max(map(len, messages.tuning_labels(found))) <= _MAX_LABEL)
     ]
     data_sets = {found[0].configuration.data_set for found in tuned}
     counts = {found[0].n_gpus for found in tuned}
@@ -175,7 +174,7 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
 
 
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
-    labels = tuning_labels(rows)
+    labels = messages.tuning_labels(rows)
     order = sorted(zip(labels, rows, strict=True), key=lambda pair: (_numbers(pair[0]), pair[0]))
     points = [
         _uncertain_point(float(x), row, row.throughput, label=rate_text(row.throughput))
@@ -191,23 +190,11 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
         key=key,
         of=f"{first.model}{data} on {devices(first.n_gpus)}",
         counted=first.unit,
-        message=messages.tuning_message(rows, labels),
+        message=messages.tuning_message(rows),
         x_label=axis,
         x_ticks=tuple((float(x), text) for x, text in enumerate(shown)),
         notes=("The same network, data and GPUs; the bars differ in what is named below them.",),
     )
-
-
-def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
-    """What tells rows of one network apart: their batch per GPU and their tuning, where these differ."""
-    words = distinguishing_words([row.configuration.tuning for row in rows])
-    batches = [row.configuration.per_gpu_batch for row in rows]
-    named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
-    several = len(set(batches)) > 1
-    return [
-        ", ".join(filter(None, (batch if several else "", *mine))) or batch or "as planned"
-        for batch, mine in zip(named, words, strict=True)
-    ]
 
 
 _NUMBER = re.compile(r"\b\d[\d,]*")
