@@ -20,12 +20,11 @@ class Bench(App[None]):
 
 
 @asynccontextmanager
-async def bench(path: Path, *, brief: bool = False, height: int = 10) -> AsyncIterator[tuple[Any, Any, Any]]:
+async def bench(path: Path, *, height: int = 10) -> AsyncIterator[tuple[Any, Any, Any]]:
     """An app with nothing but the view of a log's end, the view, and the pilot."""
     app = Bench()
     async with app.run_test(size=(40, height), notifications=True) as pilot:
         tail = app.query_one(TailView)
-        tail.brief = brief
         tail.show_file(path)
         await until(pilot, lambda: text_of(app).strip())
         yield app, tail, pilot
@@ -71,14 +70,16 @@ async def test_a_look_to_the_right_goes_on_following(log):
         assert tail.follow
 
 
-async def test_a_brief_view_has_no_time_stamps_and_marks_a_cut_line(log):
-    log.write_text(
-        "[11/25/2026 11:01:37 PM] INFO     one\n2026-11-25 23:01:37,123 - WARNING - two\n7/7 - 5s - loss: 2.1\n"
-        "start: 2026-11-25T23:01:37, and it goes on\n"
-    )
-    async with bench(log, brief=True) as (app, _, pilot):
-        shown = ["one", "two", "7/7 - 5s - loss: 2.1", "start: 2026-11-25T23:01:37, and it goes…"]
-        await until(pilot, lambda: text_of(app).split("\n")[:4] == shown)
+@pytest.mark.parametrize(
+    "stamp", ["[11/25/2026 1:01:37 PM] INFO    ", "2026-11-25 23:01:37,123 - WARNING - "]
+)
+async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, stamp):
+    log.write_text(f"{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n")
+    async with bench(log) as (app, tail, pilot):
+        for tail.brief, search, first in ((True, "", ""), (True, ":37", stamp), (False, "", stamp)):
+            tail.search(search)
+            shown = [f"{first}one", "7/7 - 5s - loss: 2.1", "start: 2026-11-25T23:01:37, and it goes…"]
+            await until(pilot, lambda shown=shown: text_of(app).split("\n")[:3] == shown)
 
 
 @pytest.mark.parametrize("action", ["page_up", "scroll_up", "scroll_home"])

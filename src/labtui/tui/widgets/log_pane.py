@@ -44,6 +44,7 @@ class LogPane(RunPane):
             self.stream = "err" if self._error_line is not None else "out"
         tail = self.tail
         tail.numbered = wide = self.size.width >= 72
+        tail.brief = self.screen.has_class("-narrow")
         tail.show_file(self.app.view_model.log_path(self.stream), self.app.session.folder.path)
         tail.why_empty = words.why_it_waits(view, line)
         tail.read_as = {}

@@ -348,7 +348,7 @@ class TailView(ScrollView, can_focus=True):
         if line is None or self.file is None:
             return
         self.match_line = line
-        text = self.file.line(line)
+        text = self._text(self.file, line)
         at = text.lower().find(self.needle.lower())
         begin, end = cell_len(text[:at]), cell_len(text[: at + len(self.needle)])
         self._widest = max(self._widest, cell_len(text))
@@ -370,21 +370,27 @@ class TailView(ScrollView, can_focus=True):
             empty = f" {self.why_empty or EMPTY}" if y == 0 and self.file is None else ""
             return Strip([Segment(empty, style)]).crop_extend(0, width, style)
         number = self.file.number(row)
-        head = f"{number:>{max(4, len(str(self.file.last)))}}  " if self.numbered else ""
-        read = self.read_as.get(number, "") if self.numbered else ""
-        room = max(1, width - len(head) - (cell_len(read) + 2 if read else 0))
-        line = self.file.line(number)
-        text = Strip(self._segments(STAMP.sub("", line) if self.brief else line, number))
+        head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered else ""
+        read = f" {self.read_as[number]}" if number in self.read_as else ""
+        room = max(1, width - len(head) - cell_len(read))
+        text = Strip(self._segments(self._text(self.file, number), number))
         if text.cell_length > self._widest:
             self._widest = text.cell_length
             self.call_later(self._resize)
         middle = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         quiet = self.get_component_rich_style("tail--number", partial=True)
-        if self.brief and text.cell_length > scroll_x + room:
+        if text.cell_length > scroll_x + room:
             middle = Strip.join([middle.crop(0, room - 1), Strip([Segment("…", style + quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
-        last = Strip([Segment(f"  {read}" if read else "", style + ends)])
-        return Strip.join([Strip([Segment(head, style + quiet)]), middle, last])
+        return Strip.join(
+            [Strip([Segment(head, style + quiet)]), middle, Strip([Segment(read, style + ends)])]
+        )
+
+    def _text(self, file: LogText, number: int) -> str:
+        """A line's text; with `brief`, without its time stamp, unless that is what the search has found."""
+        line, needle = file.line(number), self.needle.lower()
+        short = STAMP.sub("", line) if self.brief else line
+        return line if needle in line.lower() and needle not in short.lower() else short
 
     def _segments(self, text: str, number: int) -> list[Segment]:
         if text.encode().startswith(RECORD) and number != self.match_line:
