@@ -18,7 +18,7 @@ from labtui.tui.widgets.grid import braille
 from labtui.tui.widgets.plot import JOINT, MARKS, Cursor, draw
 
 COLOURS = tuple((each,) for each in ("blue", "red", "green", "magenta"))
-LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS, "text")
+LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
 SIZES = (1, 2, 4, 8, 16, 24, 32)
 
 
@@ -195,10 +195,8 @@ def test_the_cursor_has_a_mark_a_line_and_a_table():
     assert "on 32 GPUs" in text and "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed
 
 
-def test_a_law_is_named_at_its_end_and_a_place_in_words():
-    law = Series(name="Amdahl's law", short="Amdahl", points=(Point(x=1, y=1), Point(x=4, y=2.5)), role="fit")
-    spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
-    assert "Amdahl" in "\n".join(rows_of(replace(spec, series=(*spec.series, law))))
+def test_a_place_is_told_in_words():
+    spec = chart({1: 1.0, 4: 2.53})
     assert [place_text(spec, x) for x in (1, 4)] == ["1 GPU", "4 GPUs"]
     assert place_text(replace(spec, x_axis="epochs", x_ticks=()), 2) == "epoch 2"
 
@@ -306,25 +304,23 @@ def test_a_line_is_drawn_at_its_values_to_a_quarter_of_a_row(value):
     assert abs(sum(dots) / len(dots) - bottom + (value - low) / (high - low) * (bottom - top)) < 0.3
 
 
-def test_laws_are_curves_beside_the_points_and_named_once():
-    laws = [
-        Series(
-            name=f"{name}'s law", short=name, role="fit",
-            points=tuple(Point(x=1 + at / 8, y=1 + at / 8 * share) for at in range(25)),
-        )
-        for name, share in (("Amdahl", 0.5), ("Gustafson", 0.6))
+@pytest.mark.parametrize("height", range(9, 26))
+def test_laws_have_colours_of_their_own_between_which_the_measured_line_shows(height):
+    shares, places = {"Amdahl": 0.5, "Gustafson": 0.6, "ideal": 1.0}, [at / 8 for at in range(25)]
+    others = [
+        Series(name=f"{name}'s law", short=name, role="fit" if share < 1 else "ideal",
+               points=tuple(Point(x=1 + at, y=1 + at * share) for at in places))
+        for name, share in shares.items()
     ]  # fmt: skip
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
-    cells = cells_of(replace(spec, series=(*spec.series, *laws)), 86, 25)
-    text = "\n".join(rows_of(replace(spec, series=(*spec.series, *laws))))
-    assert text.count("Amdahl") == text.count("Gustafson") == 1
-    dashes, dots = ([style for sign, style in cells.values() if sign in signs] for signs in ("⣀⠤⠒⠉", "⡀⠄⠂⠁"))
-    assert not {s for s, style in cells.values() if style.endswith("blue")} & {
-        chr(at) for at in range(0x2800, 0x2900)
-    }
-    assert {"text", "quiet"} <= set(dashes) and "quiet" in dots and "text" not in dots, (
-        "each law its own dashes"
-    )
+    fitted = replace(spec, series=(*spec.series, *others))
+    cells, rows = cells_of(fitted, 86, height), rows_of(fitted, 86, height)
+    lines = {style: {s for s, each in cells.values() if each == style} for _, style in cells.values()}
+    assert lines["green"] & set("⣀⠤⠒⠉") and lines["magenta"] & set("⡀⠄⠂⠁"), "each law its own dashes"
+    assert any(sign > "\u2840" for sign in lines["blue"])
+    named = [row for row in map(str.rstrip, rows) if row.endswith(("ideal", "Gustafson", "Amdahl", "2.53×"))]
+    ends = [row.split()[-1] for row in named]
+    assert [end for end in ends if end != "ideal"] == ["Gustafson", "2.53×", "Amdahl"] and "●" in named[-2]
 
 
 @pytest.mark.parametrize("width", [46, 57, 86])

@@ -259,7 +259,6 @@ class Roles(msgspec.Struct, frozen=True):
     bad_ground: str
     series: tuple[tuple[str, ...], ...] = ()
     """The colours of lines and bars, each with its tones; distinct for colour-blind readers, none that of a state."""
-    text: str = ""
 
 
 def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:
@@ -282,4 +281,4 @@ def roles(app: App[Any]) -> Roles:
     colours = (str(theme.accent), *(variables[f"series-{place}"] for place in (2, 3, 4)))
     series = tuple(_tones(colour, str(theme.foreground)) for colour in colours)
     styles: list[Any] = [theme.success, theme.warning, theme.error, theme.accent, *tones]
-    return Roles(*styles, *[chip, ground, series, str(theme.foreground)])
+    return Roles(*styles, *[chip, ground, series])

@@ -13,11 +13,12 @@ from labtui.results.charts import (
     HUES,
     ChartSpec,
     Point,
+    Role,
     RowScale,
     Series,
     line_pieces,
+    looks,
     row_scale,
-    spread,
 )
 from labtui.results.numbers import tick_text
 from labtui.tui.format import HOLLOW, MARKS, look_of, names_of, place_text, plain, value_text
@@ -29,8 +30,8 @@ MIN_HEIGHT = 8
 MIN_COLUMNS = 24
 DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
 """A dash, and a dot, at each height within a cell, from the bottom."""
-DASHED = {"ideal": (". ", "soft"), "Amdahl": ("#### ", "text"), "Gustafson": ("## . ", "quiet")}
-"""Of each line that was not measured: which columns have a dash or a dot, and its tone of grey."""
+LAWS = {"Amdahl": "###     ", "Gustafson": "    ##. "}
+"""Which columns have a dash or a dot: laws that lie on the measured line take turns with it."""
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 JOINT = "▌"
 """Two marks in one cell, each with its colour in a half."""
@@ -139,16 +140,15 @@ class _Drawing:
             lines = textwrap.wrap(self.spec.message, max(8, self.grid.width - self.left - 4))
             for at, text in enumerate(lines, self.rows // 3):
                 self.grid.put(self.left + 3, at, text, self.look.soft)
+            return self.grid.lines()
         if self.bars:
             self._draw_bars()
             return self.grid.lines()
-        for series in self.spec.series:
-            if series.role != "measured":
-                self._draw_dashes(series)
+        self._draw_dashes("ideal", "reference")
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        fitted = any(series.role == "fit" for series in self.spec.series)
-        for at in order if not fitted else ():  # a law's curve would be hidden under the line
+        for at in order:
             self._draw_line(at)
+        self._draw_dashes("fit")
         self._draw_cursor()
         for at in order[::-1] if len(order) <= HUES else order:
             self._draw_marks(at)
@@ -204,22 +204,31 @@ class _Drawing:
                 self.grid.put(start, self.rows + 1, text, style)
                 free = start + len(text)
 
-    def _draw_dashes(self, series: Series) -> None:
-        """Draw an ideal or a law, each with dashes and a tone of its own."""
-        gaps, tone = DASHED.get(series.short, DASHED["ideal"])
-        for before, after in pairwise(series.points):
+    def _colour_of(self, series: Series) -> str:
+        """The colour of a line that was not measured: of a law, one that no measured line has."""
+        if series.role != "fit":
+            return self.look.soft
+        first = looks(self.measured)[self.measured[0].name].hue
+        return self.look.series[(first + 2 + list(LAWS).index(series.short)) % HUES][0]
+
+    def _draw_dashes(self, *roles: Role) -> None:
+        """Draw the lines that were not measured, each with its dashes and its colour."""
+        pairs = ((s, *ends) for s in self.spec.series if s.role in roles for ends in pairwise(s.points))
+        for series, before, after in pairs:
+            gaps, colour = LAWS.get(series.short, ". "), self._colour_of(series)
             first, last = self._column(before.x), self._column(after.x)
             low, high = self._height(before.y), self._height(after.y)
             for column in range(first, last + 1):
                 height = low + (column - first) / max(1, last - first) * (high - low)
                 if signs := DASHES.get(gaps[column % len(gaps)]):
                     sign = signs[int(height % 1 * len(signs))]
-                    self.grid.put(column, self.rows - 1 - int(height), sign, getattr(self.look, tone))
+                    self.grid.put(column, self.rows - 1 - int(height), sign, colour)
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
         series, style = self.measured[at], self._style(at)
-        lifts = (-1 / 8, 1 / 8) if at == self.cursor.series else (0.0,)
+        thin = at != self.cursor.series or any(each.role == "fit" for each in self.spec.series)
+        lifts = (0.0,) if thin else (-1 / 8, 1 / 8)
         for before, after in (pair for piece in line_pieces(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
@@ -269,21 +278,19 @@ class _Drawing:
             if cell_len(text) <= room:
                 return text
         size = max(0, room - len(value) - 2)
-        if (
-            sum(each.startswith(name[:size]) for each in self.names) > 1
-        ):  # cut so, it would be another's name too
+        if sum(each.startswith(name[:size]) for each in self.names) > 1:  # cut so, another has this name
             return f"…{name[len(name) - size :]} {value}".strip()
         return f"{name[:size]}… {value}".strip()
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
-        """The row of each line's label in the margin: in the order of the last values, each near its own."""
-        ends = [self.rows - 0.5 - self._height(each.points[-1].y) for each in named]
-        rows, free = [0] * len(named), self.rows
-        for place, at in sorted(
-            ((place, at) for at, place in enumerate(spread(ends, 1.0, 0.0))), reverse=True
-        ):
-            rows[at] = free = min(free - 1, round(place))
-        return rows
+        """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
+        down = sorted(range(len(named)), key=lambda at: -named[at].points[-1].y)
+        rows, first = [self._row(named[at].points[-1].y) for at in down], down.index(0)
+        for at in (*range(first, len(rows)), *range(first)[::-1]):
+            least = rows[at - 1] + 1 if at > first else at
+            most = rows[at + 1] - 1 if at < first else self.rows - len(rows) + at
+            rows[at] = min(max(rows[at], least), most)
+        return [row for _, row in sorted(zip(down, rows, strict=True))]
 
     def _near_their_ends(self, order: Sequence[int]) -> list[int]:
         """The lines whose names find a row beside their ends; with many lines some names must go."""
@@ -301,10 +308,12 @@ class _Drawing:
             text = f"  {len(order) - len(shown)} more: ↑ ↓"
             self.grid.put(self.grid.width - self.right, self.rows, text, self.look.quiet)
         order = shown
-        margin = self._column(self.xs[-1]) + 2 if self.xs else 0
+        margin = self._column(self.xs[-1]) + 2
         others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
         named = [*(self.measured[at] for at in order), *others][: self.rows]
-        rows = self._label_rows(named)
+        rows, fewer = self._label_rows(named), [each for each in named if each.role != "ideal"]
+        if rows[0] != self._row(named[0].points[-1].y) == self._label_rows(fewer)[0]:
+            named, rows = fewer, self._label_rows(fewer)
         for at, beside in zip(order, rows, strict=False):
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=last.live)
@@ -314,18 +323,13 @@ class _Drawing:
             text = f" {self._label(at, room)} "
             near = [(column, row)] if self.few and row == beside else []
             if last.x < self.xs[-1]:
-                near = [
-                    (column, row),
-                    (column, row - 1),
-                    (column - 3 - cell_len(text), row - 1),
-                    (column, row + 1),
-                ]
+                before = column - 3 - cell_len(text)
+                near = [(column, row), (column, row - 1), (before, row - 1), (column, row + 1)]
             if not self._write(near, text, style):
                 mark = f" {mark}" * (len(self.measured) > 1)
                 self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
         for series, row in list(zip(named, rows, strict=True))[len(order) :]:
-            name = series.short or series.name
-            self._write([(margin, row)], f" {name}", getattr(self.look, DASHED.get(name, DASHED["ideal"])[1]))
+            self._write([(margin, row)], f" {series.short or series.name}", self._colour_of(series))
 
     def _write_values(self) -> None:
         """Write the values of all points but the last beside their marks, if there are free cells."""
