@@ -58,10 +58,8 @@ class SlurmUse(RuleBasedStateMachine):
 
     @rule(
         qos=st.sampled_from(["acc_debug", "acc_training", "gp_training", "nonsense"]),
-        gpus=st.integers(0, 5),
-        minutes=st.integers(1, 200),
-        requeue=st.booleans(),
-    )
+        gpus=st.integers(0, 5), minutes=st.integers(1, 200), requeue=st.booleans(),
+    )  # fmt: skip
     def sbatch(self, qos, gpus, minutes, requeue):
         options = {
             "account": "nct_000", "qos": qos, "time": str(minutes),

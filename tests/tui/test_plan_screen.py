@@ -395,7 +395,9 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         screen._previewed(screen.plan.previews, screen.plan.previews)
         screen._slurm_said(screen.plan.drafts[0], SbatchAnswer(), None)
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(pilot, lambda: app.screen is app.main and not screen.is_attached)
+        screen._preview(app, screen.plan.previews, ask=False)
+        await app.workers.wait_for_complete()
 
 
 async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(session, monkeypatch):

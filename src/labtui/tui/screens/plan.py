@@ -24,6 +24,7 @@ from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
 from labtui.tui import STYLES, plan_words
+from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import DIGITS, Ask, Choice, entry_choices, yes_or_no
@@ -161,7 +162,7 @@ class PlanScreen(FramedScreen):
             said = f"The job script of {name} is a new one, without your edits."
             self.app.notify(said, severity="warning", markup=False)
         self.show()
-        self._preview(self.plan.previews, ask=True)
+        self._preview(self.app, self.plan.previews, ask=True)
 
     def show(self) -> None:
         """Repaint the whole plan."""
@@ -232,12 +233,12 @@ class PlanScreen(FramedScreen):
         self.query_one("#plan-text" if self.has_class("-script") else "#plan-table").focus()
 
     @work(thread=True, exclusive=True, group="previews")
-    def _preview(self, before: list[Preview | LabError], *, ask: bool) -> None:
+    def _preview(self, app: LabApp, before: list[Preview | LabError], *, ask: bool) -> None:
         """Make the previews of all jobs; with `ask`, once more when the cluster has answered about their paths.
 
-        They replace those in `before`, unless others have done so meanwhile.
+        They replace those in `before`, unless others have done so meanwhile. In a thread a plan that was left has no
+        `self.app`.
         """
-        app = self.app  # `self.app` does not work in the session's thread, which runs the callback below
         if before is not self.plan.previews or not self.is_attached:
             return
         made, asked, error = self.plan.make_previews(ask=ask)
@@ -245,7 +246,7 @@ class PlanScreen(FramedScreen):
             app.call_later(app.report, error)
         app.call_later(self._previewed, before, made)
         if asked is not None:
-            asked.add_done_callback(lambda _: app.call_later(self._preview, made, ask=False))
+            asked.add_done_callback(lambda _: app.call_later(self._preview, app, made, ask=False))
 
     def _previewed(self, before: list[Preview | LabError], made: list[Preview | LabError]) -> None:
         """Show the previews, unless the plan has changed or was left meanwhile."""
