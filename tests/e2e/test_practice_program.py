@@ -80,7 +80,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 def test_from_the_command_to_a_ticked_task(terminal, tmp_path):
     terminal.come_to("● online", "10.5", "practice 100×")
     terminal.press("]", "]", "]", "]")
-    terminal.come_to("10.5  1, 2 and 4 GPUs", "Submit 3 runs")
+    terminal.come_to("10.5  1, 2 and 4 GPUs", "Plan 3 runs")
     terminal.press("s")
     terminal.come_to("Findings  none", "s  Submit 1 job")
     terminal.press("s")

@@ -119,7 +119,7 @@ async def test_enter_opens_the_first_open_answer_and_escape_shows_it_as_a_card(f
         assert "<!--" not in text_of(app)
         await pilot.press("enter")
         await until(pilot, lambda: "Answer to question 2" in text_of(app) and "esc Back" in footer(app))
-        assert "Write" not in footer(app) and "s Submit" not in footer(app), "there it is a letter"
+        assert "Write" not in footer(app) and "s Plan" not in footer(app), "there it is a letter"
         await pilot.press(*"**sublinear**", "escape")
         await until(pilot, lambda: "✔ 2" in text_of(app) and "Write" in footer(app))
         assert "sublinear" in text_of(app) and "**" not in text_of(app)

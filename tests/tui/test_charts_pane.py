@@ -240,7 +240,7 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
     async with screens(session, "charts", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         app.go_to_task("10.5")
-        await until(pilot, lambda: "Press s to submit" in text(app, "sentence"))
+        await until(pilot, lambda: "Press s to plan" in text(app, "sentence"))
         chart = pane_of(app).query_one("#chart-speedup")
         assert [label for _, label in chart.spec.x_ticks] == ["1", "2", "4"]
         assert chart.size.height >= 8

@@ -367,7 +367,7 @@ async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session):
         await until(pilot, lambda: app.view_model.task_id == "10.4" and "Go to 10.3" in text_of(app))
         await pilot.press("full_stop")
         await until(pilot, lambda: app.view_model.task_id == "10.3" and app.screen is app.main)
-        await until(pilot, lambda: "Submit 1 run" in text_of(app))
+        await until(pilot, lambda: "Plan 1 run" in text_of(app))
 
 
 async def test_the_next_step_edits_the_script_from_the_answers_too(session, monkeypatch):

@@ -71,7 +71,7 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):
 
 
 async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkeypatch):
-    step = NextStep("Submit the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
+    step = NextStep("Plan the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
     monkeypatch.setattr(frame, "next_step", lambda view: step)
     async with screens(filled_session) as (app, pilot):
         card = app.screen.query_one(frame.NextStepText)
@@ -100,14 +100,14 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
             await until(pilot, lambda words=words: words in text_of(app), words)
         await pilot.click("#task")
         await until(pilot, lambda: app.main.pane == "task")
-        await click_words(pilot, "s Submit")
+        await click_words(pilot, "s Plan")
         await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
 
 
 async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
     session.feed(*finished_run("lt1", "10.3", 1, spec(gpus=0), "9"), *online())
     begun = "○ open", "1 of 2 runs done. Press s to"  # the CPU's run counts, and is not its own
-    said = {"10.4": begun, "10.5": ("○ no run yet", "No run yet. Press s to submit")}
+    said = {"10.4": begun, "10.5": ("○ no run yet", "No run yet. Press s to plan")}
     async with screens(session, "task") as (app, pilot):
         for task, (title, words) in said.items():
             app.go_to_task(task)
@@ -162,14 +162,14 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         assert app.main.pane == "task" and "○ connecting" in text_of(app)
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
-        await until(pilot, lambda: app.view_model.checks and "s Submit" not in text_of(app))
+        await until(pilot, lambda: app.view_model.checks and "s Plan" not in text_of(app))
         assert "Runs\nThis task needs no run." in text_beside(app.view, 0).plain
         rail = app.main.query_one(TaskList)
         await until(pilot, lambda: rail.option_count == 7)
         shown = " ".join(" ".join(str(option.prompt).split()) for option in rail.options)
         assert all(row.title in shown for row in app.view.tasks[1:] if len(row.task_id) < 5)
         app.go_to_task("10.5")
-        await until(pilot, lambda: "Press s to submit 3 runs." in text_of(app))
+        await until(pilot, lambda: "Press s to plan 3 runs." in text_of(app))
         offered = {each.binding.action for each in app.screen.active_bindings.values() if each.enabled}
         assert not {"cancel_run", "end_after", "hold_run", "screen.retry_run"} & offered
         await pilot.press("full_stop")

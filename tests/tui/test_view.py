@@ -470,7 +470,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     checks = {"10.4": TaskCheck(task_id="10.4", status="partial", items=items, missing="Run it.")}
     before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks)
     before = replace(before, task_id="10.4")
-    assert headline(before) == "1 of 2 runs done. Press s to submit 1 run."
+    assert headline(before) == "1 of 2 runs done. Press s to plan 1 run."
     assert title_state(before)[1] == "begun"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")

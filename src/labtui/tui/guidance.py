@@ -31,7 +31,7 @@ class NextStep(msgspec.Struct, frozen=True):
 
 
 _STEPS = {
-    "runs": ("plan", "Submit the runs"),
+    "runs": ("plan", "Plan the runs"),
     "constant-batch": ("plan", "Plan with one batch per GPU"),
     "learning-rate": ("edit", "Edit the script"),
     "metric": ("plan", "Plan another run"),
@@ -41,7 +41,7 @@ _STEPS = {
     "edited": ("edit", "Edit the script"),
     "files": ("edit", "Edit the file"),
     "data-read": ("doctor", "Check the cluster"),
-    "fit": ("plan", "Submit the runs"),
+    "fit": ("plan", "Plan the runs"),
 }
 """For each kind of condition, the action that helps to meet it, and the action's label."""
 
@@ -130,7 +130,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
         action, label = "start_copy", "Make the copy"
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
-        label = f"Submit {plural(len(view.task.runs), 'run')}"
+        label = f"Plan {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
         done = view.count("answers").done
         label = missing = f"Answer question {done + 1}"
@@ -231,7 +231,7 @@ def headline(view: View) -> str:
     if not view.lines:
         runs = view.count("runs")
         there = f"{runs.done} of {runs.of} runs done" if runs.done else "No run yet"
-        return f"{there}. Press s to submit {plural(planned, 'run')}." if planned else instead_of_runs(view)
+        return f"{there}. Press s to plan {plural(planned, 'run')}." if planned else instead_of_runs(view)
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
     going = (line for line in view.lines if line.phase is RunPhase.RUNNING and not line.cancelling)
     training = any(line.run.spec.epochs > 1 for line in going)

@@ -35,7 +35,7 @@ class MainScreen(FramedScreen):
     _log_copy: TemporaryDirectory[str] | None = None  # an editor may still show it: it goes when labtui ends
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
-        key("s", "plan", "Submit", "see the plan of this task, change it, check it, submit it", show=True),
+        key("s", "plan", "Plan", "choose and check the runs of this task, then submit them", show=True),
         key("R", "retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),

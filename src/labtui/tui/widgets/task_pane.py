@@ -36,7 +36,7 @@ KEYS = {
     "charts": ("x", "screen.export"),
     "answers": ("a", "screen.pane('answers')"),
 }
-LABELS = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}
+LABELS = {"r": "Runs", "s": "Plan", "x": "Export", "a": "Answer", "e": "Edit"}
 
 
 class TaskPane(Pane, VerticalScroll, can_focus=True):
