@@ -78,11 +78,10 @@ def holds(sample: EpochSample, seconds: float) -> bool:
 @pytest.mark.parametrize("separate", [False, True], ids=["overwritten", "one line each"])
 @pytest.mark.parametrize("generation", GENERATIONS)
 @given(
-    mean=st.floats(0.002, 3.0),
-    first=st.floats(0.5, 2.0),
+    mean=st.floats(0.002, 3.0), first=st.floats(0.5, 2.0),
     spread=st.lists(st.floats(0.8, 1.25), min_size=2, max_size=60),
     validation=st.sampled_from([0.0, 0.0, 0.4, 5.0]),
-)
+)  # fmt: skip
 def test_the_truth_lies_in_the_interval(generation, separate, mean, first, spread, validation):
     steps = [mean * factor for factor in spread]
     steps[0] *= first

@@ -213,10 +213,7 @@ def _sources(contents: LabContents) -> Page:
         if (job := submission.job) is not None and (job.start_time or job.slurm_state != "CANCELLED")
         for item in submission.accepted
     )
-    note = (
-        "Each line is the end of an epoch; the logs are in logs/ of the lab folder. Numbers in the answers are the "
-        "authors' own."
-    )
+    note = "The numbers were read at these lines of logs/. Numbers in the answers are the authors' own."
     notes = (plain(text, "note") for text in overridden)
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *notes)
     marked = _is_marked(contents.results)

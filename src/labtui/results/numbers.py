@@ -294,7 +294,7 @@ def program_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
         Column(f"time{unit}", lambda row: time_text(row).partition(" ")[0] if in_one else time_text(row)),
         Column("±", lambda row: _half_width(row.shown)),
     ]
-    if any(not row.is_weak for row in rows):
+    if any(row.speedup is not None for row in rows):
         columns += [SPEEDUP, EFFICIENCY]
     if any(row.is_weak for row in rows):
         columns.append(Column("weak efficiency", lambda row: percent_text(row.weak_efficiency)))
