@@ -21,6 +21,7 @@ Only A draws the full bar twice, with no time left and at the end of the epoch, 
 with an unknown number of steps. Where a log shows neither of these nor Keras 3's bar, both readings are possible.
 """
 
+import functools
 import math
 import re
 from typing import NamedTuple
@@ -40,30 +41,34 @@ _METRIC = re.compile(r"([^:]{1,200}): ([-+]?(?:\d{1,30}(?:\.\d{0,40})?(?:[eE][-+
 _FIRST_BAR = re.compile(
     r"(?:^|[\r\b ])1/(?P<total>\d{1,12}|Unknown)(?: (?:\[[=>.]*\]|[\u2501\ufffd]+))?(?: -)? "
     r"(?:ETA: )?(?P<left>(?:\d{1,9}:)?(?:\d{1,9}:)?\d{1,9})s?"
-    r"(?: (?P<count>\d{1,12})(?P<unit>s|ms|us)/step)?(?=\s|$)"
+    r"(?: (?P<unit>\d{1,12}(?:s|ms|us)/step))?(?=\s|$)"
 )
 _FULL_BAR = re.compile(r"(\d{1,12})/\1 \[=*\] - ETA: 0s")
 CLOCK_SECONDS = 1e-4
 """The most seconds by which Keras's own clock and a callback's may differ."""
-_UNITS = {"s": (1.0, 1.0, math.inf), "ms": (1e-3, 1e-3, 1.0), "us": (1e-6, 0.0, 1e-3)}
-"""For each unit: its length in seconds, and the least and the most seconds that Keras prints in it."""
+_UNITS = {"s": (1.0, 1000.0, 1.0, math.inf), "ms": (1e-3, 1.0, 1e-3, 1.0), "us": (1e-6, 1e-3, 0.0, 1e-3)}
+"""For each unit: its length in seconds and in ms, and the least and the most seconds that Keras prints in it."""
 
 Bounds = tuple[float, float]
 """The lower and the upper bound of a time in seconds."""
 
 
 class TimeUnit(NamedTuple):
-    """A per-unit time as printed: `number` of `unit` (s, ms, us) per epoch, step, sample or batch."""
+    """A time per epoch, step, sample or batch: milliseconds as printed, bounds of the unrounded value in seconds."""
 
-    number: int
-    unit: str
+    ms: float
+    bounds: Bounds
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The bounds of the unrounded value in seconds, from Keras's choice of unit and its rounding."""
-        scale, least, most = _UNITS[self.unit]
-        least = least if self.number else 0.0
-        return max(least, (self.number - 0.5) * scale), min(most, (self.number + 0.5) * scale)
+
+@functools.lru_cache(4096)
+def _read_unit(word: str) -> tuple[str, TimeUnit] | None:
+    """What ``121ms/step`` is the time of, and that time; its bounds follow from Keras's choice of unit and rounding."""
+    match = _UNIT.match(word)
+    if match is None:
+        return None
+    number, (scale, ms, least, most) = int(match[1]), _UNITS[match[2]]
+    low, high = (number - 0.5) * scale, (number + 0.5) * scale
+    return match[3], TimeUnit(number * ms, (max(least if number else 0.0, low), min(most, high)))
 
 
 class Summary(msgspec.Struct):
@@ -94,7 +99,7 @@ class Summary(msgspec.Struct):
     def ms_per_step(self) -> float | None:
         """Milliseconds per step as printed."""
         unit = self.units.get("step") or self.units.get("batch")
-        return None if unit is None else unit.number * {"s": 1000.0, "ms": 1.0, "us": 0.001}[unit.unit]
+        return None if unit is None else unit.ms
 
 
 def read_header(text: str) -> tuple[int, int] | None:
@@ -116,9 +121,8 @@ def read_first_step(text: str) -> FirstStep | None:
     if match is None:
         return None
     total = None if match["total"] == "Unknown" else int(match["total"])
-    low, high = 0.0, math.inf
-    if match["unit"]:
-        low, high = TimeUnit(int(match["count"]), match["unit"]).bounds
+    unit = _read_unit(match["unit"] or "")
+    low, high = unit[1].bounds if unit else (0.0, math.inf)
     if total is not None and total > 1:
         left = 0
         for part in match["left"].split(":"):  # ``H:MM:SS``, ``M:SS`` or seconds
@@ -165,8 +169,8 @@ def _parse_rest(seconds: str, rest: str) -> Summary:
         if ": " in word:
             if metric := _METRIC.match(word):
                 summary.metrics.setdefault(metric[1], float(metric[2]))
-        elif word and (unit := _UNIT.match(word)):
-            summary.units.setdefault(unit[3], TimeUnit(int(unit[1]), unit[2]))
+        elif unit := _read_unit(word):
+            summary.units.setdefault(*unit)
     summary.validates = "val_" in rest and any(name.startswith("val_") for name in summary.metrics)
     return summary
 
@@ -184,9 +188,10 @@ def epoch_interval(summary: Summary) -> Interval:
         readings = [(least * count, most * count)] if count else []
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
-        common = [(max(low, least), min(high, most)) for least, most in readings]
-        if fitting := [bounds for bounds in common if bounds[0] <= bounds[1]]:
-            low, high = min(fitting)[0], max(most for _, most in fitting)
+        common = [(a, b) for least, most in readings if (a := max(low, least)) <= (b := min(high, most))]
+        if common:
+            lows, highs = zip(*common, strict=True)
+            low, high = min(lows), max(highs)
     return Interval.between(max(0.0, low - CLOCK_SECONDS), high + CLOCK_SECONDS)
 
 

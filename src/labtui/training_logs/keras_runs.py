@@ -191,9 +191,7 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
         return False
     if run.form == "":
         return number == run.clock[0] if run.clock is not None else not run.clocked
-    if (
-        keras.last is None
-    ):  # a line before any header is an `evaluate`'s, or a whole training's if another head came
+    if keras.last is None:  # a line before is an `evaluate`'s, or a whole training's if another head came
         return not (run.epochs and (run.fresh or coming.gpus or coming.facts.given()))
     if (run.broken and number == 1) or planned != run.facts.epochs_planned:
         return False

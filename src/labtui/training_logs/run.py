@@ -25,7 +25,7 @@ SAME_RATE, APART = 0.05, 0.10
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
-class OpenRun(msgspec.Struct, dict=True):
+class OpenRun(msgspec.Struct):
     """A training, or one that was only announced; `form` is that of its printed lines, "" before the first."""
 
     first_line: int = 0
@@ -118,9 +118,7 @@ class OpenRun(msgspec.Struct, dict=True):
             return False
         if self.trained:
             return True
-        if (
-            form == "keras" and "trainer" in self.announced
-        ):  # Hugging Face's Trainer prints no line of Keras's
+        if form == "keras" and "trainer" in self.announced:  # Hugging Face's Trainer, without Keras
             return False
         return form == COURSE or "config" not in self.announced
 
