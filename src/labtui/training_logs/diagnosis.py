@@ -142,7 +142,7 @@ class Diagnoser:
         self._traced = True
         failure = self._judge(number, text)
         if failure is None and not _HARMLESS.search(text):
-            self._explain_stop(number, text)
+            self._keep_traceback(number, text)
         return failure or self._fail("failed")
 
     def _see_frame(self, text: str) -> bool:
@@ -154,14 +154,13 @@ class Diagnoser:
             self._frame, self._frame_own = f"{match[1]}, line {match[2]}{where}", own
         return match is not None
 
-    def _explain_stop(self, number: int, text: str) -> None:
-        place = f" at {self._frame}" if self._frame else ""
-        advice = f"The program stopped{place}; the lines above the error in the log show how it got there."
-        self._keep_traceback(number, text, advice)
-
-    def _keep_traceback(self, number: int, text: str, advice: str) -> None:
+    def _keep_traceback(self, number: int, text: str) -> None:
         """Keep a traceback that no rule explains. One that only passes on another's failure does not replace it."""
         if self._kept is None or not _PASSED_ON.match(text):
+            place = f" at {self._frame}" if self._frame else ""
+            advice = (
+                f"The program stopped{place}; the lines above the error in the log show how it got there."
+            )
             self._kept = number, text, advice
 
     def settle(self) -> None:
@@ -188,7 +187,7 @@ class Diagnoser:
         if rule is None:
             if not _shows("unparsed", text):
                 return None
-            self._explain_stop(number, text)
+            self._keep_traceback(number, text)
             return self._fail("failed")
         failure = self._fail(rule.outcome, rule.job_level) if rule.outcome else None
         if rule.kind:

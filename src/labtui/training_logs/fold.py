@@ -208,11 +208,9 @@ def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     facts = _read_by_header(fold, said.facts) if said.by == "command" else said.facts
     if run is None or not run.may_be_announced_by(replace(said, facts=facts)):
         run = fold.begin(line, facts)
-    run.announced.add(said.by)
+    run.interleaved |= said.text == "run_start" and said.text in run.announced
+    run.announced |= {said.by, said.text} if said.by == "record" else {said.by}
     run.last_line = line
-    if said.text == "run_start":
-        run.interleaved = run.interleaved or run.started
-        run.started = True
     if said.by == "command":
         run.masked = said.masked
     run.update_facts(facts)
@@ -290,7 +288,7 @@ def _take_rate(fold: Fold, line: int, said: Rate) -> None:
     run.take_rate(said, line)
     if said.total:
         run.success = True
-        run.ended = not run.started  # else MLPerf's own end is still to come
+        run.ended = "run_start" not in run.announced  # else MLPerf's own end is still to come
 
 
 def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:

@@ -8,7 +8,6 @@ import functools
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 
@@ -19,7 +18,7 @@ from labtui.domain.tuning import is_tuning
 from labtui.training_logs import patterns, run_headers, spans
 from labtui.training_logs.keras import Summary, read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded
+from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded, utc_seconds
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
@@ -216,7 +215,7 @@ def _read_keras(line: LogLine, text: str) -> Sequence[Said] | None:
 def _read_by_table(number: int, text: str) -> list[Said] | None:
     at = None
     if text.startswith("[") and (stamp := _STAMP.match(text)) is not None:
-        text, at = text[stamp.end() :], _parse_stamp(stamp[1])
+        text, at = text[stamp.end() :], utc_seconds(stamp[1], "%m/%d/%Y %I:%M:%S %p")
     for word, forms in _BY_WORD.items():
         if word in text:
             for form in forms:
@@ -226,10 +225,3 @@ def _read_by_table(number: int, text: str) -> list[Said] | None:
         if word in text and (one := read(text)) is not None:
             return [one]
     return None
-
-
-def _parse_stamp(text: str) -> float | None:
-    try:
-        return datetime.strptime(text, "%m/%d/%Y %I:%M:%S %p").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None

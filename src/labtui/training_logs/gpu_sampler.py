@@ -8,12 +8,12 @@ node, and the GPUs are numbered through all nodes. Times are in UTC, as the temp
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample
+from labtui.training_logs.runs import utc_seconds
 
 SLOWED_BY = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
 """The bits of `clocks_event_reasons.active` that slow a GPU down; the others are for idling and settings."""
@@ -103,10 +103,7 @@ def _slowed_by(row: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def _parse_time(text: str) -> float | None:
-    try:
-        return datetime.strptime(text.partition(".")[0], "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
+    return utc_seconds(text.partition(".")[0], "%Y/%m/%d %H:%M:%S")
 
 
 def _number(text: str) -> float | None:

@@ -252,7 +252,7 @@ def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
 
 def _was_announced(run: OpenRun) -> bool:
     """Whether a line announced a training: a summary line without a header is then its only epoch."""
-    return bool(run.announced or run.batch_line or run.started or run.clock or run.gpus)
+    return bool(run.announced or run.batch_line or run.clock or run.gpus)
 
 
 def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:

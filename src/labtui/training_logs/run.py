@@ -32,7 +32,7 @@ class OpenRun(msgspec.Struct):
     last_line: int = 0
     form: str = ""
     facts: RunFacts = RunFacts()
-    announced: set[str] = set()
+    announced: set[str] = set()  # what announced it (`Begins.by`), and the keys of MLPerf's records
     beside: set[str] = set()  # other forms whose lines are about the same epochs
     masked: bool = False  # it asked for GPUs and has none: a CPU run, whatever its banner says
     batch_line: bool = False
@@ -44,7 +44,6 @@ class OpenRun(msgspec.Struct):
     clock: tuple[int, float | None, int] | None = None  # the open epoch: number, start, epochs of its block
     clock_reach: int = 0  # the last epoch that the clock timed, of a block the last one
     zero_based: bool = False
-    iteration: int = 0  # of the last rate
     fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
     claimed: tuple[float, int] | None = None  # a rate in MLPerf's tracked_stats, and its line
     images_line: int = 0
@@ -54,7 +53,6 @@ class OpenRun(msgspec.Struct):
     began: tuple[int, float | None] | None = None  # the epoch that the course's script began last
     rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_RATES))
     out_of_data: int | None = None
-    started: bool = False  # MLPerf run_start
     ended: bool = False
     success: bool = False
     failure: Failure | None = None
@@ -125,7 +123,7 @@ class OpenRun(msgspec.Struct):
     def may_be_announced_by(self, said: Begins) -> bool:
         """Whether the line may announce this run: it has not trained, and has no other such announcement."""
         if said.by == "record":
-            again = said.text == "run_start" and self.started
+            again = said.text in self.announced and said.text == "run_start"
             other = self.rates or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
             return not (self.ended or other or (again and (self.trained or self.fresh)))
         if self.trained or self.ended or self.broken or said.by == "sweep":
@@ -261,11 +259,11 @@ class OpenRun(msgspec.Struct):
 
     def goes_back(self, said: Rate) -> bool:
         """Whether a rate's iteration is below the last one: another training has begun."""
-        return said.form == self.form and said.iteration is not None and said.iteration < self.iteration
+        before = self.rates[-1].iteration if self.rates and said.form == self.form else None
+        return before is not None and said.iteration is not None and said.iteration < before
 
     def take_rate(self, said: Rate, line: int) -> None:
         """Take a rate, or the time of a step."""
-        self.iteration = self.iteration if said.iteration is None else said.iteration
         self.form, self.last_line = said.form, line
         self.update_facts(said.facts)
         if said.note:

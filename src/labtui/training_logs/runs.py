@@ -1,6 +1,7 @@
 """Records of what was read from a log: runs, failures, numbers of GPUs, the report; and bounds of printed numbers."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import msgspec
@@ -104,6 +105,14 @@ def rounded(text: str) -> Interval:
     exponent = number.as_tuple().exponent
     half = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
     return Interval(float(number), float(max(Decimal(0), number - half)), float(number + half))
+
+
+def utc_seconds(text: str, form: str) -> float | None:
+    """A time in UTC of this form (`strptime`'s) in seconds since 1970; None for any other text."""
+    try:
+        return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def whole_number(text: str | None) -> int | None:
