@@ -65,12 +65,9 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     for name in ("home", "tmp"):
         (tmp_path / name).mkdir()
     environment = {
-        "HOME": str(tmp_path / "home"),
-        "TMPDIR": str(tmp_path / "tmp"),
-        "PATH": os.environ.get("PATH", os.defpath),
-        "TERM": "screen-256color",
-        "LANG": "C.UTF-8",
-    }
+        "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"),
+        "PATH": os.environ.get("PATH", os.defpath), "TERM": "screen-256color", "LANG": "C.UTF-8",
+    }  # fmt: skip
     command = [sys.executable, "-m", "labtui", "practice", "--factor", "100"]
     opened = Terminal(tmp_path, command, environment, (120, 40))
     yield opened

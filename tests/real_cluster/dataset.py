@@ -23,11 +23,9 @@ def write_cifar(folder: Path, *, per_file: int = 64, seed: int = 5) -> None:
         for row, label in enumerate(labels):
             data[row, : 1024 * (1 + label % 3)] += numpy.uint8(16 * label)
         batch = {
-            b"batch_label": name.encode(),
-            b"labels": labels,
-            b"data": data,
+            b"batch_label": name.encode(), b"labels": labels, b"data": data,
             b"filenames": [f"{LABELS[label]}_{i:06d}.png".encode() for i, label in enumerate(labels)],
-        }
+        }  # fmt: skip
         (folder / name).write_bytes(_as_published(pickle.dumps(batch, protocol=2)))
     meta = {
         b"num_cases_per_batch": per_file,

@@ -11,7 +11,7 @@ from labtui.results.messages import loss_message, scaling_message, study_message
 from labtui.results.numbers import ANSWER, lost_text, text_table, uncertainty
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
-from labtui.results.scaling_charts import law_chart
+from labtui.results.scaling_charts import law_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests.results.helpers import task_charts
 
@@ -104,7 +104,7 @@ def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
 
 def test_a_law_chart_shows_both_curves_and_the_outlook():
     results = results_of(BOTH[0])
-    chart = law_chart(results)
+    (chart,) = law_charts(results)
     roles = [series.role for series in chart.series]
     assert roles == ["measured", "fit", "fit", "reference", "reference", "ideal"]
     for sizes, last in (((), 8), ((2, 32), 32)):  # the outlook's last size, or a planned one

@@ -15,7 +15,7 @@ from labtui.results.numbers import PRECISE, table_of
 from labtui.results.report import report_text, results_json
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import gpu_hours_per_million
-from labtui.results.scaling_charts import tuning_charts
+from labtui.results.scaling_charts import tuned_charts
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
 from tests.results.helpers import task_charts
@@ -88,14 +88,14 @@ def test_runs_that_were_tuned_differently_are_neither_pooled_nor_compared():
 
 
 def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
-    (chart,) = tuning_charts(compute_results(runs11("11.3")).rows)
+    (chart,) = tuned_charts(compute_results(runs11("11.3")).rows)
     assert chart.x_label == "workers"
     assert [text for _, text in chart.x_ticks] == ["0", "1", "2", "4", "8", "10", "16", "20"]
     assert [round(point.y) for point in chart.series[0].points] == TABLES[2]["throughput"]
-    (chart,) = tuning_charts(compute_results(runs11("11.1")).rows)
+    (chart,) = tuned_charts(compute_results(runs11("11.1")).rows)
     assert [text for _, text in chart.x_ticks] == ["16", "32", "64"]
     assert chart.x_label == "batch per GPU"
-    (chart,) = tuning_charts(compute_results(runs11("11.6")).rows)
+    (chart,) = tuned_charts(compute_results(runs11("11.6")).rows)
     assert {text for _, text in chart.x_ticks} == {"not compiled", "compiled"}
 
 
@@ -241,10 +241,10 @@ def test_each_step_on_one_gpu_is_a_row_of_its_own_in_tokens():
     assert printed == {(run["tokens"], run["memory"]) for run in CHAPTER15["runs"]}
     first, last = (int(CHAPTER15["runs"][place]["tokens"]) for place in (0, -1))
     assert f"{last / first:.2f}" == ODD15["first against tuned"]
-    (chart,) = tuning_charts(results.rows)
+    (chart,) = tuned_charts(results.rows)
     assert len(chart.x_ticks) == 8 and chart.message.endswith("times the slowest of 8 runs")
     precision = [row for row in results.rows if row.batch_size == 5]
-    (chart,) = tuning_charts(precision)
+    (chart,) = tuned_charts(precision)
     assert chart.y_label == "tokens per second"
     assert {text for _, text in chart.x_ticks} == {"bf16 weights", "fp32 weights"}
 

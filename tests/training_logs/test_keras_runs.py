@@ -33,10 +33,9 @@ AMONG_OTHERS = {
     "with as many steps the place tells": [evaluated(25), OWN],
     "before 2.7 the own line comes first": [OLD, "79/79 - 1s - loss: 1.3"],
     "validation metrics tell": [VALIDATED, evaluated(25)],
-    "bars of a callback, own bar": [INNER_BAR, OWN_BAR],
-    "bars of a callback, own line": [INNER_BAR, OWN],
+    "bars of a callback, own bar": [INNER_BAR, OWN_BAR], "bars of a callback, own line": [INNER_BAR, OWN],
     "bars line by line": [OWN_BAR.lstrip("\b\r"), f"313/313 {BAR} - 1s 3ms/step - loss: 1.9"],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("lines", AMONG_OTHERS.values(), ids=AMONG_OTHERS)

@@ -242,15 +242,19 @@ def spread_names(axes: Any) -> None:
     for end in set(ends):
         mine = [at for at, each in enumerate(ends) if each == end]
         for at, place in zip(mine, spread([beside[at] for at in mine], height * 1.04, lowest), strict=True):
-            _move_name(axes, names[at], points[at], (10 + end - points[at][0], place - points[at][1]), height)
+            _move_name(axes, names[at], 10 + end - points[at][0], place - points[at][1], height)
 
 
-def _move_name(axes: Any, name: Any, point: Any, move: tuple[float, float], height: float) -> None:
-    """Put a name at this offset (in points) from its mark, with a leader line where it is far up or down."""
-    name.set_position(move)
-    if abs(move[1]) > height:
+def _move_name(axes: Any, name: Any, x: float, y: float, height: float) -> None:
+    """Put a name at this offset (in points) from its mark, off all laws, with a leader line if it is far away."""
+    laws = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_label() in _LAWS]
+    name.set_position((x, y))
+    while any(law.intersects_bbox(name.get_window_extent(), filled=False) for law in laws):
+        y += math.copysign(2, y)
+        name.set_position((x, y))
+    if abs(y) > height:
         axes.annotate(
-            "", name.xy, (move[0] - 1, move[1]), textcoords="offset points", annotation_clip=False,
+            "", name.xy, (x - 1, y), textcoords="offset points", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": name.get_color(), "lw": 0.8, "shrinkA": 0, "shrinkB": 5},
         )  # fmt: skip
 

@@ -23,7 +23,7 @@ from labtui.results.measured import AccuracyCurve, MeasuredRun, accuracy_curves,
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
-from labtui.results.scaling_charts import cpu_gpu_charts, law_chart, loss_chart, quantity_chart, tuning_charts
+from labtui.results.scaling_charts import cpu_gpu_charts, law_charts, loss_chart, quantity_chart, tuned_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
@@ -126,8 +126,8 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
             yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")
     yield loss_chart(lines)
     if alone:
-        yield law_chart(results)
-        yield from tuning_charts(results.rows)
+        yield from law_charts(results)
+        yield from tuned_charts(results.rows)
     yield from study_charts(results)
     for chart in (epoch_chart(results), accuracy_chart(results)):
         if alone or len(chart.measured) <= MAX_LINES:

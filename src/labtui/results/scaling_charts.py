@@ -1,7 +1,7 @@
 """Charts over numbers of GPUs or processes, and across configurations: acceleration, tuning, lost efficiency, laws."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
-from labtui.results.rows import LawFit, ResultRow, Results
+from labtui.results.rows import LawFit, ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 from labtui.slurm.values import number
 
@@ -150,7 +150,7 @@ _MAX_NAMED, _MAX_LABEL = 8, 32
 """More bars than this with longer labels, in characters, make no chart."""
 
 
-def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
+def tuned_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
     """Throughput of runs of one network on the same GPUs and data that differ in tuning or batch, as bars."""
     groups: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
@@ -252,28 +252,26 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     )
 
 
-def law_chart(results: Results) -> ChartSpec:
-    """Measured speedup of one network with both fitted laws, and the outlook to twice the GPUs."""
-    series: list[Series] = []
-    for line in scaling_lines(results.rows):
-        base = line.baseline
-        fits = [fit for fit in results.fits if base is not None and fit.baseline == base.configuration]
-        if base is None or not fits:
-            continue
-        rows = (base, *line.beyond)
-        points = tuple(points_of("speedup", rows))
-        series.append(Series(name=line.name, points=points, hue=specs.MODEL_HUES.get(line.model, 0)))
-        series += map(_law_line, fits)
+def law_charts(results: Results) -> Iterator[ChartSpec]:
+    """For each line its measured speedup with both fitted laws, and the outlook to twice the GPUs."""
+    lines = [line for line in scaling_lines(results.rows) if of_rows(results, line.rows).fits]
+    for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True):
+        rows, fitted = line.rows, of_rows(results, line.rows)
+        points, hue = tuple(points_of("speedup", rows)), specs.MODEL_HUES.get(line.model, 0)
+        series = [Series(name=line.name, points=points, hue=hue), *map(_law_line, fitted.fits)]
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
-    counts = sorted({p.x for each in series if each.role in ("measured", "reference") for p in each.points})
-    chart = make_chart(
-        "laws",
-        [*series, _IDEAL],
-        message=messages.laws_message(results, ()),
-        x_ticks=tuple((n, f"{n:g}") for n in counts),
-        notes=tuple(line.strip() for line in messages.law_lines(results.fits)),
-    )
-    return specs.with_curves(chart)
+        counts = sorted({p.x for each in series for p in each.points})
+        chart = make_chart(
+            "laws",
+            [*series, _IDEAL],
+            key=f"laws-{specs.slug(short)}" if len(lines) > 1 else "laws",
+            of=line.name,
+            heading=f"Speedup, {short}",
+            message=messages.laws_message(fitted, ()),
+            x_ticks=tuple((n, f"{n:g}") for n in counts),
+            notes=tuple(line.strip() for line in messages.law_lines(fitted.fits)),
+        )
+        yield specs.with_curves(chart)
 
 
 def _law_line(fit: LawFit) -> Series:

@@ -163,8 +163,8 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _laws(self) -> ChartSpec | None:
         """The chart of the laws, if only one line is shown."""
-        laws = (each for each in self._charts() if each.family == "laws" and len(each.measured) == 1)
-        return next(laws, None)
+        laws = [each for each in self._charts() if each.family == "laws"]
+        return laws[0] if len(laws) == 1 else None
 
     def _no_law(self) -> str:
         """Why no law can be drawn; "" if one can."""
