@@ -178,12 +178,12 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> li
 
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
-    """The limits of y: from 0, but shares from a multiple of 10 % well below the smallest value."""
+    """The limits of y: from 0, which makes efficiencies comparable; other shares from a ten below the least value."""
     ys = [p.y for s in spec.series if s.role != "fit" for p in s.points]
     low, high = min(ys), max(ys)
     if spec.y_log:
         return low / 1.3, high * 1.12
-    if spec.percent and low > 0.1:
+    if spec.percent and low > 0.1 and not spec.compares:
         low = math.floor(low * 10 - 0.25) / 10
         return low, high + 0.06 * (high - low or 0.1)
     return (0.0 if low >= 0 else low * 1.1), high * 1.06 if high > 0 else 1.0
@@ -196,5 +196,5 @@ def y_ticks(low: float, high: float, *, log: bool) -> list[float]:
     powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1) if log else ()
     if len(powers) > 1:
         return [2.0**power for power in powers[:: -(-len(powers) // 6)]]
-    steps = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
+    steps = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(low, high)
     return [float(y) for y in steps if low - 1e-9 <= y <= high + 1e-9]
