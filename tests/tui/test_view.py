@@ -206,9 +206,10 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     killed = sent(JobPhase.FINISHED, slurm_state="OUT_OF_MEMORY")
     line = seen(LabState(runs={1: run}, submissions={"lt1": killed})).every[1]
     assert line.word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
-    other = sent(JobPhase.FINISHED, slurm_state="COMPLETED")
-    line = seen(LabState(runs={1: run}, submissions={"lt1": other})).every[1]
-    assert line.word == "unknown (reading log)" and not line.cancellable
+    other = sent(JobPhase.FINISHED, slurm_state="COMPLETED", seen_at=NOW)
+    over = seen(LabState(runs={1: run}, submissions={"lt1": other}))
+    line, later = (replace(over, now=at).every[1] for at in (NOW + 9, NOW + 99))
+    assert (line.word, later.word) == ("running", "unknown (reading log)") and not later.cancellable
     going = in_epochs(NOW - 9, NOW)
     left = sent(JobPhase.SETTLING, slurm_state="TIMEOUT")
     (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]

@@ -307,7 +307,7 @@ def new_run(submission: SubmissionState, number: int) -> RunState:
 
 
 def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -> RunPhase:
-    """The phase of a run, from its submission, its job and its log.
+    """The phase of a run, from its submission, its job and its log; of an ended job the last until its log is read.
 
     `first_open` is true when all earlier runs of the submission have ended.
     """
@@ -316,7 +316,7 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
     if submission.status is not SubmissionStatus.ACCEPTED:
         return _PHASE_OF_STATUS[submission.status]
     phase = submission.job.phase if submission.job else JobPhase.QUEUED
-    if phase in (JobPhase.UNKNOWN, JobPhase.FINISHED):  # its outcome is known once its log is read
+    if phase is JobPhase.UNKNOWN:
         return RunPhase.UNKNOWN
     if run.started:
         return RunPhase.RUNNING

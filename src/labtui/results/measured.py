@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, JobPhase, RunPhase, RunSpec, count_epochs, plural
+from labtui.domain.model import EpochSample, RunPhase, RunSpec, count_epochs, plural
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.tuning import Tuning, named_options
+from labtui.slurm.states import told_outcome
 from labtui.slurm.values import job_id
 from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import LogReport, ParsedRun
@@ -137,7 +138,6 @@ def _from_run_state(
     """The measured run of a lab folder's run: what was planned takes precedence over its log."""
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     job = submission.job if submission is not None else None
-    left_queue = job is not None and job.phase is JobPhase.SETTLING
     own, known = submission is None or submission.form == "own", planned_facts(run.spec)
     if own and submission is not None and (run.spec.named or run.spec.script not in scripts):
         known["tuning"] = own_options(run.spec)
@@ -150,7 +150,7 @@ def _from_run_state(
         job_name=submission.job_name if submission else "",
         source=submission.mirror("out") if submission else "",
         mark=mark,
-        live=run.outcome is None and run.phase in _LIVE_PHASES and not left_queue,
+        live=run.outcome is None and run.phase in _LIVE_PHASES and told_outcome(job) is None,
         no_gpu=run.ran_on_cpu and not mark,
         task_id=run.task_id,
         data_set=run.spec.data_set,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState, new_run
-from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason
+from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason, told_outcome
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
@@ -292,8 +292,8 @@ def with_slurm_outcome(run: RunState, job: JobView, *, began: bool) -> RunState:
 
     `began`: some run of the job had begun, so one that had not never will.
     """
-    outcome = OUTCOMES.get(job.slurm_state)
-    if outcome is None or job.slurm_state == "FAILED":
+    outcome = told_outcome(job)
+    if outcome is None:
         return run
     if began and not run.started and outcome in _NEVER_BEGAN:
         outcome = "unfinished"

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from labtui.domain.model import JobPhase, Outcome, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus
 from labtui.domain.state import SubmissionState
 
 MAX_MINUTES = 7 * 24 * 60
@@ -64,6 +64,12 @@ def plain_state(text: str) -> str:
         return ""
     word = words[0].rstrip("+*").upper()
     return SHORT.get(word, word)
+
+
+def told_outcome(job: JobView | None) -> Outcome | None:
+    """How all runs of a job ended that has left the queue; None if Slurm's state does not tell it."""
+    over = job is not None and job.phase in (JobPhase.SETTLING, JobPhase.FINISHED)
+    return OUTCOMES.get(job.slurm_state) if job and over and job.slurm_state != "FAILED" else None
 
 
 def phase_of(state: str) -> JobPhase:

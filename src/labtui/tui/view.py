@@ -32,7 +32,7 @@ LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
 SMALL = "small run, in no chart"
 """Why the numbers of a run on stand-in devices of a real cluster do not count."""
 FRESH_S = 60.0
-"""For how many seconds a state that another process read from the cluster counts as current."""
+"""For how many seconds a state counts as current that another process read, or that a job had before it ended."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 
@@ -338,8 +338,9 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         mine = [state.runs[number].outcome for number in submission.run_ids] if submission is not None else []
         failed = job is not None and job.slurm_state == "FAILED" and {*mine} == {"completed"}
         return run, run.cause if run.phase in ENDED_BADLY else "its job failed" * failed
-    if over:
-        return replace(run, phase=RunPhase.UNKNOWN), "(reading log)"
+    if over and job is not None:  # the end of its log tells how it ended
+        late = not connected(state) or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
+        return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         causes = {
             RunPhase.FAILED: "refused by Slurm",

@@ -153,7 +153,7 @@ class HeaderBar(ViewPart):
     def show(self, view: View) -> None:
         super().show(view)
         covered = self._right(view, roles(self.app)).cell_len + 3
-        self.screen.get_child_by_type(ToastRack).styles.padding = (0, covered, 0, 0)
+        self.screen.query(ToastRack).set_styles(padding=(0, covered, 0, 0))
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
