@@ -157,6 +157,17 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     assert (waited.returncode, waited.stdout) == (0, "")
 
 
+@pytest.mark.parametrize(("policy", "published"), [("naive", 0.690), ("stepping --warmup_epochs 1", 0.747)])
+def test_a_policy_comes_to_the_accuracy_that_is_published_for_it(lab, policy, published):
+    given = f"--num_epochs 18 --batch_size 128 --num_workers 10 --mixed_precision tf32 --lr_policy {policy}"
+    words = ["pytorch/train_ddp.py", "--epochs_eval", "1", *given.split(), "--model_name", "resnet50"]
+    data = image_folder(lab, "tiny-224", 100_000)
+    done = torchrun(lab, *words, "--dataset", data, each=4, nodes=8, SLURM_NODEID="0")
+    (run,) = parse_log(done.stdout.encode()).runs
+    reached = [epoch.metrics["val_accuracy"] for epoch in run.epochs]
+    assert reached == sorted(reached) and reached[-1] == pytest.approx(published, abs=0.005)
+
+
 @pytest.mark.parametrize(("gpus", "rate"), [(1, 48229), (32, 41424)])
 def test_tokens_of_a_language_model_are_those_of_the_tables(lab, gpus, rate):
     given = "--per_device_train_batch_size 37 --sequence_length 1024 --max_steps 450 --model_precision bf16"

@@ -14,11 +14,8 @@ from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings
 
 START_DEADLINE_S = 240.0
 ENVIRONMENT = {
-    "PATH": SEARCH_PATH + ":/apps/driver/bin",
-    "LANG": "C.UTF-8",
-    "HOME": "/root",
-    "SHELL": "/bin/bash",
-}
+    "PATH": SEARCH_PATH + ":/apps/driver/bin", "LANG": "C.UTF-8", "HOME": "/root", "SHELL": "/bin/bash",
+}  # fmt: skip
 
 
 class NotReady(Exception):

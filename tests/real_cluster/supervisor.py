@@ -96,11 +96,10 @@ class Supervisor:
     def do_daemon(self, name: str, action: str) -> None:
         """``start``, ``stop``, ``pause`` or ``resume`` a daemon."""
         actions = {
-            "start": self.daemons.start,
-            "stop": self.daemons.stop,
+            "start": self.daemons.start, "stop": self.daemons.stop,
             "pause": partial(self.daemons.signal, number=signal.SIGSTOP),
             "resume": partial(self.daemons.signal, number=signal.SIGCONT),
-        }
+        }  # fmt: skip
         actions[action](name)
 
     def do_lose_node(self, index: int) -> None:

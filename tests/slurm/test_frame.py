@@ -107,10 +107,8 @@ def push(remote_dir: Path, files: dict[str, bytes]) -> list[str]:
 
 
 FILES = {
-    "a b.py": b"print(1)\r\n",
-    "sub/deep/job.slurm": b"#!/bin/bash\necho\n",
-    "-odd'$(x)": b"\x00\r\n\xff",
-}
+    "a b.py": b"print(1)\r\n", "sub/deep/job.slurm": b"#!/bin/bash\necho\n", "-odd'$(x)": b"\x00\r\n\xff",
+}  # fmt: skip
 
 
 def test_files_land_with_content_and_mode(tmp_path):

@@ -66,13 +66,11 @@ def draft(form: JobForm, **more: object) -> SubmissionDraft:
     runs = {
         "cpu": (run(0, batch=256, epochs=2),),
         "one-gpu": (run(1, batch=256, epochs=2, script="ResNet50_seq.py"),),
-        "one-job": (run(1), run(2), run(4)),
-        "job-per-size": (run(2, model="ResNet152", batch=1024),),
-        "torchrun": (ddp(8, nodes=2),),
-        "task-per-gpu": (ddp(8, nodes=2, launcher="task-per-gpu"),),
+        "one-job": (run(1), run(2), run(4)), "job-per-size": (run(2, model="ResNet152", batch=1024),),
+        "torchrun": (ddp(8, nodes=2),), "task-per-gpu": (ddp(8, nodes=2, launcher="task-per-gpu"),),
         "mpi": tuple(timed(count) for count in (2, 4, 64)),
         "srun-python": (run(8, nodes=2, launcher="srun-python", script="tensorflow/train_multiworker.py"),),
-    }[form]
+    }[form]  # fmt: skip
     nodes, gpus = allocation(runs)
     cpus, qos = 64 if form == "mpi" else 20 * max(1, gpus), "acc_debug" if gpus else "gp_debug"
     values: dict[str, object] = {"task_id": "10.5", "form": form, "job_name": f"{runs[0].model}-{form}-zm2"}

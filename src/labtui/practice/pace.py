@@ -19,6 +19,8 @@ IMAGES = 50_000
 FULL_SIZE = 128
 GPU_MEMORY_GIB = 63.4
 """Memory of a 64 GB H100 of MareNostrum 5 that a framework can use."""
+USUAL_ACCURACY = 0.3
+"""The validation accuracy of a training for which none is published."""
 NOISE = 0.004
 """Standard deviation of epoch times, as a fraction: in the course's logs steady epochs differ by less than 1 %."""
 
@@ -78,6 +80,10 @@ class Pace(msgspec.Struct, frozen=True):
         """Seconds that the first epoch takes longer than the others."""
         row = self._nearest_row()
         return float(row.get("first_epoch_seconds", 0.0) - row.get("epoch_seconds", 0.0))
+
+    def accuracy(self) -> float:
+        """The validation accuracy (0 to 1) that the nearest row publishes."""
+        return float(self._nearest_row().get("accuracy", USUAL_ACCURACY))
 
     def memory_gib(self, sequence_gib: float) -> float:
         """GiB of GPU memory: the nearest row's, plus `sequence_gib` for each sequence that the batch has more."""
