@@ -45,11 +45,6 @@ class Fold:
         self.epoch_kept = False  # an epoch was kept since the reader last looked
 
     @property
-    def index(self) -> int:
-        """The number of the open run."""
-        return len(self.closed)
-
-    @property
     def runs(self) -> tuple[ParsedRun, ...]:
         return (*self.closed, self.open.view()) if self.open else tuple(self.closed)
 
@@ -179,7 +174,7 @@ def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
     """The run that a fact is about: the open one, one that it begins, or the next."""
     run = fold.open
     waits = run is not None and not run.trained and not run.ended
-    again = run is not None and run.batch_line and (run.broken or not waits)
+    again = run is not None and run.batch_line and (run.failure or not waits)
     if said.batch_line and (run is None or run.ended or again):
         return fold.begin(line)
     if run is None and said.totals:
@@ -196,7 +191,7 @@ def _take_gpus(fold: Fold, found: GpuCount) -> None:
         fold.strategies.append(found)
     run = fold.open
     again = run is not None and found.source == "devices" and "devices" in run.gpus
-    if run is None or run.trained or run.ended or run.broken or again:
+    if run is None or run.trained or run.ended or run.failure or again:
         fold.coming.gpus[found.source] = found
         return
     run.last_line = found.line

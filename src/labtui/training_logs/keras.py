@@ -90,17 +90,6 @@ class Summary(msgspec.Struct):
     continues: bool = False
     validates: bool = False
 
-    @property
-    def steps(self) -> int | None:
-        """Steps of the epoch; None when Keras counts samples or prints no count."""
-        return None if "sample" in self.units else self.total
-
-    @property
-    def ms_per_step(self) -> float | None:
-        """Milliseconds per step as printed."""
-        unit = self.units.get("step") or self.units.get("batch")
-        return None if unit is None else unit.ms
-
 
 def read_header(text: str) -> tuple[int, int] | None:
     """The epoch and the planned epochs, if a reduced line is a header."""

@@ -193,7 +193,7 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
         return number == run.clock[0] if run.clock is not None else not run.clocked
     if keras.last is None:  # a line before is an `evaluate`'s, or a whole training's if another head came
         return not (run.epochs and (run.fresh or coming.gpus or coming.facts.given()))
-    if (run.broken and number == 1) or planned != run.facts.epochs_planned:
+    if (run.failure and number == 1) or planned != run.facts.epochs_planned:
         return False
     # a resumed training begins again with the epoch it never finished
     return 1 < number == keras.open or number > keras.last
@@ -282,15 +282,15 @@ def _store(fold: Fold, run: OpenRun, epoch: int, place: int) -> None:
     if summary.seconds == 0 and not summary.units:
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
     run.take_form(KERAS)
-    if "sample" in summary.units:
+    if counts_samples := "sample" in summary.units:  # "Train on N samples": old Keras counts these, not steps
         run.update_facts(RunFacts(images=summary.total), sure=False)
+    step = summary.units.get("step") or summary.units.get("batch")
     sample = EpochSample(
         epoch=epoch,
         seconds=epoch_interval(summary),
         printed_seconds=summary.seconds,
-        # "Train on N samples": old Keras counts samples, not steps
-        steps=None if summary.total == run.facts.images else summary.steps,
-        ms_per_step=summary.ms_per_step,
+        steps=None if counts_samples or summary.total == run.facts.images else summary.total,
+        ms_per_step=step and step.ms,
         metrics=summary.metrics,
         line=line,
     )

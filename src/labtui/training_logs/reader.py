@@ -153,7 +153,7 @@ class LogReader:
         for one in said:
             self._changed = self._changed or not isinstance(one, (Batch, FirstStep))
             if isinstance(one, Begins) and one.by == "command":
-                self._diagnoser.take_command(number, text, self._fold.index, without_gpu=one.masked)
+                self._diagnoser.take_command(number, text, len(self._fold.closed), without_gpu=one.masked)
             for fold in folds:
                 fold.take(number, one)
 
@@ -173,7 +173,7 @@ class LogReader:
             self._cpu_warnings += 1
             for fold in self._folds:
                 fold.mark_without_gpu()
-        failure = self._diagnoser.take(line.number, text, self._fold.index)
+        failure = self._diagnoser.take(line.number, text, len(self._fold.closed))
         if failure is not None:
             self._changed = True
             for fold in self._folds:

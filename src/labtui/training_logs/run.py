@@ -55,7 +55,7 @@ class OpenRun(msgspec.Struct):
     out_of_data: int | None = None
     ended: bool = False
     success: bool = False
-    failure: Failure | None = None
+    failure: Failure | None = None  # since the last epoch
     fresh: bool = False  # a process began since the last epoch was kept
     fresh_header: bool | None = None  # `fresh` when the open epoch began
     whole: bool = False  # the last epoch is over and nothing of another has begun
@@ -79,11 +79,6 @@ class OpenRun(msgspec.Struct):
         return max(self.last, self.clock_reach, self.keras.last or 0, *opened)
 
     @property
-    def broken(self) -> bool:
-        """Whether something went wrong since the last epoch."""
-        return self.failure is not None
-
-    @property
     def trained(self) -> bool:
         """Whether lines of the training itself have come."""
         return bool(self.form or self.clock or self.clocked)
@@ -91,7 +86,7 @@ class OpenRun(msgspec.Struct):
     @property
     def over(self) -> bool:
         """Whether no more epochs are this run's: it said its end, or failed before it trained."""
-        return self.ended or (self.broken and not self.trained)
+        return self.ended or (self.failure is not None and not self.trained)
 
     @property
     def done(self) -> bool:
@@ -126,7 +121,7 @@ class OpenRun(msgspec.Struct):
             again = said.text in self.announced and said.text == "run_start"
             other = self.rates or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
             return not (self.ended or other or (again and (self.trained or self.fresh)))
-        if self.trained or self.ended or self.broken or said.by == "sweep":
+        if self.trained or self.ended or self.failure or said.by == "sweep":
             return False
         if said.by == "command" and self.announced:  # each process of a launcher may echo it
             return "command" in self.announced and said.facts.given().items() <= self.facts.given().items()
