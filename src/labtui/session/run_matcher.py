@@ -73,7 +73,7 @@ class SubmissionReader:
 
     def is_binary(self, stream: Stream) -> bool:
         """Whether the part of a log that was parsed is not text."""
-        return self._readers[stream].report.binary
+        return self._readers[stream].binary
 
     def end(self) -> None:
         """Finish parsing: both logs are complete."""

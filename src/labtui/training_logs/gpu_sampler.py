@@ -7,6 +7,7 @@ node, and the GPUs are numbered through all nodes. Times are in UTC, as the temp
 
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -125,12 +126,14 @@ def steady_samples(
 
     A MirroredStrategy over n uses the first n. Epochs whose log gives no time of their end (`ended_at`) have none.
     """
-    ends = [(epoch.ended_at, epoch.seconds.value) for epoch in epochs[1:] if epoch.ended_at is not None]
+    times = sorted((one.ended_at, one.seconds.value) for one in epochs[1:] if one.ended_at is not None)
+    begins, ends = [end - seconds for end, seconds in times], [end for end, _ in times]
     return [
         one
         for one in samples
         if (n_gpus is None or one.index < n_gpus)
-        and any(end - seconds <= one.at <= end for end, seconds in ends)
+        and (next_end := bisect_left(ends, one.at)) < len(ends)
+        and begins[next_end] <= one.at
     ]
 
 

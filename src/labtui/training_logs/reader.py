@@ -124,10 +124,8 @@ class LogReader:
         for rest, writer in readings(text, marked=not self._forms.every_line):
             if (said := self._forms.read(line, rest)) is not None:
                 self._deliver(line.number, rest, said, writer)
-                break
-        self._note_findings()
-        if said is not None:
-            return
+                self._note_findings()
+                return
         self._remember_mention(line.number, rest, text)
         # a time stamp without a rank stays: known error texts may come with one
         self._diagnose(line, rest if writer else text)
