@@ -89,7 +89,8 @@ class _Drawing:
     def _scale(self) -> RowScale:
         spec = self.spec
         points = [point for each in spec.series for point in each.points]
-        values = [n for p in points for n in (p.y, p.lo, p.hi) if n is not None]
+        counted = [point for point in points if not point.hollow] or points
+        values = [n for p in counted for n in (p.y, p.lo, p.hi) if n is not None]
         if not values:
             return RowScale(0.0, 1.0, ())
         low, high = min(values), max(values)
@@ -122,11 +123,16 @@ class _Drawing:
 
     def _height(self, y: float) -> float:
         """The height of a value in rows: of a bar over the axis, else over the middle of the tick's row."""
-        return max(0.0, self.scale.height(self._fy(y), self.rows) - self.bars / 2)
+        height = self.scale.height(self._fy(y), self.rows) - self.bars / 2
+        return min(max(0.0, height), self.rows - (self.spec.kind == "bars"))
 
     def _row(self, y: float) -> int:
         """The row of a value, from the top."""
         return self.rows - 1 - int(self._height(y))
+
+    def _beyond(self, point: Point) -> bool:
+        """Whether a point, of a warm-up, lies above the scale."""
+        return self._fy(point.y) > self.scale.high
 
     def _style(self, at: int) -> str:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
@@ -233,7 +239,7 @@ class _Drawing:
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
             for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
-                if not dotted or column % 2 == 0:
+                if not (dotted and column % 2) and not self._beyond(before):
                     self.grid.put(first + column, row, sign, style)
 
     def _draw_marks(self, at: int) -> None:
@@ -254,6 +260,7 @@ class _Drawing:
             chosen, hollow = at == self.cursor.series, point.live or point.hollow
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
             mark = ON_CURSOR.get(mark, mark) if chosen and point.x == self.cursor.x else mark
+            mark = "↑" if self._beyond(point) else mark
             self.grid.put(column, row, mark, f"bold {style}")
 
     def _draw_cursor(self) -> None:
@@ -265,7 +272,7 @@ class _Drawing:
     def _value(self, point: Point) -> str:
         """A point's value, in brackets if it does not count yet."""
         text = value_text(self.spec, point)
-        return f"({text})" if point.live or point.hollow else text
+        return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
     def _label(self, at: int, room: int) -> str:
         """The name of a line, cut to fit, with its last value if there are few lines or it is the chosen one."""
