@@ -32,7 +32,7 @@ from tests.tui.waiting import chooses, screens, text_of, types, until
 async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
-        await until(pilot, lambda: chooses(app))
+        await until(pilot, lambda: chooses(app) and app.screen.query_one(".dialog").region.width == 80)
         await pilot.press("enter")  # the cursor is on no
         await until(pilot, lambda: app.screen is app.main)
         assert not filled_session.requests
@@ -219,7 +219,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
         await until(pilot, lambda: "line 3 of standard error" in text_of(app))
         write_log(session, "lt1", "".join(f"text {number}\n" for number in range(1, 99)), "err")
         await pilot.press("l")
-        await until(pilot, lambda: "The error is in" not in text_of(app) and "  text 3 " in text_of(app))
+        await until(pilot, lambda: "The error is in" not in text_of(app) and " 3 text 3" in text_of(app))
         await pilot.press("o")
         await until(pilot, lambda: "The error is in standard error: press o." in text_of(app))
         session.feed(changes.ended(1, "cancelled", (found,)))  # nobody asks why
@@ -307,7 +307,9 @@ async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeyp
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("D")
         await until(pilot, lambda: "2 wrong" in text_of(app))
-        assert "Doctor: The check broke off." in text_of(app)
+        assert (
+            "Doctor: The check broke off." in text_of(app) and app.screen.query_one(".page").size.width == 76
+        )
         assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
         for title in ("Keys here", "Doctor"):
             await pilot.press("question_mark")

@@ -37,6 +37,7 @@ class Modal(ModalScreen[_Answer]):
     """A modal screen with labtui's styles."""
 
     CSS_PATH = STYLES / "modals.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (84, "-wide")]  # noqa: RUF012
 
 
 DIGITS = r"[0-9,]*"
@@ -293,7 +294,7 @@ def requests_text(app: LabApp) -> Text:
 
 def help_page(app: LabApp) -> Table:
     """The keys that act on the screen, the innermost widget's first; then the glyphs."""
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(padding=(0, 1))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
     for _, binding, why_not in app.active_actions(app.screen):
