@@ -237,8 +237,11 @@ def test_the_chosen_bar_is_marked_on_the_axis():
 
 def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused():
     ticks = tuple((float(size), str(size)) for size in (1, 2, 4))
-    rows = rows_of(replace(chart(), x_ticks=ticks))
-    assert all(f" {size} " in rows[23] for size in (1, 2, 4))
+    empty = replace(chart(), x_ticks=ticks)
+    for width, height in itertools.product(range(24, 90, 3), range(8, 26)):
+        *_, axis, label = rows_of(empty, width, height)
+        sizes = re.findall(r"\d|GPUs", f"{axis} {label}")
+        assert sizes == ["1", "2", "4", "GPUs"], (width, height)
     assert draw(chart({1: 1e13}), 80, 24, LOOK, Cursor()) is None
     for size, drawn in (((20, 25), False), ((80, 7), False), ((80, 8), True)):
         assert (draw(chart({1: 1.0}), *size, LOOK, Cursor()) is not None) is drawn

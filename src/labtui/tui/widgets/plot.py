@@ -203,7 +203,7 @@ class _Drawing:
         for x in sorted(names):
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
             column = self._column(x)
-            start = column - len(names[x]) // 2
+            start = min(column - len(names[x]) // 2, self.grid.width - len(text))
             if start > free:
                 self.grid.put(column, self.rows, "▔" if self.bars else "┬", self.look.axis)
                 style = f"bold {self._style(self.cursor.series)}" if self.cursor.x == x else self.look.quiet
