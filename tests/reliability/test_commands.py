@@ -92,10 +92,9 @@ def test_a_home_that_cannot_be_written(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     environment |= {"HOME": "/dev/null", "PYTHONPATH": PYTHON_PATH}
     for command in (
-        ["labs"],
-        ["parse", "nosuch.out"],
+        ["labs"], ["parse", "nosuch.out"],
         ["init", "/dev/null/lab", "--lab", "hpc4ai-ch10", "--cluster", "mn5"],
-    ):
+    ):  # fmt: skip
         done = subprocess.run(
             [*LABTUI, *command], capture_output=True, env=environment, check=False, cwd=tmp_path
         )

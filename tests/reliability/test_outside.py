@@ -65,10 +65,8 @@ TEXTS = {
     "settings": SETTINGS,
 }
 READERS: dict[str, Callable[[Path], object]] = {
-    "edition": load_edition,
-    "profile": lambda path: load_profile(str(path)),
-    "settings": read_settings,
-}
+    "edition": load_edition, "profile": lambda path: load_profile(str(path)), "settings": read_settings,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", READERS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.laws import ScalingPoint, fit, karp_flatt
-from labtui.results.messages import fit_sentence, laws_message
+from labtui.results.messages import fit_sentences, laws_message
 from labtui.results.rows import Scatter, law_speedup, student_t95
 from labtui.results.scaling import outlooks
 
@@ -68,10 +68,14 @@ def test_a_fit_that_means_little_says_why(times, says):
     negative = says == "superlinear"  # and not clipped
     assert {fit.serial_fraction.hi < 0 for fit in results.fits} == {negative}
     assert {row.karp_flatt.value < 0 for row in results.rows if row.karp_flatt} == {negative}
-    told = [laws_message(results, ()), *map(fit_sentence, results.fits)]
+    told = [laws_message(results, ()), *fit_sentences(results.fits)]
     assert {"o serial part can be measured" in line for line in told} == {negative}
     twice = compute_results(run(n, [9, 9 / n**0.9], batch=b * n) for n in (1, 2, 4) for b in (256, 512))
     assert len(twice.fits) == 4 and not laws_message(twice, ()), "it would name one network twice"
+    policies = [
+        run(n, [9, 9 / n], tuning=(("lr_policy", name),)) for n in (1, 2, 4) for name in ("naive", "linear")
+    ]
+    assert "ResNet50, naive rate" in fit_sentences(compute_results(policies).fits)[-1]
     assert not any("gained nothing" in " ".join(fit.remarks) for fit in results_of("ResNet50.31337.out").fits)
 
 

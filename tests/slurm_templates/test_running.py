@@ -189,10 +189,9 @@ def hostile_job(field: str, value: str) -> tuple[str, tuple[str, ...]]:
         profile = replace(profile, gres=value)
     elif field in ("module", "env", "python"):
         launch = {
-            "module": Launch(modules=(value,)),
-            "env": Launch(env={"X": value}),
+            "module": Launch(modules=(value,)), "env": Launch(env={"X": value}),
             "python": Launch(python=value),
-        }
+        }  # fmt: skip
         profile = replace(profile, launch=launch[field])
     else:
         plan = replace(plan, **{field: value})

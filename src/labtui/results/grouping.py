@@ -117,18 +117,18 @@ def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unkn
 
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:
-    """A sort key: real before practice, models by their numbers, CPU before GPUs, fewer GPUs first."""
+    """A sort key: real before practice, one line after another, CPU before GPUs, fewer GPUs first."""
     return (
         bool(configuration.mark),
         *_natural(configuration.model),
         configuration.framework,
         *_natural(configuration.data_set),
+        *_natural(" ".join(f"{name} {value}" for name, value in configuration.tuning)),
         {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
         configuration.n_gpus if configuration.n_gpus is not None else math.inf,
         configuration.per_gpu_batch or 0,
         configuration.images or 0,
         configuration.steps or 0,
-        configuration.tuning,
         configuration.apart,
     )
 

@@ -358,14 +358,16 @@ def serial_words(fit: LawFit) -> str:
     return known if fit.is_serial else "no serial part can be measured"
 
 
-def fit_sentence(fit: LawFit) -> str:
-    """One law in words: law, network, fraction with its bounds, and the sizes it was fitted to."""
-    sizes = ", ".join(map(str, fit.n_gpus))
-    mark = f", {MARKS[fit.baseline.mark]}" if fit.baseline.mark else ""
-    batch = fit.baseline.per_gpu_batch
-    per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
-    what = f"{fit.law.capitalize()}, {clean(fit.baseline.network)}{per_gpu}{mark}"
-    return f"{what}: {serial_words(fit)}, from {sizes} GPUs."
+def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
+    """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to."""
+    told = []
+    for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
+        made, batch = fit.baseline, fit.baseline.per_gpu_batch
+        per_gpu = f"{batch:,.0f} images per GPU per step" if batch is not None else ""
+        what = (fit.law.capitalize(), made.network, *tuning, per_gpu, MARKS[made.mark])
+        sizes = ", ".join(map(str, fit.n_gpus))
+        told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, from {sizes} GPUs.")
+    return told
 
 
 def law_lines(fits: Sequence[LawFit]) -> list[str]:
@@ -373,8 +375,8 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     counts = Counter(remark for fit in fits for remark in fit.remarks)
     shared = [remark for remark, count in counts.items() if count == len(fits) > 1]
     lines = []
-    for fit in fits:
-        lines.append(fit_sentence(fit))
+    for fit, sentence in zip(fits, fit_sentences(fits), strict=True):
+        lines.append(sentence)
         lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
     return [*lines, *shared]
 

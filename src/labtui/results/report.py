@@ -34,7 +34,7 @@ def answer_text(results: Results, *, width: int | None = None) -> str:
         *messages.left_out_lines(results),
         *_accelerations(results),
         *messages.note_lines(replace(results, left_out=(), notes=())),
-        *(messages.fit_sentence(fit) for fit in results.fits if fit.law == "amdahl"),
+        *messages.fit_sentences([fit for fit in results.fits if fit.law == "amdahl"]),
         *(each.sentence for each in scaling.outlooks(results.rows)),
         *results.notes,
         *([SIGNS] if results.rows else []),
