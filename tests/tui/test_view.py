@@ -483,9 +483,9 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
     thesis = replace(view, edition=load_edition("thesis-2019"))
     line = Series(name="x", points=(Point(x=1, y=1), Point(x=2, y=2)))
-    charts = [make_chart(family, [line]) for family in ("speedup", "error")]
-    shown = [first_chart(replace(thesis, task_id=each), charts).family for each in ("1", "2")]
-    assert shown == ["speedup", "error"], "a task of learning rates asks for charts of training"
+    charts = [make_chart(family, [line]) for family in ("speedup", "error", "batch-accuracy")]
+    shown = [first_chart(replace(thesis, task_id=each), charts).family for each in ("1", "2", "8")]
+    assert shown == ["speedup", "error", "batch-accuracy"], "what the task asks for comes first"
     columns, _ = table_of(view, ROLES, 120)
     assert "speedup" not in {column.key for column in columns}, "one GPU is compared with no other size"
 

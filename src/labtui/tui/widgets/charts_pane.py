@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -86,11 +86,21 @@ FIRST = ("speedup", "time", "throughput", "efficiency", "training")
 
 def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     """The chart to show first: in the order `FIRST` of their views; of training if the task asks for these only."""
+    training = {FAMILIES[family].view for family in asked_families(view)} == {"training"}
+    views = ("training", *FIRST) if training else FIRST
+    return min(in_turn(view, charts), key=lambda chart: views.index(chart.view), default=None)
+
+
+def asked_families(view: View) -> set[str]:
+    """The families of charts that the task's checks ask for."""
     checks = view.task.checks if view.task is not None else ()
-    asked = {FAMILIES[key].view for each in checks if isinstance(each, ChartsCheck) for key in each.charts}
-    views = ("training", *FIRST) if asked == {"training"} else FIRST
-    shown = [chart for chart in charts if not chart.empty]
-    return min(shown, key=lambda chart: views.index(chart.view), default=None)
+    return {family for each in checks if isinstance(each, ChartsCheck) for family in each.charts}
+
+
+def in_turn(view: View, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
+    """The charts that have data, those that the task asks for first."""
+    asked = asked_families(view)
+    return sorted((chart for chart in charts if not chart.empty), key=lambda chart: chart.family not in asked)
 
 
 class ChartsPane(Pane, Container, can_focus=True):
@@ -145,8 +155,8 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _charts_in(self, name: str) -> list[ChartSpec]:
         """The charts of a view that have data, without that of the laws."""
-        charts = (each for each in self._charts() if each.view == name and not each.empty)
-        return [each for each in charts if each.family != "laws"]
+        charts = in_turn(self.view, self._charts())
+        return [each for each in charts if each.view == name and each.family != "laws"]
 
     def _chart_of(self, name: str) -> ChartSpec | None:
         """The current chart of a view, with the laws if they are switched on; None without data."""
