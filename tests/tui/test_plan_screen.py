@@ -225,7 +225,8 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         focus_at(screen, 2, "limit")
         await pilot.press("enter")
         await until(pilot, lambda: types(app) and "(empty: as planned). Now 30" in text_of(app))
-        assert "[x]      4  8,192" in text_of(app), "the row stays in sight"
+        shown = text_of(app)
+        assert "[x]      4         8,192" in shown and "global batch" in shown, "the row stays in sight"
         await pilot.press("escape")
         focus_at(screen, 1, "per_gpu")
         await pilot.press("enter")

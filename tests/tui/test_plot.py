@@ -78,8 +78,7 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
     points = sorted(lines[chosen].items(), key=lambda point: point[1])
     mark = MARKS[chosen % len(MARKS)]
     marks = {mark, {"●": "◉", "◆": "◈"}.get(mark, mark), JOINT}
-    found = [at for at, row in enumerate(rows) if marks & set(row)]
-    assert found
+    assert (found := [at for at, row in enumerate(rows) if marks & set(row)])
     if len(points) > 1 and points[-1][1] / points[0][1] > 30:
         assert found[0] < found[-1]
 
@@ -143,8 +142,7 @@ def test_two_lines_have_their_last_values_beside_their_names(width):
 
 def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     spec = replace(chart({1: 32.7, 2: 18.0, 4: 10.1}, {1: 13.6, 2: 8.1, 4: 5.38}), unit="s")
-    text = "\n".join(rows_of(spec, 95, 18))
-    assert all(f"{value} s" in text for value in ("32.70", "13.60", "18.00", "8.10"))
+    assert {"32.70", "13.60", "18.00", "8.10"} < set("\n".join(rows_of(spec, 95, 18)).split())
     alone = replace(spec, series=spec.series[1:])
     assert all("13.60 s" in "\n".join(rows_of(alone, 60, height)) for height in range(9, 26))
 
@@ -173,8 +171,8 @@ def test_what_still_runs_is_hollow_and_so_far():
     text = "\n".join(rows)
     assert "○" in text and "(2.53×) so far" in text and text.count("●") == 2 and "1.68×" in text
     first = Point(x=1, y=663.0, hollow=True, live=True)
-    alone = replace(chart({1: 1.0}), unit="s", series=(Series(name="net", points=(first,)),))
-    assert "(663 s) warm-up" in "\n".join(rows_of(alone)), "no result"
+    alone = rows_of(replace(chart({1: 1.0}), unit="s", series=(Series(name="net", points=(first,)),)))
+    assert any("(663 s) warm-up" in row for row in alone), "no result"
 
 
 @pytest.mark.parametrize(("kind", "told"), [("lines", "↑  (47.00 s) warm-up"), ("bars", "↑(47.00 s)")])
@@ -242,9 +240,9 @@ def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused()
         *_, axis, label = rows_of(empty, width, height)
         sizes = re.findall(r"\d|GPUs", f"{axis} {label}")
         assert sizes == ["1", "2", "4", "GPUs"], (width, height)
-    assert draw(chart({1: 1e13}), 80, 24, LOOK, Cursor()) is None
-    for size, drawn in (((20, 25), False), ((80, 7), False), ((80, 8), True)):
-        assert (draw(chart({1: 1.0}), *size, LOOK, Cursor()) is not None) is drawn
+    refused = [(1e13, 80, 24), (1.0, 20, 25), (1.0, 80, 7), (1.0, 80, 8)]
+    drawn = [draw(chart({1: y}), *size, LOOK, Cursor()) is not None for y, *size in refused]
+    assert drawn == [False, False, False, True]
 
 
 @pytest.mark.parametrize("lift", [0.0, 0.25])

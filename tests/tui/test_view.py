@@ -447,9 +447,9 @@ def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it(
 def test_batches_that_differ_stand_in_the_table_and_what_no_log_tells_is_left_out():
     runs = {number: one_run(number, spec(batch=batch)) for number, batch in enumerate((2048, 65536), 1)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)
-    wide = [column.title for column in table_of(seen(LabState(runs=runs)), ROLES, 160)[0]]
-    assert sum(column.width + 2 for column in columns) <= 86 and "efficiency" in wide
-    at = [column.title for column in columns].index("per GPU")
+    titles = [column.title for column in columns]
+    assert sum(column.width + 2 for column in columns) <= 86 and "efficiency" in titles
+    at = titles.index("per GPU")
     assert [str(row.cells[at]) for row in rows] == ["2,048", "65,536"]
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)

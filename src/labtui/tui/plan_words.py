@@ -243,7 +243,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
         "in": "send",
         "model": "program" if programs else "model",
         "gpus": words.counted(row.spec for row in rows),
-        "batch": "size" if programs else "batch",
+        "batch": "size" if programs else "global batch" if width > 80 else "batch",
         "per_gpu": "per GPU",
         "rate": "learning rate" if width > 80 else "learn. rate",
         "epochs": "epochs",

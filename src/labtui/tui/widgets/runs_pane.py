@@ -154,8 +154,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
     unit = unit_of(view)
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
-    narrow = width < (120 if head or len(batches) > 1 else 84)
-    longest = 22 if head == "options" else 10 if narrow else 14
+    longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
@@ -166,7 +165,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
         "epoch": ("time" if timed else "epoch", 11 if timed else 8),
         "rate": ("img/s" if width < 84 and unit == "images" else f"{unit}/s", max(8, len(unit) + 2)),
         "speedup": ("speedup", 8),
-        "efficiency": ("effic." if narrow else "efficiency", 7 if narrow else 10),
+        "efficiency": ("efficiency", 10),
         "training": ("training", 8),
         "memory": ("GPU mem.", 8),
     }
@@ -181,8 +180,9 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
     need = min(MIN_STATE, max(states, default=0))
     last = ("batch", "efficiency") if head else ("efficiency", "batch")
-    for name in ("", "training", "memory", "rate", *last):
+    for name in ("", "effic.", "training", "memory", "rate", *last):
         drop.add(name)
+        titles |= {"efficiency": (name, 7)} if name == "effic." else {}
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
         if room >= need:
             break
