@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.results.catalogue import job_gpu_chart
-from labtui.training_logs.gpu_sampler import read_samples, steady_samples
+from labtui.training_logs.gpu_sampler import read_samples, samples_in_epochs
 from tests.results.helpers import epoch
 
 HEADER = "timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], power.draw [W]\n"
@@ -56,7 +56,7 @@ def test_utilisation_beside_the_epochs():
     )
     epochs = [epoch(1, 20, ended_at=START + 20), epoch(2, 10, ended_at=START + 30)]
     samples = read_samples((HEADER + busy).encode())
-    inside = steady_samples(samples, epochs, n_gpus=1)
+    inside = samples_in_epochs(samples, epochs, n_gpus=1)
     assert {(one.index, one.utilization) for one in inside} == {(0, 1.0)} and len(inside) == 6
     assert [series.name for series in job_gpu_chart(samples).series] == ["GPU 0", "GPU 1"]
-    assert steady_samples(samples, [epoch(1, 5), epoch(2, 5)], n_gpus=1) == []
+    assert samples_in_epochs(samples, [epoch(1, 5), epoch(2, 5)], n_gpus=1) == []

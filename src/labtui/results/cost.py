@@ -11,7 +11,7 @@ from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.results.measured import MeasuredRun
 from labtui.results.numbers import fixed
 from labtui.results.rows import ResultRow
-from labtui.training_logs.gpu_sampler import GpuSample, steady_samples
+from labtui.training_logs.gpu_sampler import GpuSample, samples_in_epochs
 
 _HOUR = 3600.0
 
@@ -118,7 +118,7 @@ class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
 def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
     """The GPU use of one of a job's runs; None without samples in its epochs, whose ends its log must give."""
     n_gpus = run.run.n_gpus or 0
-    inside = steady_samples(samples, run.run.epochs, n_gpus=n_gpus)
+    inside = samples_in_epochs(samples, run.run.epochs, n_gpus=n_gpus)
     busy = [one.utilization for one in inside if one.utilization is not None]
     if not busy:
         return None

@@ -119,7 +119,7 @@ def _number(text: str) -> float | None:
 # --------------------------------------------------------------------------- beside the epochs
 
 
-def steady_samples(
+def samples_in_epochs(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
 ) -> list[GpuSample]:
     """The samples within a run's epochs after the first, of the GPUs that it used.
@@ -141,7 +141,7 @@ def clocks(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
 ) -> tuple[float | None, dict[str, float]]:
     """The mean clock (MHz) of a run's GPUs after its first epoch, and the share of samples that each cause slowed."""
-    inside = steady_samples(samples, epochs, n_gpus=n_gpus)
+    inside = samples_in_epochs(samples, epochs, n_gpus=n_gpus)
     known = [one.clock_mhz for one in inside if one.clock_mhz is not None]
     told = [one.slowed_by for one in inside if one.slowed_by is not None]
     shares = {name: sum(name in each for each in told) / len(told) for name in SLOWED_BY.values() if told}
