@@ -57,13 +57,12 @@ class Fold:
 
     # ------------------------------------------------------------------ opening and closing
 
-    def begin(self, line: int, facts: RunFacts | None = None) -> OpenRun:
+    def begin(self, line: int) -> OpenRun:
         """Close the open run and open the next one with what is known of it so far."""
         self.close()
         run = self.open = self.coming
         self.coming = OpenRun()
         run.first_line = run.last_line = line
-        run.facts = (facts or RunFacts()).with_others(run.facts, sure=False)
         run.update_facts(self.plan.get(len(self.closed) + 1, RunFacts()), sure=False)
         run.update_facts(self.hints, sure=False)
         return run
@@ -173,13 +172,13 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
 def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
     """The run that a fact is about: the open one, one that it begins, or the next."""
     run = fold.open
-    waits = run is not None and not run.trained and not run.ended
-    again = run is not None and run.batch_line and (run.failure or not waits)
-    if said.batch_line and (run is None or run.ended or again):
+    if run is None:
+        return fold.begin(line) if said.batch_line or said.totals else fold.coming
+    waits = not run.trained and not run.ended
+    again = run.batch_line and (run.failure or not waits)
+    if said.batch_line and (run.ended or again):
         return fold.begin(line)
-    if run is None and said.totals:
-        return fold.begin(line)
-    return run if run is not None and (waits or said.late or said.totals) else fold.coming
+    return run if waits or said.late or said.totals else fold.coming
 
 
 def _take_gpus(fold: Fold, found: GpuCount) -> None:
@@ -200,9 +199,9 @@ def _take_gpus(fold: Fold, found: GpuCount) -> None:
 
 def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     run = fold.open
-    facts = _read_by_header(fold, said.facts) if said.by == "command" else said.facts
+    facts = _with_global_batch(fold, said.facts) if said.by == "command" else said.facts
     if run is None or not run.may_be_announced_by(replace(said, facts=facts)):
-        run = fold.begin(line, facts)
+        run = fold.begin(line)
     run.interleaved |= said.text == "run_start" and said.text in run.announced
     run.announced |= {said.by, said.text} if said.by == "record" else {said.by}
     run.last_line = line
@@ -213,7 +212,7 @@ def _take_begin(fold: Fold, line: int, said: Begins) -> None:
         run.gpus["banner"] = GpuCount("banner", facts.n_gpus, line, said.text)
 
 
-def _read_by_header(fold: Fold, facts: RunFacts) -> RunFacts:
+def _with_global_batch(fold: Fold, facts: RunFacts) -> RunFacts:
     """The facts of a command, with the global batch worked out by the job's header (`batch_shares`)."""
     number = len(fold.closed) + 1 + (fold.open is not None)
     shares = fold.plan.get(number, RunFacts()).batch_shares

@@ -134,8 +134,8 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     run = fold.open
     if run is None or (run.ended and not run.trained):
         run = fold.begin(line)
-    told = next(iter(run.epochs.values()), None)
-    others = told is not None and told.source != KERAS and told.epoch != run.keras.open
+    earliest = next(iter(run.epochs.values()), None)
+    others = earliest is not None and earliest.source != KERAS and earliest.epoch != run.keras.open
     if run.form not in ("", KERAS) or (run.ended and run.keras.last is None) or others:
         return  # an evaluation after another program's training
     keras = run.keras

@@ -112,6 +112,7 @@ def read_bar(text: str) -> Said | None:
 
 
 def given(match: Any) -> dict[str, str]:
+    """The named groups that took part in a match."""
     return {name: value for name, value in match.groupdict().items() if value is not None}
 
 

@@ -266,12 +266,17 @@ class ImagenetLines(msgspec.Struct):
     line: int = 0
     from_one: bool = False
 
-    def take(self, said: Batch, line: int) -> None:
-        """Take the next batch; the example printed its index until 2022, and prints its number since."""
-        if not self.open or self.last is None or self.last.epoch != said.epoch:
+    def take(self, said: Batch, line: int) -> bool:
+        """Take the next batch; return whether it begins an epoch.
+
+        The example printed a batch's index until 2022, and prints its number since.
+        """
+        begins = not self.open or self.last is None or self.last.epoch != said.epoch
+        if begins:
             self.from_one = said.index == 1
         self.last, self.open, self.line = said, True, line
         self.done = min(said.total, said.index if self.from_one else said.index + 1)
+        return begins
 
     def epoch(self, *, proven: bool) -> EpochSample | None:
         """Close the open epoch; return it if its last batches were printed or what follows proves it complete."""
@@ -314,11 +319,10 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
             run = fold.begin(line)
         elif said.epoch != last.epoch:
             complete(fold, run, proven=said.epoch == last.epoch + 1)
-    if not run.imagenet.open or run.imagenet.last is None or run.imagenet.last.epoch != said.epoch:
+    if run.imagenet.take(said, line):
         run.start_epoch()
     run.take_form(IMAGENET)
     run.last_line = line
-    run.imagenet.take(said, line)
 
 
 def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
