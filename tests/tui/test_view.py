@@ -469,18 +469,17 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
         )  # fmt: skip
     items = (CheckItem("the CPU ran", kind="runs"), CheckItem("one GPU ran", missing="Run it.", kind="runs"))
     checks = {"10.4": TaskCheck(task_id="10.4", status="partial", items=items, missing="Run it.")}
-    before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks)
-    before = replace(before, task_id="10.4")
+    before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks, task_id="10.4")
     assert headline(before) == "1 of 2 runs done. Press s to plan 1 run."
     assert title_state(before)[1] == "begun"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
-    assert [line.run_id for line in view.lines] == [1, 2], (
-        "the CPU's run counts, and is shown beside the GPU's"
-    )
+    assert [line.run_id for line in view.lines] == [1, 2], "the CPU's run is shown beside the GPU's"
     assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
     first = first_chart(view, view.charts)
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
+    begun = glance_chart(seen(LabState(runs={1: in_epochs(NOW - 9, NOW)})))
+    assert begun is not None and (begun.view, begun.empty) == ("speedup", True), "it stays the same chart"
     thesis = replace(view, edition=load_edition("thesis-2019"))
     line = Series(name="x", points=(Point(x=1, y=1), Point(x=2, y=2)))
     charts = [make_chart(family, [line]) for family in ("speedup", "error", "batch-accuracy")]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from labtui.domain.model import RunPhase, plural
 from labtui.domain.state import submission_queue
 from labtui.tui import format as words
-from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, TRAINING, RunLine, View, connected
+from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, TRAINING, RunLine, View, connected, planned_sizes
 
 if TYPE_CHECKING:
     from labtui.lab.checks import CheckItem
@@ -200,6 +200,12 @@ def _next_task(view: View) -> NextStep:
     return NextStep(f"Hand in {view.deck}", f"All tasks are done. {what}".rstrip())
 
 
+def sizes_of(view: View) -> set[int]:
+    """The numbers of GPUs, or of processes, that the task's runs have or are planned with."""
+    mine = {line.run.spec.n_gpus or line.run.spec.processes for line in view.lines}
+    return planned_sizes(view.task) | mine - {0}
+
+
 def unit_of(view: View) -> str:
     """The unit of the rates shown (images, tokens ...): from a log, or before that from the task's plan."""
     planned = [run.spec.unit for run in view.task.runs] if view.task is not None else []
@@ -261,7 +267,8 @@ def instead_of_chart(view: View) -> str:
 
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
             return _ended(baseline[:1], "The one-GPU run")
-        return why_no_speedup(view.charted) or "This chart needs runs on more than one size."
+        needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
+        return f"{live_reason(view)} {needs}".strip()
     if view.task is None or not view.task.runs:
         return ""
     timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
@@ -287,9 +294,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     also = f"{words.run_numbers(failed).lower()} failed" if failed else ""
     if line.live in TRAINING and line.word == line.live and not failed:
         run = next(each for each in view.lines if each.phase is line.live)
-        which = (
-            f" (run {run.run_id})" if len(view.lines) > 1 else ""
-        )  # the others in the table have times, too
+        which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
         ran = run.took_s or 0.0
         return line.live, line.word, f"for {words.clock_span(ran)}{which}" if ran >= 1 else ""
     if line.live is None and line.status == "done":

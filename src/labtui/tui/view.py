@@ -119,8 +119,8 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sign(self) -> str:
-        checked = words.TASK_GLYPHS.get(self.status, words.NOTHING)
-        return words.PHASE_GLYPHS[self.live] if self.live else checked
+        signs = words.PHASE_GLYPHS | words.TASK_GLYPHS
+        return signs.get(self.live or self.status, words.NOTHING)
 
     @property
     def word(self) -> str:

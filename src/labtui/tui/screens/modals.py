@@ -265,8 +265,7 @@ def problems_text(app: LabApp) -> Text:
             page.append(f"  {task.task_id} {task.title}: Runs (r) says why, R runs it again.\n\n")
     if not page and not connection.sentence and not incidents:
         page.append("The connection and labtui have no problem.\n")
-    if connection.sentence:
-        page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")
+    page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))
     if remarks := app.view_model.remarks:
         page.append("\n  ".join([f"The last export, in {app.session.folder.path}:", *remarks]) + "\n\n")
     page.append("Simulated in this practice session:\n" if incidents else "")

@@ -21,7 +21,7 @@ from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart
 from labtui.results.rows import ResultRow
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
-from labtui.tui.guidance import headline, instead_of_chart, unit_of
+from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
@@ -84,11 +84,19 @@ class ChartView(Widget, can_focus=False):
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
 
 
+def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
+    """The view to show first: what the task asks for, by `FIRST`; while no run is pending, the first that has data."""
+    usual = "speedup" if len(sizes_of(view)) > 1 else "time" if unit_of(view) == "images" else "throughput"
+    asked = {str(FAMILIES[family].view) for family in asked_families(view)} or {usual}
+    order = sorted(FIRST, key=lambda name: name not in asked)
+    shown = {chart.view for chart in charts if not chart.empty}
+    return order[0] if view.pending or not shown else min(shown, key=order.index)
+
+
 def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
-    """The chart to show first: in the order `FIRST` of their views; of training if the task asks for these only."""
-    training = {FAMILIES[family].view for family in asked_families(view)} == {"training"}
-    views = ("training", *FIRST) if training else FIRST
-    return min(in_turn(view, charts), key=lambda chart: views.index(chart.view), default=None)
+    """The chart to show first; None while it has no data."""
+    name = first_view(view, charts)
+    return next((chart for chart in in_turn(view, charts) if chart.view == name), None)
 
 
 def asked_families(view: View) -> set[str]:
@@ -185,8 +193,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     @property
     def view_name(self) -> str:
         """The current view."""
-        first = first_chart(self.view, self._charts())
-        return self._chosen or (first.view if first is not None else "speedup")
+        return self._chosen or first_view(self.view, self._charts())
 
     @property
     def spec(self) -> ChartSpec | None:

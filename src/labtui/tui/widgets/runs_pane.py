@@ -16,10 +16,10 @@ from labtui.results.charts import ChartSpec
 from labtui.results.measured import MEAN_BASELINE
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, result, unit_of
+from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, result, sizes_of, unit_of
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
-from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart
+from labtui.tui.view import ENDED_BADLY, RunLine, View
+from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
 from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
@@ -217,9 +217,8 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 def _compares(view: View) -> bool:
     """Whether the task has several sizes to compare, measured or planned."""
-    sizes = planned_sizes(view.task) | {one.run.spec.n_gpus or one.run.spec.processes for one in view.lines}
     rows = (line.row for line in view.lines if line.row is not None)
-    return len(sizes - {0}) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
+    return len(sizes_of(view)) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
@@ -374,7 +373,6 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
 def glance_chart(view: View) -> ChartSpec | None:
     """The first chart with data; else an empty one with the planned sizes, or None for a task without trainings."""
-    if (first := first_chart(view, view.charts)) is not None:
-        return first
-    sizes = view.task is not None and any(run.spec.program is None for run in view.task.runs)
-    return empty_chart(view, "time" if unit_of(view) == "images" else "throughput") if sizes else None
+    trains = view.task is not None and any(run.spec.program is None for run in view.task.runs)
+    empty = empty_chart(view, first_view(view, view.charts)) if trains else None
+    return first_chart(view, view.charts) or empty
