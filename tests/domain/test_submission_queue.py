@@ -46,6 +46,6 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
         assert token(sendable(after(*base, status(1, word)), PROFILE)) == "t2"
     lab = after(*base, status(1, SubmissionStatus.SENDING))
     waits = lab.submissions["t2"]
-    assert waiting_reason(PROFILE, waits) == "one takes one job per user; sent when the slot is free."
+    assert waiting_reason(PROFILE, waits) == "one takes one job per user; sent when one ends."
     assert waiting_reason(PROFILE, waits, online=False) == "Sent when the cluster can be reached."
     assert waiting_reason(PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."

@@ -22,13 +22,10 @@ def slurm_conf(settings: ClusterSettings) -> str:
     """slurm.conf: no cgroups, simulated CPUs and GPUs, accounting with enforced limits."""
     ports, site = settings.ports, site_of(settings)
     lines = [
-        f"ClusterName={site.cluster}",
-        f"SlurmctldHost={settings.hostname}({settings.address})",
-        f"SlurmctldPort={ports['slurmctld']}",
-        f"MinJobAge={settings.min_job_age_s}",
-        f"AccountingStoragePort={ports['slurmdbd']}",
-        *SAME.split(),
-    ]
+        f"ClusterName={site.cluster}", f"SlurmctldHost={settings.hostname}({settings.address})",
+        f"SlurmctldPort={ports['slurmctld']}", f"MinJobAge={settings.min_job_age_s}",
+        f"AccountingStoragePort={ports['slurmdbd']}", *SAME.split(),
+    ]  # fmt: skip
     if not settings.separate_nodes:
         lines.append("CommunicationParameters=NoInAddrAny,NoCtldInAddrAny")
     if site.enforce:

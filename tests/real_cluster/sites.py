@@ -33,12 +33,9 @@ class Site:
 
 def site_of(settings: ClusterSettings) -> Site:
     sites = {
-        "marenostrum": _marenostrum,
-        "partitions": _partitions,
-        "qos": _qos,
-        "several": _several,
+        "marenostrum": _marenostrum, "partitions": _partitions, "qos": _qos, "several": _several,
         "pair": _pair,
-    }
+    }  # fmt: skip
     return sites[settings.site](settings)
 
 

@@ -389,5 +389,5 @@ def waiting_reason(profile: Profile | None, submission: SubmissionState, *, onli
     if queue is not None and queue.max_submit_per_user is not None:
         number = queue.max_submit_per_user
         jobs = "one job" if number == 1 else f"{number} jobs"
-        return f"{submission.queue} takes {jobs} per user; sent when the slot is free."
+        return f"{submission.queue} takes {jobs} per user; sent when one ends."
     return "Sent as soon as the queue accepts it."

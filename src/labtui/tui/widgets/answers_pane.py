@@ -159,7 +159,6 @@ class AnswersPane(Pane, Container):
     @on(OptionList.OptionSelected, "#answer-cards")
     def _opened(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.question = event.option_index
         self.write()
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:

@@ -44,6 +44,13 @@ def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
     return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
 
 
+def sentences(text: str, width: int) -> str:
+    """The first sentences that fit, at least one: what names a key or command is shown whole or not at all."""
+    while len(text) > width and ". " in text:
+        text = f"{text.rpartition('. ')[0]}."
+    return text
+
+
 def wrap(text: str, width: int, **how: Any) -> list[str]:
     """The lines of a text, as `textwrap.wrap` makes them; a number and its unit stay on one line."""
     joined = re.sub(_BEFORE_UNIT, "\u00a0", text)
@@ -301,12 +308,12 @@ class NoteLine(ViewPart):
     def text(self, view: View, styles: Roles) -> Text:
         severity, text = ("", self.plan) if self.plan else status_line(view)
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
-        line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
+        step, width = self.screen.step, self.size.width - 2
+        line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
         if not text and not self.screen.has_class("-rail"):  # without the rail, the next step is shown here
-            line = step_text(self.screen.step, styles, "  ")
-            line.no_wrap = True
-        line.truncate(max(1, self.size.width), overflow="ellipsis")
-        return ends(line, ink(self.export, styles.soft), self.size.width, 2) if self.export else line
+            reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
+            line = step_text(replace(step, reason=reason), styles, "  ")
+        return ends(line, ink(self.export, styles.soft), width + 2, 2)
 
     async def on_click(self, event: Click) -> None:
         severity = status_line(self.view)[0]

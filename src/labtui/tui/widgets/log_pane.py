@@ -47,9 +47,8 @@ class LogPane(RunPane):
         tail.brief = self.screen.has_class("-narrow")
         tail.show_file(self.app.view_model.log_path(self.stream), self.app.session.folder.path)
         tail.why_empty = words.why_it_waits(view, line)
-        tail.read_as = {}
-        if wide and (file := tail.file) is not None:
-            tail.read_as = {file.shown_before(at): text for at, text in read_as(view, self.stream).items()}
+        found, file = read_as(view, self.stream).items() if wide else (), tail.file
+        tail.read_as = {file.shown_before(at): text for at, text in found} if file is not None else {}
         if chosen:
             tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
         self._show_title()

@@ -311,13 +311,12 @@ class TailView(ScrollView, can_focus=True):
 
     def search(self, needle: str) -> None:
         """Search for a text upwards from the bottom of the view, then below it."""
-        self.needle, self.match_line, self.search_ended = needle, None, ""
+        self.needle, self.match_line, found = needle, None, None
         if needle and self.file is not None:
             bottom = self.file.number(int(self.scroll_y) + self.size.height - 1)
             found = self.file.find(needle, bottom, backwards=True)
-            self._show_match(found or self.file.find(needle, bottom + 1, backwards=False), "not found")
-        self.refresh()
-        self.post_message(self.Moved())
+            found = found or self.file.find(needle, bottom + 1, backwards=False)
+        self._show_match(found, "not found" if needle else "")
 
     def action_search_next(self, backwards: bool = False) -> None:
         """Go to the next match below the current one, or above it if `backwards`."""
@@ -328,23 +327,19 @@ class TailView(ScrollView, can_focus=True):
             return
         found = self.file.find(self.needle, self.match_line + (-1 if backwards else 1), backwards=backwards)
         self._show_match(found, "none above" if backwards else "none below")
-        self.refresh()
-        self.post_message(self.Moved())
 
     def mark(self, number: int) -> None:
         """Mark a line and bring it into view; for a folded record, all records are shown."""
         self.search("")
-        if (
-            self.file is not None
-            and self.file.line(number)
-            and self.file.number(self.file.row(number)) != number
-        ):
-            self.file.toggle_folding()
+        file = self.file
+        if file is not None and file.line(number) and file.number(file.row(number)) != number:
+            file.toggle_folding()
         self._show_match(number, "")
-        self.refresh()
 
     def _show_match(self, line: int | None, none: str) -> None:
         self.search_ended = none if line is None else ""
+        self.refresh()
+        self.post_message(self.Moved())
         if line is None or self.file is None:
             return
         self.match_line = line

@@ -16,7 +16,7 @@ from labtui.lab.evidence import one_line
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say, wrap
+from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say, sentences, wrap
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -100,10 +100,12 @@ def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> T
     left.append(f"{section.name:<10}", "bold")
     style = f"bold {styles.good if full else styles.busy}" if of else styles.quiet
     left.append(f"{section.count:>6}   ", style)
-    left.append("" if is_open else section.sentence, styles.soft)
     name = section.key
     chip = Text().append(f"{name} " if name else "", clickable(section.action, f"bold {styles.busy}"))
-    return ends(left, chip.append(LABELS.get(name, ""), styles.soft), width)
+    chip.append(LABELS.get(name, ""), styles.soft)
+    if not is_open:
+        left.append(sentences(section.sentence, width - left.cell_len - chip.cell_len - 1), styles.soft)
+    return ends(left, chip, width)
 
 
 def _opened(section: Section, styles: Roles, width: int) -> Text:
