@@ -60,7 +60,6 @@ class LogReader:
         self._changed = False
         for line in self._cutter.feed(data):
             self._take(line)
-            self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace
         return self._changed
 
     def finish(self, *, job_known: bool = False) -> None:
@@ -172,6 +171,7 @@ class LogReader:
             for fold in self._folds:
                 fold.mark_without_gpu()
         failure = self._diagnoser.take(line.number, text, len(self._fold.closed))
+        self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace
         if failure is not None:
             self._changed = True
             for fold in self._folds:
