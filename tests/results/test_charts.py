@@ -146,8 +146,8 @@ def test_epochs_and_accuracy_over_time():
     assert [point.hollow for point in epochs.series[0].points] == [True, False]
     accuracy = accuracy_chart(results)
     assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]
-    assert accuracy.percent
-    assert accuracy.message.startswith("Training accuracy is highest with ResNet50 · ")
+    assert accuracy.percent and accuracy.message.startswith("Training accuracy is highest with ResNet50 · ")
+    assert accuracy_chart(results_of(*BOTH)).message == "Accuracy after two epochs: 18.4 to 22.0 %"
     unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
     for several in (unlike[:2], unlike[::2]):
         assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"

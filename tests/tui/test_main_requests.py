@@ -133,7 +133,7 @@ async def test_help_palette_and_requests(filled_session):
     async with screens(filled_session) as (app, pilot):
         await pilot.press("question_mark")
         await until(
-            pilot, lambda: 1 == text_of(app).count("▌ two marks") == text_of(app).count("the sign of")
+            pilot, lambda: 1 == text_of(app).count("◆● two marks") == text_of(app).count("the sign of")
         )
         await pilot.press("escape", "colon")
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))

@@ -15,7 +15,7 @@ from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, row_s
 from labtui.tui.format import place_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import braille
-from labtui.tui.widgets.plot import JOINT, MARKS, Cursor, draw
+from labtui.tui.widgets.plot import MARKS, Cursor, draw
 
 COLOURS = tuple((each,) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
@@ -77,7 +77,7 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
     # all marks of the chosen series are there, some shared, the larger value never below the smaller one
     points = sorted(lines[chosen].items(), key=lambda point: point[1])
     mark = MARKS[chosen % len(MARKS)]
-    marks = {mark, {"●": "◉", "◆": "◈"}.get(mark, mark), JOINT}
+    marks = {mark, {"●": "◉", "◆": "◈"}.get(mark, mark)}
     assert (found := [at for at, row in enumerate(rows) if marks & set(row)])
     if len(points) > 1 and points[-1][1] / points[0][1] > 30:
         assert found[0] < found[-1]
@@ -188,10 +188,9 @@ def test_counted_epochs_decide_the_axis_and_a_warm_up_beyond_it_has_an_arrow(kin
 
 def test_the_cursor_has_a_mark_a_line_and_a_table():
     spec = chart({1: 1.0, 32: 29.4}, {1: 1.0, 32: 27.5}, {1: 1.0, 32: 22.7})
-    text = "\n".join(rows_of(spec, 86, 26, Cursor(0, 32.0)))
-    assert "◉" in text and "┊" in text
-    squeezed = re.sub(" +", " ", text)
-    assert "on 32 GPUs" in text and "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed
+    squeezed = re.sub(" +", " ", "\n".join(rows_of(spec, 86, 26, Cursor(0, 32.0))))
+    assert "◉" in squeezed and "┊" in squeezed
+    assert "on 32 GPUs" in squeezed and "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed
 
 
 def test_a_place_is_told_in_words():
@@ -269,16 +268,16 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
         assert sign not in "●◆" or style.endswith("blue" if sign == "●" else "red")
         assert not "\u2840" < sign <= "\u28ff" or style in {"blue", "red"}
     own = "red" if chosen else "blue"
-    line = {at for (at, _), (sign, style) in cells.items() if style.endswith(own) or sign in f"●◆{JOINT}"}
-    marks = sorted(at for (at, _), (sign, _) in cells.items() if sign in ("●◆"[chosen], JOINT))
+    line = {at for (at, _), (sign, style) in cells.items() if style.endswith(own) or sign in "●◆"}
+    marks = sorted(at for (at, _), (sign, _) in cells.items() if sign == "●◆"[chosen])
     last = marks[len((MICRO, TINY)[chosen]) - 1]
     assert line >= set(range(marks[0], last)), "no name or value lies on the chosen line"
 
 
-def test_marks_in_one_cell_share_it_and_have_their_numbers():
-    cells = cells_of(chart(MICRO, TINY), 86, 16)
-    assert [style for sign, style in cells.values() if sign == JOINT] == ["bold blue on red"] * 4
+def test_marks_that_meet_stand_side_by_side_and_have_their_numbers():
     rows = rows_of(chart(MICRO, TINY), 86, 16)
+    assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), len(TINY)]
+    assert sum(row.count("◆●") for row in rows) >= 3
     assert all(value in "".join(rows) for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
     upper, lower = (next(at for at, row in enumerate(rows) if value in row) for value in ("3.86×", "3.72×"))
     assert lower == upper + 2

@@ -235,9 +235,14 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             series.append(found)
     of_best = next((name for name, *_, run in runs if best is not None and best.run is run), "")
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
-    alike = len(trained) == len({each.points[-1].x for each in series}) == 1  # otherwise no run is best
+    lasts = sorted((each.points[-1] for each in series), key=lambda point: point.y)
+    as_long = len({point.x for point in lasts}) == 1
+    alike = as_long and len(trained) == 1  # otherwise no run is best
     compared = best if target is not None or (alike and not study) else None
     message = messages.accuracy_message(compared, target, of_best * (len(series) > 1))
+    if not message and as_long:
+        after = messages.count_words(int(lasts[0].x), "epoch")
+        message = f"Accuracy after {after}: {lasts[0].label.removesuffix(' %')} to {lasts[-1].label}"
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))

@@ -304,9 +304,7 @@ def help_page(app: LabApp) -> Table:
     table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
     table.add_row("", "Runs", "  ".join(runs))
-    table.add_row(
-        "", "Charts", "○ still running, or warm-up   ◉ cursor   ▌ two marks in one place, half of each"
-    )
+    table.add_row("", "Charts", "○ still running, or warm-up   ◉ cursor   ◆● two marks in one place")
     table.add_row("", "Tasks", f"{'  '.join(tasks)}  or the sign of its runs under way, failed, cancelled")
     return table
 

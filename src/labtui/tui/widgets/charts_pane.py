@@ -124,7 +124,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("o", "law(True)", "Laws", "draw Amdahl's and Gustafson's law over the speedups", show=True),
         key("o", "law(False)", "No laws", "draw the speedups without the laws", show=True),
         *(
-            key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart")
+            key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart, if any")
             for at, (name, title) in enumerate(VIEWS.items(), 1)
         ),
         key("L", "log_line", "Log line", "the line of the log that the point comes from", show=True),

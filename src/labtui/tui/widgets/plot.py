@@ -33,8 +33,6 @@ DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
 LAWS = {"Amdahl": "###     ", "Gustafson": "    ##. "}
 """Which columns have a dash or a dot: laws that lie on the measured line take turns with it."""
 EIGHTHS = " ▁▂▃▄▅▆▇█"
-JOINT = "▌"
-"""Two marks in one cell, each with its colour in a half."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 _SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
@@ -243,19 +241,15 @@ class _Drawing:
                     self.grid.put(first + column, row, sign, style)
 
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; with few series, one in a cell of another mark shares that cell."""
-        style, series = self._style(at), self.measured[at]
+        """Draw the marks of a series; with few series, one in a cell of another mark moves to its left."""
+        style, series, few = self._style(at), self.measured[at], len(self.measured) <= HUES
         for point in series.points if len(series.points) <= self.most else ():
             column, row = self._column(point.x), self._row(point.y)
             lo, hi = point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(column, each, "│", style)
-            there, colour = self.grid.cells.get((column, row), ("", ""))
-            if len(self.measured) <= HUES and there in _SIGNS:
-                self.grid.put(column, row, JOINT, f"{colour} on {style}")
-                continue
-            while self.grid.cells.get((column, row), ("", ""))[0] == JOINT:  # a third one
+            while few and self.grid.cells.get((column, row), ("", ""))[0] in _SIGNS:
                 column -= 1
             chosen, hollow = at == self.cursor.series, point.live or point.hollow
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
