@@ -83,13 +83,14 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
         assert found[0] < found[-1]
 
 
-@pytest.mark.parametrize(("value", "low", "high", "rows"), [(2, 1, 4, 22), (0.5, 0, 1, 9), (40, 0, 40, 30)])
+@pytest.mark.parametrize(("value", "low", "high", "rows"), [(2, 1, 4, 22), (0.5, 0, 1, 9), (10, 0, 13.6, 24)])
 def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
     scale = row_scale(low, high, rows)
     height = (scale.high - scale.low) / rows
     for tick in scale.ticks:
         assert math.isclose(math.modf((tick - scale.low) / height)[0], 0.5, abs_tol=1e-6)
     assert scale.low <= low and high <= scale.high
+    assert rows < 20 or scale.ticks[-1] > high - 1e-9, "with room the largest value is between two ticks"
     assert 0 <= scale.height(value, rows) < rows
 
 

@@ -237,8 +237,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
     lasts = sorted((each.points[-1] for each in series), key=lambda point: point.y)
     as_long = len({point.x for point in lasts}) == 1
-    alike = as_long and len(trained) == 1  # otherwise no run is best
-    compared = best if target is not None or (alike and not study) else None
+    alike = as_long and len(trained) == 1 and not study  # otherwise no run is best
+    compared = best if target is not None or alike else None
     message = messages.accuracy_message(compared, target, of_best * (len(series) > 1))
     if not message and as_long:
         after = messages.count_words(int(lasts[0].x), "epoch")

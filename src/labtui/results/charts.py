@@ -337,14 +337,19 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale
     power = math.floor(math.log10(span / rows))
     for step in (float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)):
         first = math.floor(low / step + 1e-9) * step
-        apart = min(math.floor(step * max(0.5, rows - 0.5 - above) / (high - first) + 1e-9), rows - 1)
-        if apart < 1:
-            continue
-        each, count = step / apart, (rows - 1) // apart + 1
-        cost = each * rows / span + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + 0.2 * (apart == 1)
-        if best is None or cost < best[0]:
-            ticks = tuple(round(first / step + place) * step for place in range(count))
-            best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
+        most = min(math.floor(step * max(0.5, rows - 0.5 - above) / (high - first) + 1e-9), rows - 1)
+        covering = (
+            most if above else (rows - 1) // math.ceil((high - first) / step - 1e-9)
+        )  # ticks up to `high`
+        for apart in {most, min(most, covering)} - {0}:
+            each, count = step / apart, (rows - 1) // apart + 1
+            cost = (
+                each * rows / span + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + 0.2 * (apart == 1)
+            )
+            cost += 0.2 * (apart > covering)
+            if best is None or cost < best[0]:
+                ticks = tuple(round(first / step + place) * step for place in range(count))
+                best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
     if best is None:  # no round ticks fit
         return RowScale(low - span / rows, high + span / rows, (low, high))
     return best[1]

@@ -339,14 +339,12 @@ class _Drawing:
             others = [p for each in self.measured if each is not series for p in each.points]
             for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
                 text, column, row = self._value(point), self._column(point.x), self._row(point.y)
-                below = not others or any(p.x == point.x and p.y > point.y for p in others)
-                near = 1 if below else -1
-                starts = (column + 1, column - cell_len(text), column - cell_len(text) // 2)
+                near = 1 if not others or any(p.x == point.x and p.y > point.y for p in others) else -1
+                starts = (column, column - 1 - cell_len(text), column - 1 - cell_len(text) // 2)
                 alone = not any(p.x == point.x for p in others)
                 steps = (near, 2 * near, -near)[: 2 + alone]
                 spots = [(start, row + step) for step in steps for start in starts]
-                spots += [(column + gap, row) for gap in (2, 4, 6, 8)]  # beyond a steep line
-                spots = [(start - 1, each) for start, each in spots]
+                spots += [(column + gap, row) for gap in (1, 3, 5, 7)]  # beyond a steep line
                 text = f" {text} "  # no grid line touches a number, which would read as its height
                 self._write(spots, text, style, 0) or self._write(spots, text, style, 0, self.look.quiet)
 
