@@ -45,10 +45,9 @@ PROFILE = Profile(
 
 
 OURS = replace(
-    PROBE,
-    associations=(Association(account="nct_000", qos=("acc_debug",)),),
+    PROBE, associations=(Association(account="nct_000", qos=("acc_debug",)),),
     qos=(QosLimits(name="acc_debug", max_submit_per_user=1, max_wall_s=7200.0),),
-)
+)  # fmt: skip
 
 
 def probe(**values: Any) -> SlurmProbe:

@@ -24,10 +24,9 @@ NODES = [Node("g01", "acc", 80, 4), Node("g02", "acc", 80, 4), Node("p9r2n12", "
 """The node without GPUs has as many CPUs as one of CTE-POWER."""
 KEYS = ("queue_option", "gpu_queue", "cpu_queue", "default_account")
 EXPECTED = {
-    "partitions": ("partition", "gpu", "batch", "teaching"),
-    "qos": ("qos", "gpu-long", "normal", "p1234"),
+    "partitions": ("partition", "gpu", "batch", "teaching"), "qos": ("qos", "gpu-long", "normal", "p1234"),
     "several": ("partition", "accel", "standard", "chem02"),
-}
+}  # fmt: skip
 WRONG = {"partitions": "--partition gpu-staff", "qos": "--qos acc_debug", "several": "--account phys01"}
 """A way to ask for what the site refuses."""
 

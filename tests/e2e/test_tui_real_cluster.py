@@ -108,10 +108,9 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
     app, session = open_app(lab)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await come_to(
-            pilot,
-            lambda: isinstance(app.screen, Ask) and "SHA256:" in text_of(app),
+            pilot, lambda: isinstance(app.screen, Ask) and "SHA256:" in text_of(app),
             "the question about the host key",
-        )
+        )  # fmt: skip
         await pilot.press(*"yes", "enter")
         await sees(pilot, "● online")
         await submit_two_replicas(pilot, app)

@@ -24,10 +24,8 @@ TEXTS = Path(__file__).with_name("two_nodes")
 
 
 pytestmark = [
-    pytest.mark.cluster(separate_nodes=True),
-    pytest.mark.xdist_group("two-nodes"),
-    pytest.mark.slow,
-]
+    pytest.mark.cluster(separate_nodes=True), pytest.mark.xdist_group("two-nodes"), pytest.mark.slow,
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ from tests.real_cluster.cluster import wait_until
 from tests.remote.small_network import use_small_network
 
 pytestmark = [
-    pytest.mark.tensorflow,
-    pytest.mark.slow,
+    pytest.mark.tensorflow, pytest.mark.slow,
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="needs TensorFlow"),
-]
+]  # fmt: skip
 
 
 def test_a_task_is_really_trained_and_marked_practice(tmp_path):

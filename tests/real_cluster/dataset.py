@@ -28,10 +28,9 @@ def write_cifar(folder: Path, *, per_file: int = 64, seed: int = 5) -> None:
         }  # fmt: skip
         (folder / name).write_bytes(_as_published(pickle.dumps(batch, protocol=2)))
     meta = {
-        b"num_cases_per_batch": per_file,
-        b"label_names": [name.encode() for name in LABELS],
+        b"num_cases_per_batch": per_file, b"label_names": [name.encode() for name in LABELS],
         b"num_vis": 3072,
-    }
+    }  # fmt: skip
     (folder / "batches.meta").write_bytes(pickle.dumps(meta, protocol=2))
 
 

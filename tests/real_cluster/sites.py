@@ -45,12 +45,9 @@ def _names(nodes: list[Node], partition: str) -> str:
 
 def _marenostrum(settings: ClusterSettings) -> Site:
     debug = (
-        "MaxWall=02:00:00",
-        "MaxJobsPerUser=1",
-        "MaxSubmitJobsPerUser=1",
-        "flags=DenyOnLimit",
+        "MaxWall=02:00:00", "MaxJobsPerUser=1", "MaxSubmitJobsPerUser=1", "flags=DenyOnLimit",
         "priority=10000",
-    )
+    )  # fmt: skip
     training = ("MaxWall=2-00:00:00", "flags=DenyOnLimit", "priority=100")
     interactive = ("MaxWall=02:00:00", "MaxJobsPerUser=1", "MaxSubmitJobsPerUser=366", "flags=DenyOnLimit")
     granted = "acc_debug,acc_interactive,acc_training,gp_debug,gp_training"

@@ -88,10 +88,9 @@ class Supervisor:
             capture_output=True, timeout=timeout, env=environment, check=False,
         )  # fmt: skip
         return {
-            "status": done.returncode,
-            "stdout": base64.b64encode(done.stdout).decode(),
+            "status": done.returncode, "stdout": base64.b64encode(done.stdout).decode(),
             "stderr": base64.b64encode(done.stderr).decode(),
-        }
+        }  # fmt: skip
 
     def do_daemon(self, name: str, action: str) -> None:
         """``start``, ``stop``, ``pause`` or ``resume`` a daemon."""

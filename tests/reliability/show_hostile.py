@@ -57,12 +57,10 @@ class EvilSession(fed_session.FedSession):
     def _poisoned(self, _: LabState) -> LabState:
         clean = self.clean
         return replace(
-            clean,
-            submissions={token: evil(item) for token, item in clean.submissions.items()},
+            clean, submissions={token: evil(item) for token, item in clean.submissions.items()},
             runs={number: evil(run) for number, run in clean.runs.items()},
-            connection=evil(clean.connection),
-            problems=tuple(map(evil, clean.problems)),
-        )
+            connection=evil(clean.connection), problems=tuple(map(evil, clean.problems)),
+        )  # fmt: skip
 
 
 def evil_edition(text: str) -> str:

@@ -23,10 +23,9 @@ from tests.tui import fed_session
 
 LABTUI = [sys.executable, "-m", "labtui"]
 LOCALES = (
-    {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    {"PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"},
     {"PYTHONIOENCODING": "latin-1"},
-)
+)  # fmt: skip
 OVER_A_FOLDER = (
     "queue --offline", "log 1", "log 1 --err", "results", "check 10.5", "labs evil.toml", "submit 10.5 --dry-run",
     "submit nosuch",

@@ -58,12 +58,11 @@ class AnsweringConnection:
 
 
 ASKS: dict[str, Callable[[AnsweringConnection], object]] = {
-    "cancel": lambda line: line.ask(cancel("7")),
-    "limit": lambda line: line.ask(end_after("7", 5)),
+    "cancel": lambda line: line.ask(cancel("7")), "limit": lambda line: line.ask(end_after("7", 5)),
     "paths": lambda line: line.ask(paths_exist(["/a", "/b"])),
     "submit": lambda line: line.ask(submit("/r", "job.slurm", "lt-token-1", "job", attempt=1)),
     "push": lambda line: Connection.push(line, {"a.py": b"print()\n"}, "/r"),  # type: ignore[arg-type],
-}
+}  # fmt: skip
 NO_ANSWER = (None, "", "")
 DENIED = (1, "", "scancel: error: Kill job error on job id 7: Access/permission denied\n")
 NO_CONTROLLER = (1, "", "slurm_update error: Unable to contact slurm controller (connect failure)\n")

@@ -61,9 +61,8 @@ def _mutilated(text: str, seed: int, evil: str) -> str:
 SETTINGS = '[lab]\nedition = "hpc4ai-ch10"\n[cluster]\nprofile = "mn5"\nhost = "h"\nport = 22\nuser = "u"\n'
 TEXTS = {
     "edition": (SOURCE / "labs" / "hpc4ai-ch10.toml").read_text(encoding="utf-8"),
-    "profile": (SOURCE / "profiles" / "mn5.toml").read_text(encoding="utf-8"),
-    "settings": SETTINGS,
-}
+    "profile": (SOURCE / "profiles" / "mn5.toml").read_text(encoding="utf-8"), "settings": SETTINGS,
+}  # fmt: skip
 READERS: dict[str, Callable[[Path], object]] = {
     "edition": load_edition, "profile": lambda path: load_profile(str(path)), "settings": read_settings,
 }  # fmt: skip

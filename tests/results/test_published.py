@@ -156,10 +156,9 @@ def program_results(lab: str, *lines: str):
 def pi():
     parallel = zip(STRONG["processes"], STRONG["ms"], strict=True)
     return program_results(
-        "hpc4ai-ch4",
-        f"Sequential execution time: {STRONG['sequential_ms']:.2f} ms",
+        "hpc4ai-ch4", f"Sequential execution time: {STRONG['sequential_ms']:.2f} ms",
         *(f"Parallel execution time with {n} processes: {ms:.2f} ms" for n, ms in parallel),
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -141,9 +141,8 @@ def job(token: str, job_id: str, runs: list[tuple[int, int, float]], *, practice
     over = {"start_time": START, "end_time": START + 180}
     steps = [
         planned(token, plan, START, form="one-job", job_name="ResNet50", gpus=4, cpus=80, practice=practice),
-        accepted(token, job_id),
-        observed(token, job_id, JobPhase.FINISHED, **over),
-    ]
+        accepted(token, job_id), observed(token, job_id, JobPhase.FINISHED, **over),
+    ]  # fmt: skip
     clock = START
     for run_id, _, seconds in runs:
         for number, time in enumerate((20.0, seconds, seconds), start=1):

@@ -162,6 +162,24 @@ def run_own(bench, command, log, **answers):
     return run
 
 
+def test_the_batch_of_an_own_script_on_several_gpus_is_what_its_log_or_the_student_says(bench):
+    command = "for n in 1 2; do python my.py --epochs 2 --batch-size 128 --n_gpus $n; done"
+    path, text, log = bench.path / "a.slurm", OWN.format(command), ""
+    for n in (1, 2):
+        log += f"Model: my, GPUs: {n} world_size={n}\nGlobal batch size: {128 * n}\n"
+        log += "".join(f"Epoch [{epoch}/2] Loss: 1.0 Time: {8 / n:.2f}s\n" for epoch in (1, 2))
+    answered = job_file_draft("a", text, answers={"batch_size": 128}).runs
+    assert [run.batch_size for run in answered] == [128, 256]
+    path.write_text(text)
+    accepted(bench, own_draft(bench.session, path))
+    bench.cluster.write("100", log.encode())
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
+    found = [(run.outcome, run.spec.batch_size) for run in bench.session.state.runs.values()]
+    assert found == [("completed", 128), ("completed", 256)], "not one that never started and one of its own"
+    assert [row.speedup.value for row in bench.session.results().rows] == [1, 2]
+
+
 def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
     command = "python train_net.py --lr 0.1 --base 4 --batch 128 --epochs 3 --n_gpus 2"
     log = f"+ {command}\n".encode() + keras_log(5, 4, 4, head=False, total=3)

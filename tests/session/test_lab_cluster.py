@@ -53,9 +53,8 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
     for edition, framework, data, images, image in (
         ("hpc4ai-ch10", "tensorflow", profile.data_dir, (), "TensorFlow"),
         ("hpc4ai-ch11", "torch", "", ("/sets/micro-224", "/sets/tiny-224"), "nvidiaPytorch"),
-        ("hpc4ai-ch15", "torch", "", (), "nvidiaPytorch"),
-        ("hpc4ai-ch4", "", "", (), ""),
-    ):
+        ("hpc4ai-ch15", "torch", "", (), "nvidiaPytorch"), ("hpc4ai-ch4", "", "", (), ""),
+    ):  # fmt: skip
         needs = requirements_of(None, Settings(edition=edition, profile="mn5"), profile)
         assert (needs.framework, needs.data_dir, needs.image_folders) == (framework, data, images)
         assert image in needs.container and bool(image) == bool(needs.container)

@@ -69,10 +69,9 @@ def test_commands_with_more_to_say():
 
 def test_setup_lines_of_a_profile():
     launch = Launch(
-        modules=("intel", "python/3.11 gcc"),
-        setup=("source venv/bin/activate",),
+        modules=("intel", "python/3.11 gcc"), setup=("source venv/bin/activate",),
         env={"A_B": "x y", "C": "{account}"},
-    )
+    )  # fmt: skip
     script = rendered("cpu", replace(PLAIN, launch=launch), data_dir="/data/{account}/c 10")
     lines = script.splitlines()
     start = lines.index("module purge")

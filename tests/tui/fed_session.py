@@ -188,10 +188,9 @@ def finished_run(
     half = 0.0005 * STEPS[what.n_gpus] if what.n_gpus else 0.5
     factor = 2.4 if what.model == "ResNet152" else 1.0
     news: list[Change] = [
-        planned(token, task, run_id, what, practice=practice),
-        accepted(token, job_id),
+        planned(token, task, run_id, what, practice=practice), accepted(token, job_id),
         changes.started(run_id, images=50_000, framework="Keras"),
-    ]
+    ]  # fmt: skip
     news += [
         epoch(run_id, number, (first if number == 1 else rest) * factor, half, steps=STEPS[what.n_gpus])
         for number in range(1, what.epochs + 1)

@@ -46,11 +46,10 @@ def answers_of(args: argparse.Namespace) -> Answers:
     if args.gpus is not None and n_gpus is None:
         hint = "Its text decides how many trainings it runs."
         raise UsageError("--gpus takes one number for a job file.", hint)
-    batch: int | None = args.batch_size
     said = {
         "model": args.model or None,
         "n_gpus": n_gpus,
-        "batch_size": batch * max(1, n_gpus or 1) if batch is not None else None,
+        "batch_size": args.batch_size,
         "epochs": args.epochs,
     }
     return {name: value for name, value in said.items() if value is not None}

@@ -66,7 +66,7 @@ def _header(lines: list[str]) -> list[str]:
 
 
 Answers = Mapping[str, Any]
-"""What the student adds about the runs of a job file, by the fields of `RunSpec`."""
+"""What the student adds about the runs of a job file, by the fields of `RunSpec`; `batch_size` is that of one GPU."""
 
 
 def job_file_draft(
@@ -133,7 +133,8 @@ _INSIDE = re.compile(r"(?!(.*/)?\.\.(/|\Z))[^/~%][^%]*")
 
 def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     """One run for each command that starts a training; a single unknown one if no command does."""
-    found = [run for command in script.launches if (run := _run(command)) is not None] or [UNPLANNED]
+    gpus = script.gpus * script.nodes
+    found = [run for command in script.launches if (run := _run(command, gpus)) is not None] or [UNPLANNED]
     if "model" in answers and len({run.model for run in found}) == 1:
         found = [replace(run, named=True, unknown=(*run.unknown, "model")) for run in found]
     if told := [name for name in answers if all(name not in run.unknown for run in found)]:
@@ -142,7 +143,6 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
             f"The command in {script.name} tells the {what}: {value}.",
             "Change it there, or leave the option out.",
         )
-    gpus = script.gpus * script.nodes
     if gpus and answers.get("n_gpus", 0) > gpus:
         raise UsageError(
             f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.",
@@ -153,15 +153,18 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
         answers = {"n_gpus": gpus, **answers}
     elif not gpus:
         found = [replace(run, device="cpu") if "n_gpus" in run.unknown else run for run in found]
-    return tuple(fill_unknown(run, answers) for run in found)
+    per_gpu = answers.get("batch_size", 0)
+    others = {name: value for name, value in answers.items() if name != "batch_size"}
+    runs = [fill_unknown(run, others) for run in found]
+    return tuple(fill_unknown(run, {"batch_size": per_gpu * run.replicas} if per_gpu else {}) for run in runs)
 
 
 _IN_WORDS = {"n_gpus": "number of GPUs", "batch_size": "batch size", "epochs": "epochs", "model": "model"}
 _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "convert")
 
 
-def _run(command: Command) -> RunSpec | None:
-    """The run that a command starts; None for a program that only looks like one."""
+def _run(command: Command, gpus: int) -> RunSpec | None:
+    """The run that a command starts in a job with `gpus` GPUs; None for a program that only looks like one."""
     inner = _LAUNCHER.search(command.text)
     read = read_command(inner[0] if inner else command.text)
     words = re.split(r"\s\d?[<>&]", re.sub("['\"]", " ", command.text))[0].split()
@@ -173,9 +176,14 @@ def _run(command: Command) -> RunSpec | None:
     told = facts_by_field(read.facts)
     if read.facts.device == "cpu":
         told.setdefault("n_gpus", 0)
+    own = not _OF_THE_LAB.match(run.script)
+    if own and told.get("n_gpus", gpus) > 1 and read.facts.batch_per_gpu is None:
+        told.pop("batch_size", None)  # that of all GPUs or of each: its log tells
     return fill_unknown(replace(run, learning_rate=read.facts.learning_rate), told)
 
 
+_OF_THE_LAB = re.compile(r"ResNet\d+")
+"""The lab's scripts and copies of them, whose option is the global batch."""
 _LAUNCHER = re.compile(r"(?:torchrun|horovodrun|accelerate launch|deepspeed) .*", re.DOTALL)
 """A command from its launcher on, without srun, container and ``bash -c``."""
 
