@@ -23,10 +23,11 @@ def title(app: LabApp) -> str:
 async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_session, monkeypatch):
     edited: list[Path] = []
     monkeypatch.setattr(LabApp, "open_editor", lambda app, path: edited.append(path))
+    text = "".join(f"filler {n}\n" for n in range(60))
     for _ in range(2):
-        write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + f"{STAMP}the mark\n")
+        write_log(filled_session, LIVE, f"{text}:::MLLOG\n{STAMP}the mark\n")
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: "following" in text_of(app) and STAMP not in text_of(app))
+        await until(pilot, lambda: re.search(r"\.out .* following", title(app)) and STAMP not in text_of(app))
         await pilot.press("slash", *"the mark", "enter")
         await until(pilot, lambda: "/the mark  line " in title(app) and "below" not in title(app))
         await pilot.press("n")

@@ -133,11 +133,11 @@ class LogPane(RunPane):
 
 
 def place_of(view: TailView, *, live: bool) -> str:
-    """The position in a log in words: hidden lines, the search, following or lines below, the number of lines."""
+    """The position in a log: hidden lines where there is room, the search, following or lines below, the lines."""
     if view.file is None:
         return "nothing read yet"
     parts = []
-    if view.file.hidden:
+    if view.file.hidden and not view.brief:
         parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
     if view.needle:
         at = f"line {view.match_line}" if view.match_line is not None else ""
