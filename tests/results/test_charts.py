@@ -151,16 +151,16 @@ def test_epochs_and_accuracy_over_time():
     unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
     for several in (unlike[:2], unlike[::2]):
         assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"
-    measured = run(1, [9, 8])
-    for metrics, names in (
-        ({"loss": 1.0, "acc": 0.2}, [""]),
-        ({"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}, ["training", "validation"]),
-    ):
-        lines = {name: 70 + place for place, name in enumerate(metrics)}
+    both = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
+    for metrics, tuning, names, places in (
+        ({"loss": 1.0, "acc": 0.2}, (), [""], [71]), (both, (), ["training", "validation"], [70, 72]),
+        (both, (("lr_policy", "linear"),), ["validation"], [72]),  # a study has too many lines
+    ):  # fmt: skip
+        lines, measured = {name: 70 + at for at, name in enumerate(metrics)}, run(1, [9, 8], tuning=tuning)
         told = tuple(replace(each, metrics=metrics, metric_lines=lines) for each in measured.run.epochs)
         chart = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=told))]))
         assert [each.name.partition(", ")[2] for each in chart.series] == names
-        assert [each.points[0].line for each in chart.series] == [lines.get("accuracy", 71), 72][: len(names)]
+        assert [each.points[0].line for each in chart.series] == places
 
 
 def test_model_names_from_logs_make_safe_keys():
