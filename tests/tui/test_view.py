@@ -358,8 +358,12 @@ def test_gpu_hours_are_counted_to_the_same_moment_as_the_times_of_the_runs():
     read = {"refreshed_at": NOW - 60, "cluster_time": NOW - 60}
     view = seen(LabState(runs={1: run}, submissions={"lt1": job}, **read))
     assert (view.every[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 100 / 3600))
-    lost = replace(view, state=replace(view.state, connection=ConnectionState(sentence="Lost.")))
+    gone = ConnectionState(sentence="Lost.", hint="Start it.")
+    lost = replace(view, state=replace(view.state, connection=gone))
     assert gpu_hours(lost) == pytest.approx(4 * 40 / 3600), "as of the last answer"
+    stopped = replace(lost, practice=True)  # a kept practice lab beside no practice cluster
+    assert (next_step(stopped).action, status_line(stopped)[1]) == ("leave", "Start it.")
+    assert next_step(replace(stopped, factor=20.0)).action == "refresh_now", "only cut off for a moment"
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,13 @@ def _own_known_hosts() -> Path:
     return Path(platformdirs.user_data_dir("labtui", appauthor=False)) / "known_hosts"
 
 
+def start_again(profile: Profile, identity: str) -> str:
+    """How to start the practice cluster again that has this key, in its folder if that is there; "" for a real one."""
+    kept = [str(folder) for folder in Path(identity).parents[2:3] if Path(identity).is_file()]
+    command = shlex.join(["labtui", "practice", "--keep", *(kept or ["DIR"])])
+    return f"Start the cluster again: {command}" * (profile.status == "practice")
+
+
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the lab folder or the command line, which override SSH configuration and profile. Empty: not set.
 

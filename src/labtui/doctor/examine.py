@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp, known_keys
 from labtui.cluster.keys import certificate_end
-from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts
+from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts, start_again
 from labtui.doctor import findings
 from labtui.doctor.findings import PYTHON_LIMIT_S, Requirements, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
@@ -49,9 +49,10 @@ def examine(
         yield findings.failed("ssh-config", error)
         return
     yield from _check_config(profile, hosts)
-    yield _check_key(hosts[0])
+    if profile.status != "practice":
+        yield _check_key(hosts[0])
     yield _check_host_key(hosts[0], _profile_for_advice(hosts, profile))
-    connection = Connection(hosts, prompter)
+    connection = Connection(hosts, prompter, offline_hint=start_again(profile, overrides.identity_file))
     try:
         yield from _check_cluster(connection, profile, wanted, on_paths)
     finally:

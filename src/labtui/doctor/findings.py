@@ -265,13 +265,8 @@ def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Ch
         seen = "later"
     last = [line for line in trial.detail.splitlines() if line.strip()]
     said = f" (Slurm: {last[-1].strip()})" if last else ""
-    words: dict[str, Any] = {
-        "sentence": trial.sentence,
-        "said": said,
-        "hint": trial.hint,
-        "options": " ".join(options),
-    }
-    return judge("gpu-job" if gpus else "cpu-job", seen, **words)
+    key, asked = "gpu-job" if gpus else "cpu-job", " ".join(options)
+    return judge(key, seen, sentence=trial.sentence, said=said, hint=trial.hint, options=asked)
 
 
 # --------------------------------------------------------------------------- file systems and Python

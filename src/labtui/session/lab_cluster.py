@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cluster.target import Prompter
+from labtui.cluster.target import Prompter, start_again
 from labtui.domain.errors import UsageError
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 
-PRACTICE_HINT = (
-    "A practice cluster runs only while `labtui practice --keep DIR` has this folder open: start that."
-)
 IN_PROFILE = ("account", "partition", "data_dir", "container")
 """Settings that a profile made from a cluster's answers holds, so that lab.toml need not."""
 
@@ -44,7 +41,7 @@ def connection_to(
     """
     from labtui.cluster.connection import Connection
 
-    hint = PRACTICE_HINT if profile.status == "practice" else ""
+    hint = start_again(profile, settings.identity)
     return Connection(hosts_of(settings, profile), prompter, on_command, hint)
 
 

@@ -312,7 +312,7 @@ class LabApp(SanitizedApp[int]):
             await screen.show_pane("task")  # where the file to edit is the script
             await self.run_action(action, screen)
         else:
-            await self.run_action(action, screen if action not in {"refresh_now", "doctor"} else self)
+            await self.run_action(action, self if action in {"refresh_now", "doctor", "leave"} else screen)
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
         """Push the plan screen. `why` is a remark on these runs, "" for those of the task's own plan."""

@@ -54,7 +54,10 @@ def next_step(view: View) -> NextStep:
 
 def _next_step(view: View) -> NextStep:
     if not connected(view.state) and not view.read_only:
-        return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
+        again = NextStep("Quit and start practice", view.state.connection.hint, "leave")
+        return (
+            again if _stopped(view) else NextStep("Connect", "Not connected to the cluster.", "refresh_now")
+        )
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
     if starved is not None:
         said = f"Run {starved.run_id} ran out of memory."
@@ -65,6 +68,11 @@ def _next_step(view: View) -> NextStep:
     if item is not None:
         return _what_is_missing(view, item)
     return _next_task(view)
+
+
+def _stopped(view: View) -> bool:
+    """Whether the folder's practice cluster does not run: this labtui does not run it, and it does not answer."""
+    return view.practice and view.factor is None and not connected(view.state)
 
 
 def successful_retry(view: View, line: RunLine) -> RunLine | None:
@@ -123,8 +131,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     missing = item.missing
     if item.task_id:
         return NextStep(f"Go to {item.task_id}", missing, f"go_to({item.task_id!r})")
-    again = failed_runs(view) if item.kind == "runs" else ()
-    if again:
+    if item.kind == "runs" and (again := failed_runs(view)):
         return _run_again(again)
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
@@ -360,8 +367,7 @@ def result_line(view: View) -> str:
     best, (number, sentence, detail) = _largest_row(view), result(view)
     if best is None:
         return f"{number}× {sentence}" if number else ""
-    model = _of_model(view, best)
-    whose = f"{model}, " if model else ""
+    whose = f"{model}, " if (model := _of_model(view, best)) else ""
     alone = f"{whose}{best.counted}: {number}× {faster(best, 'one')}, {detail.partition(',')[0]}"
     return _compared(view) or alone
 
@@ -379,8 +385,9 @@ def status_line(view: View) -> tuple[str, str]:
         return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
     if not connected(state):
         at = state.refreshed_at
-        if at is None:
-            return "warning", f"{connection.sentence} {connection.hint}".strip()
+        if at is None or _stopped(view):
+            said = "" if _stopped(view) and connection.hint else connection.sentence
+            return "warning", f"{said} {connection.hint}".strip()
         how = connection.hint if view.read_only else "Press u to connect."
         since = f"numbers are from {words.clock(at)}"
         return "warning", f"Offline for {words.clock_span(view.now - at)}. Jobs go on; {since}. {how}"
