@@ -59,14 +59,17 @@ def test_recorded_test_only_answers(version):
     ("stderr", "key", "words", "unclear"),
     [
         ("sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error", "qos", "", False),
-        ("sbatch: error: The moon is in the wrong house", "other", "The moon is in the wrong house", True),
+        ("sbatch: error: The moon is in the wrong house", "other", "job: The moon is in the wrong house.", True),
         ("sbatch: unrecognized option '--b2'\nTry ...", "option", "script: unrecognized option '--b2'.", False),
-        (
-            "sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error",
-            "other", "Not on Sundays", True,
-        ),
+        ("sbatch: error: Invalid directive found in batch script: b", "option", "batch script: b.", False),
+        ('sbatch: error: Invalid numeric value "a" for --ntasks.', "option", "for --ntasks.", False),
+        ("sbatch: error: \"abc\" is not a valid node count", "option", "abc", False),
+        ("sbatch: option '--export' requires an argument\nTry ...", "option", "requires an argument.", False),
+        *((f"sbatch: error: Batch job submission failed: {said}", "request", f"asks for: {said}.", False)
+          for said in ("Invalid feature specification", "Invalid node name specified", "Job dependency problem")),
+        ("sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error",
+         "other", "Not on Sundays", True),
     ],
-    ids=["reason", "unknown", "option", "nothing below hides a reason"],
 )  # fmt: skip
 def test_words_of_a_site(stderr, key, words, unclear):
     refusal = classify(stderr)

@@ -51,7 +51,7 @@ def _refusals() -> tuple[tuple[re.Pattern[str], SbatchAnswer], ...]:
     )
 
 
-_PREFIX = re.compile(r"^(sbatch|srun|salloc|allocation failure): ?(error: )?", re.MULTILINE)
+_PREFIX = re.compile(r"(?m)^((sbatch|srun|salloc|error|allocation failure|Batch job submission failed): ?)+")
 
 
 def classify(stderr: str) -> SbatchAnswer:
@@ -62,13 +62,12 @@ def classify(stderr: str) -> SbatchAnswer:
     for text in ([reason[1]] if reason else []) + [words]:
         for pattern, refusal in _refusals():
             if pattern.search(text):
-                said = next((line for line in text.splitlines() if pattern.search(line)), text)
+                said = next((line for line in text.splitlines() if pattern.search(line)), text).rstrip(".")
                 return replace(refusal, sentence=refusal.sentence.replace("{said}", said), detail=words)
-    lines = words.splitlines()
-    last = reason[1] if reason else lines[-1] if lines else ""
+    last = (reason[1] if reason else words.rpartition("\n")[2]).rstrip(".")
     return SbatchAnswer(
         key="other",
-        sentence=f"Slurm refused the job: {last}" if last else "Slurm refused the job and gave no reason.",
+        sentence=f"Slurm refused the job: {last}." if last else "Slurm refused the job and gave no reason.",
         hint="`labtui doctor` compares account, queue and paths with what Slurm knows.",
         unclear=True,
         detail=words,
