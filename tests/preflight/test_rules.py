@@ -115,15 +115,10 @@ def test_the_paths_worth_asking_the_cluster_about():
     files["ResNet50.py"] += b"import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\n"
     del files["cifar-utils/cifar.py"]  # now the entry is needed
     paths = paths_to_ask(ScriptContext(files, draft(), PROFILE))
-    assert paths == (
-        "/gpfs/projects/nct_345/cifar-utils/cifar-10-batches-py",
-        "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif",
-        "/gpfs/scratch/nct_345/cifar-utils",
-        # where courses keep the same files instead
-        "/gpfs/scratch/nct_345/cifar-utils/cifar-10-batches-py",
-        "/gpfs/scratch/nct_345/MN5-NGC-TensorFlow-23.03.sif",
-        "/gpfs/projects/nct_345/cifar-utils",
-    )
+    projects, scratch = "/gpfs/projects/nct_345/", "/gpfs/scratch/nct_345/"
+    utils, data, image = "cifar-utils", "cifar-utils/cifar-10-batches-py", "MN5-NGC-TensorFlow-23.03.sif"
+    where_courses_keep_them = (scratch + data, scratch + image, projects + utils)
+    assert paths == (projects + data, projects + image, scratch + utils, *where_courses_keep_them)
     gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(paths, False))
     assert {f.rule for f in gone} == {"path-missing"}
 
