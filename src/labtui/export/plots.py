@@ -165,8 +165,10 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     # The curves of laws are close to the measured line, so a legend names them.
     if laws := {line.get_label(): line for line in axes.lines if line.get_label() in _LAWS}:
         axes.legend(handles=[*laws.values()], loc="upper left", frameon=False)
+    end = max(point.x for each in lines for point in each.points)  # beyond it stand the names
     others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
-    axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
+    within = ([point for point in piece if point.x <= end] for piece in others)
+    axes.plot(*_path(*within), color=drawing.OTHER, lw=1.2, zorder=1)
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
         look = seen[series.name]
         shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
