@@ -1,8 +1,10 @@
 """Lab folders whose session works with a scripted cluster."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -74,6 +76,11 @@ class Bench:
         if until is not None:
             assert until(), "it did not come to pass"
 
+    def settled(self, future: Future[Any], seconds: float = 5) -> Future[Any]:
+        """Let the worker work until a future is done."""
+        self.run(seconds, future.done)
+        return future
+
     def mirror(self, token: str) -> bytes:
         """The copy of a submission's standard output; empty if there is none yet."""
         path = self.session.log_path(token, "out")
@@ -125,9 +132,7 @@ def only(bench: Bench):
 def submitted(bench: Bench, job: SubmissionDraft | None = None, **more: object) -> str:
     """Submit a job until Slurm has accepted it, and return its token; `more` is for `draft`."""
     bench.online()
-    future = bench.session.submit(job or draft(**more))  # type: ignore[arg-type]
-    bench.run(20, future.done)
-    return future.result()
+    return bench.settled(bench.session.submit(job or draft(**more)), 20).result()  # type: ignore[arg-type]
 
 
 def accepted(bench: Bench, job: SubmissionDraft | None = None, **more: object) -> str:

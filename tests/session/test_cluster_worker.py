@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from labtui.commands.submit import _looked_for
 from labtui.domain.errors import (
     ConnectionLost,
     HostKeyProblem,
@@ -15,8 +16,10 @@ from labtui.domain.errors import (
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.settings import load_profile
+from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.job_evidence import my_jobs
 from labtui.slurm.states import early_end_refusal
+from labtui.slurm.submit import Lookup
 from labtui.tui.view import View
 from tests.session.conftest import Bench, draft, only, submitted
 from tests.session.scripted import ScriptedJob
@@ -44,8 +47,7 @@ def test_the_scripts_travel_as_they_were_when_submitted(bench):
 def test_a_lost_answer_is_looked_up_and_what_certainly_did_not_arrive_is_sent_again(bench, fault, asked):
     setattr(bench.cluster, fault, 1)
     bench.online()
-    future = bench.session.submit(draft())
-    bench.run(120, future.done)
+    bench.settled(bench.session.submit(draft()), 120)
     assert [verb for verb, _ in bench.cluster.calls if verb in ("submit", "find_token")] == asked
     assert list(bench.cluster.jobs) == [only(bench).job.job_id] == ["100"]
 
@@ -82,6 +84,18 @@ def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench):
     assert bench.cluster.count("submit") == 1 and "queue does not show it" in only(bench).sentence
     bench.cluster.accepted_as = None
     bench.run(20, bench.session.submit(draft(qos="acc_debug")).done)
+
+
+def test_what_slurm_said_stays_while_its_job_is_looked_for(bench, monkeypatch):
+    moon = SbatchAnswer(key="other", sentence="Slurm refused the job: The moon is full.", unclear=True)
+    bench.cluster.fail("submit", RemoteFailure(moon.sentence))
+    look = Lookup(refusal=moon, no_job_at=1.0)
+    monkeypatch.setattr(bench.cluster, "find_token", lambda token: look)
+    bench.online()
+    bench.session.submit(draft())
+    bench.run(60, lambda: "job of this submission" in only(bench).sentence)
+    assert only(bench).sentence.startswith(moon.sentence)
+    assert _looked_for(bench.session.state, [only(bench).token]) == {only(bench).sentence}
 
 
 def test_nothing_is_sent_while_the_look_up_cannot_answer(bench):
@@ -148,8 +162,7 @@ def test_a_wait_refusal_keeps_the_run_in_line(bench):
 def test_a_plain_refusal_ends_the_submission_with_its_reason(bench):
     bench.cluster.fail("submit", NOT_YOURS)
     bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
+    future = bench.settled(bench.session.submit(draft()), 20)
     assert isinstance(future.exception(), SubmitRefused)
     assert (only(bench).status, only(bench).sentence) == (SubmissionStatus.REFUSED, NOT_YOURS.sentence)
     assert bench.session.state.runs[1].phase is RunPhase.FAILED
@@ -165,8 +178,7 @@ def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(bench, monkeypa
         raise SubmitRefused("Slurm does not let you do this.", "Ask the site's support.")
 
     monkeypatch.setattr(bench.cluster, "submit", taken_and_refused)
-    future = bench.session.submit(draft())
-    bench.run(60, future.done)
+    bench.settled(bench.session.submit(draft()), 60)
     assert only(bench).status is SubmissionStatus.ACCEPTED and only(bench).job.job_id == "100"
     assert len(bench.cluster.jobs) == 1
 
@@ -208,20 +220,16 @@ def test_cancel_in_every_state(bench):
     running = bench.session.submit(draft(qos="acc_debug"))
     waiting = bench.session.submit(draft(2, qos="acc_debug"))
     bench.run(20, running.done)
-    gone = bench.session.cancel(2)
-    bench.run(5, gone.done)
+    bench.settled(bench.session.cancel(2))
     assert bench.session.state.runs[2].phase is RunPhase.CANCELLED
     with pytest.raises(SubmitRefused):
         waiting.result(0)
     bench.cluster.start("100")
-    over = bench.session.cancel(1)
-    bench.run(5, over.done)
+    bench.settled(bench.session.cancel(1))
     assert bench.cluster.jobs["100"].state == "CANCELLED"
     bench.run(120, lambda: bench.session.state.runs[1].outcome is not None)
     assert bench.session.state.runs[1].phase is RunPhase.CANCELLED
-    again = bench.session.cancel(1)
-    bench.run(5, again.done)
-    assert again.exception() is None
+    assert bench.settled(bench.session.cancel(1)).exception() is None
     assert bench.cluster.count("cancel") == 1
 
 
@@ -230,14 +238,11 @@ def test_ones_own_limit_in_every_state(bench):
     running = bench.session.submit(draft(qos="acc_debug"))
     bench.session.submit(draft(2, qos="acc_debug"))
     bench.run(20, running.done)
-    kept = bench.session.end_after(2, 3)
-    bench.run(5, kept.done)
-    assert kept.exception() is None
+    assert bench.settled(bench.session.end_after(2, 3)).exception() is None
     assert bench.cluster.count("end_after") == 0, "there is no job yet"
     bench.cluster.start("100")
     bench.run(60, lambda: bench.session.state.runs[1].phase is RunPhase.STARTING)
-    future = bench.session.end_after(1, 4)
-    bench.run(5, future.done)
+    bench.settled(bench.session.end_after(1, 4))
     assert [detail for verb, detail in bench.cluster.calls if verb == "end_after"] == [("100", 4)]
     limits = [item.early_end_minutes for item in bench.session.state.submissions.values()]
     assert limits == [4, 3]
@@ -245,8 +250,7 @@ def test_ones_own_limit_in_every_state(bench):
     bench.run(120, lambda: bench.cluster.options.get("101") is not None)
     assert bench.cluster.options["101"] == ("--time=3",)
     assert bench.cluster.options["100"] == ()
-    late = bench.session.end_after(1, 4)
-    bench.run(2, late.done)
+    late = bench.settled(bench.session.end_after(1, 4), 2)
     with pytest.raises(UsageError, match="over"):
         late.result()
 
@@ -254,8 +258,7 @@ def test_ones_own_limit_in_every_state(bench):
 def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
     submitted(bench)
     bench.cluster.fail("end_after", RemoteFailure("No.", "Never."))
-    refused = bench.session.end_after(1, 4)
-    bench.run(5, refused.done)
+    refused = bench.settled(bench.session.end_after(1, 4))
     assert isinstance(refused.exception(), RemoteFailure)
     bench.cluster.reachable = bench.cluster.connected = False
     bench.run(30, lambda: bench.session.state.connection.status == "offline")
@@ -313,8 +316,7 @@ def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(benc
     bench.online()
     bench.session.submit(draft())
     bench.run(5, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
-    done = bench.session.cancel(1)
-    bench.run(120, done.done)
+    bench.settled(bench.session.cancel(1), 120)
     assert bench.cluster.jobs["100"].state == "CANCELLED"
 
 
@@ -359,17 +361,14 @@ def test_a_held_submission_is_not_sent_until_it_is_released(bench):
 def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
     submitted(bench)
     bench.cluster.faults["hold"] = [RemoteFailure("Job 100 was not held.")]
-    refused = bench.session.hold(1)
-    bench.run(5, refused.done)
+    refused = bench.settled(bench.session.hold(1))
     assert isinstance(refused.exception(), RemoteFailure) and not only(bench).held
     for held in (True, False, True):
-        done = bench.session.hold(1, held=held)
-        bench.run(5, done.done)
+        done = bench.settled(bench.session.hold(1, held=held))
         assert done.exception() is None and only(bench).held is held
     assert calls_of(bench, "hold") == ["100"] * 3 and calls_of(bench, "release") == ["100"]
     bench.cluster.start("100")
     bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
     assert not only(bench).held, "it began all the same"
-    late = bench.session.hold(1)
-    bench.run(5, late.done)
+    late = bench.settled(bench.session.hold(1))
     assert isinstance(late.exception(), UsageError)

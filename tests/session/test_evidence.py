@@ -96,8 +96,7 @@ def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench):
 
 def test_requests_fail_with_the_reason_when_there_is_no_line(bench):
     bench.cluster.reachable = False
-    future = bench.session.test_only(draft())
-    bench.run(5, future.done)
+    future = bench.settled(bench.session.test_only(draft()))
     assert "does not answer" in str(future.exception())
 
 
@@ -113,8 +112,7 @@ def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench
     bench.session.refresh()
     bench.run(30, lambda: bool(answers))
     bench.worker._context.run_in_background = run_now
-    future = bench.session.submit(draft(2))
-    bench.run(10, future.done)
+    future = bench.settled(bench.session.submit(draft(2)), 10)
     tick, done = answers.pop()
     done(lambda: tick)
     assert bench.session.state.submissions[future.result()].job.phase is JobPhase.QUEUED

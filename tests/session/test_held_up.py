@@ -57,8 +57,7 @@ def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
 def test_a_permanent_no_to_its_files_ends_it_and_a_line_lost_before_slurm_was_asked_loses_nothing(bench):
     bench.online()
     bench.cluster.fail("push", NOT_YOURS)
-    refused = bench.session.submit(draft())
-    bench.run(10, refused.done)
+    refused = bench.settled(bench.session.submit(draft()), 10)
     assert refused.exception() is NOT_YOURS and status(bench) is SubmissionStatus.REFUSED
     bench.cluster.fail("push", CUT)
     future = bench.session.submit(draft())

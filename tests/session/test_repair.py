@@ -93,8 +93,7 @@ def test_what_happened_after_the_backup_comes_from_the_files_beside_it(open_benc
     second.session.submit(draft(qos="acc_debug"))
     second.session.submit(draft(qos="acc_debug"))
     second.run(20, lambda: len(second.cluster.jobs) == 2)
-    done = second.session.hold(4)
-    second.run(5, done.done)
+    second.settled(second.session.hold(4))
     before = second.session.state
     second.session.close()
     (first.path / "labtui.db").write_bytes(b"nothing")
@@ -111,8 +110,7 @@ def test_what_happened_after_the_backup_comes_from_the_files_beside_it(open_benc
 def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench):
     first = open_bench()
     first.online()
-    future = first.session.test_only(draft())
-    first.run(20, future.done)
+    future = first.settled(first.session.test_only(draft()), 20)
     assert future.result().ok
     commands = commands_of_draft(first.session, draft())
     assert any("slurm/by-hand/" in lesson.text for lesson in commands)

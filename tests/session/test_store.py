@@ -176,8 +176,7 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
             second.submit(draft())
         empty = second.state
         second.start()
-        future = bench.session.submit(draft())
-        bench.run(20, future.done)
+        future = bench.settled(bench.session.submit(draft()), 20)
         wait_until(lambda: bool(second.state.submissions), what="the submission")
         wait_until(lambda: second.state.submissions[future.result()].job is not None, what="its job")
         assert second.state.submissions[future.result()].job.job_id == "100"

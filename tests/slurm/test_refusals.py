@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.domain.errors import RemoteFailure
+from labtui.domain.errors import RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase
 from labtui.slurm.job_control import check_options, classify, control
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.states import explain_reason, reason_words
+from labtui.slurm.submit import submit
 from tests.contract.recorder import load_all
 from tests.slurm.recorded import FOLDER, VERSIONS, answer, read
 
@@ -75,6 +76,9 @@ def test_words_of_a_site(stderr, key, words, unclear):
     refusal = classify(stderr)
     assert (refusal.key, refusal.unclear, refusal.wait) == (key, unclear, False)
     assert words in refusal.sentence
+    with pytest.raises(RemoteFailure) as told:
+        read(submit("/d", "job.slurm", "token", "name", attempt=0), "", stderr, 1)
+    assert told.value.sentence == refusal.sentence and isinstance(told.value, SubmitRefused) is not unclear
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,11 @@ def _submit(
     try:
         lab.wait_online()
         limit = None if args.wait else _UNKNOWN_LIMIT_S
-        lab.wait(lambda state: _settled(lab, state, tokens, wait=args.wait), limit_s=limit)
+        said: set[str] = set()
+        for state in lab.updates(lambda state: _settled(lab, state, tokens, wait=args.wait), limit_s=limit):
+            for sentence in _looked_for(state, tokens) - said:
+                say(sentence)
+                said.add(sentence)
     except LabError as error:
         trouble = error
     rows = [_submission_row(lab.state, token) for token in tokens]
@@ -301,6 +305,14 @@ def _submit(
         sender = "the open window" if lab.session.elsewhere else "`labtui` or `labtui watch`"
         say(f"Not sent yet: {plural(open_ones, 'job')}; {sender} sends what waits.")
     return exit_code(statuses, trouble)
+
+
+def _looked_for(state: LabState, tokens: list[str]) -> set[str]:
+    """What is known of the submissions for which a look-up has found no job yet."""
+    from labtui.session.submitter import SILENT_SENTENCE
+
+    sentences = {state.submissions[token].sentence for token in tokens}
+    return {sentence for sentence in sentences if sentence.endswith(SILENT_SENTENCE)}
 
 
 _OPEN = {"waiting", "unknown", "sending"}

@@ -152,7 +152,8 @@ class Submitter:
         refused, pending.refused = pending.refused, None
         if look.job_id is None and not certain and refused is None:
             before = "" if look.accepted else f"{UNKNOWN_SENTENCE} "
-            self._set_sentence(submission, f"{before}{look.problem}" if look.problem else SILENT_SENTENCE)
+            silent = f"{look.refusal.sentence} {SILENT_SENTENCE}" if look.refusal else SILENT_SENTENCE
+            self._set_sentence(submission, f"{before}{look.problem}" if look.problem else silent)
             return
         pending.lookups, pending.lookup_at, pending.no_job = 0, 0.0, NoJobPeriod()
         if look.job_id is not None:
@@ -214,7 +215,7 @@ class Submitter:
                 self._pending[token].refused = error
                 self._schedule_lookup(token, error)
         except RemoteFailure as error:
-            self._schedule_lookup(token, error)  # sbatch succeeded, but its output gave no clear job ID
+            self._schedule_lookup(token, error)  # sbatch's answer is neither a job ID nor a known refusal
         except BaseException:
             self._change(token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
             raise

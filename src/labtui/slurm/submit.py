@@ -63,7 +63,7 @@ def submit(
     `attempt` is the number of earlier attempts known to have made no job (`Lookup.attempts`, or one more after each
     refusal); if that is not the number of attempts made, nothing is sent. This runs sbatch at most once. Reading
     raises SubmitRefused (there is no job; `wait`: trying later may help), RemoteFailure (Slurm accepted the job without
-    a readable job ID), or ConnectionLost (it is not known whether there is a job: use `lookup`).
+    a readable job ID, or said what may be no refusal), or ConnectionLost (no answer); after the last two use `lookup`.
     """
     words = [
         "sbatch",
@@ -107,7 +107,7 @@ def _read_submitted(result: CommandResult) -> str:
             wait=True,
         )
     if refusal.unclear:
-        raise ConnectionLost(refusal.sentence, refusal.hint)
+        raise RemoteFailure(refusal.sentence, refusal.hint)
     hint = f"{refusal.hint} {_hint_alternatives(refusal.key, result.out)}".strip()
     raise SubmitRefused(refusal.sentence, hint, wait=refusal.wait)
 
