@@ -124,7 +124,7 @@ def test_sequential_run_on_the_cpu(sequential):
     assert (found["train_samples"], found["opt_base_learning_rate"]) == (12, 0.01)
     assert metadata(sequential, "device")[0]["practice"] is False
     (run,) = parse_log(sequential.out).runs
-    assert (run.device, run.n_gpus, run.mark, len(run.epochs)) == ("cpu", 0, "", 1)
+    assert (run.device, run.n_gpus, run.mark, len(run.epochs)) == ("cpu", 0, "small", 1)
     assert run.epochs[0].steps == 2
 
 

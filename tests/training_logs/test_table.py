@@ -278,6 +278,8 @@ CASES = {
     "a record before Keras's line": (START + STOP + LINE, "- -: 1*=31.25, completed"),
     "a record glued to a bar": (START + samples.joined([samples.new_bar(25, 25, "0s", "1s/step") + STOP, samples.new_bar(25, 25, "31s", "1s/step")]), "- -: 1*=31.25, completed"),
     "CPU devices that stand in for GPUs": (banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2), "ResNet50 gpu 2 x 64:, unfinished, stand-in"),
+    "an epoch of other images than the lab's": ("".join(banner("ResNet50", 0, 64) + mllog("train_samples", n, image_size=size) + keras(1, 1, 1) for n, size in ((50_000, 128), (49_998, 128), (320, 128), (50_000, 32))),
+        " | ".join("ResNet50 cpu 0 x 64: 1*=13.6, completed" + end for end in ("", "", ", stand-in", ", stand-in"))),
     "a CPU that stands in for nothing": (banner("ResNet50", 0, 64) + mllog("device", "cpu", practice=False) + mllog("num_replicas", 1), "ResNet50 cpu 0 x 64:, unfinished"),
     "a benchmark of somebody else": (mllog("submission_benchmark", "resnet") + mllog("global_batch_size", 3264) + mllog("train_samples", 1281167) + records(0, 1, 2),
         "resnet - x 3264: 1*=0.9 2=0.9 3=0.9, completed"),
@@ -355,12 +357,10 @@ NOTES = {
     "a running total": "running total", "a running total of two": "running total",
 }  # fmt: skip
 KINDS = {
-    "two trainings without marks": "mixed-trainings",
+    "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
     "two trainings of other lengths without marks": "mixed-trainings",
-    "two of PyTorch without marks": "mixed-trainings",
-    "a container without GPU access, whatever the banner says": "no-gpu",
-    "TensorFlow's own warning makes a CPU run": "no-gpu",
-}
+    "a container without GPU access, whatever the banner says": "no-gpu", "TensorFlow's own warning makes a CPU run": "no-gpu",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -32,7 +32,7 @@ CAUSES = {end: cause for end, (_, cause) in _ENDS.items()}
 
 
 Mark = Literal["", "practice", "small"]
-"""Marks numbers that do not count for the lab: from a practice cluster, or from a real one without real GPUs."""
+"""Marks numbers that do not count for the lab: from a practice cluster, or small ones from a real one."""
 MARKS: dict[Mark, str] = {"": "", "practice": "practice", "small": "small run"}
 
 
@@ -81,7 +81,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     practice: bool | None = None
     """Whether its log has the practice cluster's mark."""
     small: bool | None = None
-    """A small run, or one on CPU devices that stand in for GPUs."""
+    """Whether CPU devices stand in for GPUs, or the images are not the lab's: in number or in size."""
     tuning: Tuning | None = None
     """The options that change its speed."""
     sequence_length: int | None = None

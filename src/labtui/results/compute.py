@@ -372,7 +372,7 @@ def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:
 def _overall_notes(rows: Sequence[ResultRow]) -> Iterable[str]:
     marks = {row.mark for row in rows}
     if "small" in marks:
-        yield "Small runs are kept separate from the lab's: CPU devices stood in for GPUs."
+        yield "Small runs are kept separate from the lab's: CPU devices for GPUs, or other images."
     if "practice" in marks:
         yield "Practice runs are kept separate from real ones."
     if any(row.live for row in rows):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run that has not ended, in order."""
 SMALL = "small run, in no chart"
-"""Why the numbers of a run on stand-in devices of a real cluster do not count."""
+"""Why the numbers of a small run of a real cluster do not count."""
 FRESH_S = 60.0
 """For how many seconds a state counts as current that another process read, or that a job had before it ended."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
