@@ -50,7 +50,7 @@ def _job(draft: SubmissionDraft) -> str:
 
 
 def _tuning(run: RunSpec) -> str:
-    return " ".join(tuning_words(run.tuning)).replace("rate warm", "rate, warm")
+    return " ".join(tuning_words(run.tuning))
 
 
 def _runs(edition: Edition, draft: SubmissionDraft) -> str:

@@ -12,6 +12,7 @@ from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.laws import ScalingPoint, fit, karp_flatt
 from labtui.results.messages import fit_sentences, laws_message
+from labtui.results.report import row_json
 from labtui.results.rows import Scatter, law_speedup, student_t95
 from labtui.results.scaling import outlooks
 
@@ -72,10 +73,10 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert {"o serial part can be measured" in line for line in told} == {negative}
     twice = compute_results(run(n, [9, 9 / n**0.9], batch=b * n) for n in (1, 2, 4) for b in (256, 512))
     assert len(twice.fits) == 4 and not laws_message(twice, ()), "it would name one network twice"
-    policies = [
-        run(n, [9, 9 / n], tuning=(("lr_policy", name),)) for n in (1, 2, 4) for name in ("naive", "linear")
-    ]
-    assert "ResNet50, naive rate" in fit_sentences(compute_results(policies).fits)[-1]
+    tunings = [(("lr_policy", name),) for name in ("naive", "linear")]
+    found = compute_results(run(n, [9, 9 / n], tuning=tuning) for n in (1, 2, 4) for tuning in tunings)
+    assert "ResNet50, naive, 2" in fit_sentences(found.fits)[-1]
+    assert row_json(found.rows[-1])["tuning"] == ["naive rate"]
     assert not any("gained nothing" in " ".join(fit.remarks) for fit in results_of("ResNet50.31337.out").fits)
 
 
@@ -100,8 +101,7 @@ def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sig
 def test_the_interval_contains_the_truth_at_the_stated_rate(epochs, unit):
     """95 % from scatter alone; the bounds of printing only widen it."""
     rng = random.Random(20260 + epochs)
-    tries, fraction = 1500, 0.12
-    held = 0
+    tries, fraction, held = 1500, 0.12, 0
     for _ in range(tries):
         points = measured_with_noise(rng, fraction=fraction, epochs=epochs, sigma=0.01, unit=unit)
         held += fit("amdahl", points).contains(fraction)

@@ -26,7 +26,7 @@ TUNING_OPTIONS = {
     "use_liger_kernel": TuningOption("Liger kernels", "no Liger kernels"),
     "resolution": TuningOption("{} pixels", "224 pixels"),
     "sequence_length": TuningOption("sequences of {}", "sequences of 8192"),
-    "lr_policy": TuningOption("{} rate", "constant rate"),
+    "lr_policy": TuningOption("{}", "constant rate"),
     "warmup_epochs": TuningOption("warm-up {}"),
     "variant": TuningOption("{} script", "original script"),
     "control": TuningOption("control: {}"),

@@ -271,8 +271,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
 
 def policy(run: MeasuredRun) -> str:
     """A run's learning-rate policy in words: ``gradual, warm-up 5``; "" for a constant rate."""
-    words = tuning_words(tuple(pair for pair in run.run.tuning if pair[0] in ("lr_policy", "warmup_epochs")))
-    return ", ".join(words).replace(" rate", "", 1)
+    return ", ".join(tuning_words(tuple(p for p in run.run.tuning if p[0] in ("lr_policy", "warmup_epochs"))))
 
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:

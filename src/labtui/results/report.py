@@ -245,10 +245,12 @@ def results_json(results: Results) -> Json:
 
 
 def row_json(row: ResultRow) -> Json:
+    # other programs read a policy's name with this word
+    options = ((n, f"{v} rate" if n == "lr_policy" else v) for n, v in row.configuration.tuning)
     return _json(row, _ROW) | {
         "gpu_hours_per_million": _plain(scaling.gpu_hours_per_million(row)),
         "scatter_seconds": row.scatter.deviation if row.scatter else None,
-        "tuning": list(tuning_words(row.configuration.tuning)),
+        "tuning": list(tuning_words(tuple(options))),
     }
 
 

@@ -211,7 +211,7 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
         if len(set(found.values())) > 1:
             return head, found
     options = distinguishing_words([spec.tuning for spec in specs.values()])
-    told = dict(zip(specs, (", ".join(each).replace(" rate", "") for each in options), strict=True))
+    told = dict(zip(specs, map(", ".join, options), strict=True))
     return "options" * any(told.values()), told
 
 
