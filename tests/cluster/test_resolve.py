@@ -102,9 +102,8 @@ def test_the_profiles_hosts_in_turn(tmp_path):
     overrides = Overrides(config_file=tmp_path / "config")
     found = resolve_hosts(profile, overrides)
     assert [(item.host, item.user, item.port) for item in found] == [
-        ("one.example", "u", 77),
-        ("two.example", "u", 77),
-    ]
+        ("one.example", "u", 77), ("two.example", "u", 77),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])

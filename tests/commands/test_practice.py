@@ -77,9 +77,8 @@ def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(fo
     assert main(["watch"]) == 0
     rows = answer_of(capsys, "queue", "--offline")
     assert batches(rows) == [
-        *((n, 2048 * n, "oom") for n in (1, 2, 4)),
-        *((n, 1024 * n, "completed") for n in (1, 2, 4)),
-    ]
+        *((n, 2048 * n, "oom") for n in (1, 2, 4)), *((n, 1024 * n, "completed") for n in (1, 2, 4)),
+    ]  # fmt: skip
     bill = rows["spent"]
     assert bill["practice"]
     assert bill["tasks"]["7"]["jobs"] == 2

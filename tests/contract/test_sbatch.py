@@ -181,9 +181,8 @@ def test_srun(answers, name):
     # On the real cluster a step may be told of before its CPUs are free again: then the next one waits a moment.
     by_chance = {*MORE_WAITS, *WAITS} - set(lines)
     assert (answers[name][0], [line for line in answers[name][1] if line not in by_chance]) == (
-        status,
-        sorted(lines),
-    )
+        status, sorted(lines),
+    )  # fmt: skip
 
 
 ASKED = r"SLURM_(NTASKS|NPROCS|NTASKS_PER_NODE|TASKS_PER_NODE|CPUS_PER_TASK|CPUS_ON_NODE|STEP_NUM_TASKS)"

@@ -136,9 +136,17 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
         mine = replace(run, spec=replace(run.spec, model="My Net"), model="My Net")
         return mine if run.task_id == "10.5" else run
 
-    pages = pages_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"), own)
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
+    pages = pages_of(lab, own)
     (page,) = (page for page in pages if "My Net" in page.title)
     assert page.kicker.startswith("10.5") and "Four GPUs train My Net 2.53 times as fast" in page.title
+    alone = [chart.heading for chart in page.charts if len(chart.measured) == 1]
+    assert alone and all("My Net" in heading for heading in alone), "the page is of ResNet50"
+    of_no_task = {
+        n: replace(own(run), task_id=run.task_id.replace("10.5", "")) for n, run in lab.state.runs.items()
+    }
+    document = hand_in(replace(lab, state=replace(lab.state, runs=of_no_task)).contents())
+    assert "My Net" not in f"{document.facts}{''.join(map(page_text, document.pages))}"
 
 
 def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):

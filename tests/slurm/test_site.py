@@ -64,9 +64,8 @@ def test_refusals_are_kept_and_the_sums_are_shared_out():
         "abc",
     )
     assert site.refused == {
-        "sinfo": "slurm_load_partitions: Access/permission denied",
-        "sacctmgr": "no answer",
-    }
+        "sinfo": "slurm_load_partitions: Access/permission denied", "sacctmgr": "no answer",
+    }  # fmt: skip
     (found,) = site.partitions
     assert (found.cpus, found.gpus) == (64, 2)
 

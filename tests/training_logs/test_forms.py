@@ -134,9 +134,8 @@ def test_an_own_pattern_with_a_rate_or_a_step_time():
     steps = own_pattern(r"ep (?P<epoch>\d+): (?P<steps>\d+) x (?P<step_milliseconds>[\d.]+)")
     (run,) = parse_log(b"ep 0: 100 x 20.5\nep 1: 100 x 19.5\n", patterns=[steps]).runs
     assert [(one.epoch, one.seconds.lo, one.seconds.hi) for one in run.epochs] == [
-        (1, pytest.approx(2.045), pytest.approx(2.055)),
-        (2, pytest.approx(1.945), pytest.approx(1.955)),
-    ]
+        (1, pytest.approx(2.045), pytest.approx(2.055)), (2, pytest.approx(1.945), pytest.approx(1.955)),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("pattern", ["(", "no groups", r"(?P<epoch>\d+)", r"(?P<step_seconds>\d+)"])

@@ -31,9 +31,8 @@ TRAINER = (
 )
 START = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
 STOP, LINE = (
-    mllog("epoch_stop", epoch_num=1, seconds=31.25),
-    "13/13 - 31s - loss: 2.26 - 31s/epoch - 2s/step\n",
-)
+    mllog("epoch_stop", epoch_num=1, seconds=31.25), "13/13 - 31s - loss: 2.26 - 31s/epoch - 2s/step\n",
+)  # fmt: skip
 TIMM = "Train: 0 [   0/196 (  0%)]  Loss: 6.9 (6.9)  Time: 0.345s, 2968.12/s  (0.350s, 2925.71/s)  LR: 1.0e-06  Data: 0.010 (0.012)\n"
 LAUNCH = "+ python bind_launch.py {}--epochs 70 --batch_size 64\n"
 EVERY_RANK = (
@@ -56,9 +55,8 @@ LABTUIS = (
     "job:       31337 ResNet50-k3v9\n---- end ----\n\n"
 )
 OLD_BAR, NEW_BAR = (
-    samples.old_epoch(seconds=5, step="500ms/step"),
-    samples.new_epoch(seconds=9, step="900ms/step"),
-)
+    samples.old_epoch(seconds=5, step="500ms/step"), samples.new_epoch(seconds=9, step="900ms/step"),
+)  # fmt: skip
 WORKERS = (
     "INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['a:1', 'b:1']}, task_type = 'worker', "
     "task_id = 0, num_workers = 2, local_devices = ('/job:worker/replica:0/task:0/device:GPU:0', "

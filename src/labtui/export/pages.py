@@ -53,7 +53,7 @@ def hand_in(contents: LabContents) -> Document:
         lines=tuple(filter(None, (author, where, day))),
         stamp=stamp_of(contents.results),
         pages=tuple(pages),
-        facts=tables.title_facts(without_small(contents.named), accuracy=_asks_for_accuracy(edition)),
+        facts=tables.title_facts(without_small(_on_pages(contents)), accuracy=_asks_for_accuracy(edition)),
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
@@ -193,7 +193,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 
 def _conclusions(contents: LabContents) -> Page:
     """The messages of the numbers for each network and for all together, each sentence once."""
-    results = without_small(contents.named)
+    results = without_small(_on_pages(contents))
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
@@ -205,7 +205,7 @@ def _conclusions(contents: LabContents) -> Page:
 
 def _sources(contents: LabContents) -> Page:
     """Where each number was read, and which findings were overridden."""
-    table = tables.sources_table(contents.named)
+    table = tables.sources_table(_on_pages(contents))
     overridden = dict.fromkeys(
         f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
         f"{item.effect} Reason: {item.reason or 'none given'}"
@@ -227,6 +227,15 @@ def _provenance(results: Results) -> Iterable[str]:
 
 
 # --------------------------------------------------------------------------- numbers and charts
+
+
+def _on_pages(contents: LabContents) -> Results:
+    """The results of the pages of tasks: of a run that belongs to no task, no other page tells anything either."""
+    tasks = [
+        (plan, task) for plan in _plans(contents) if (task := contents.edition.task(plan.task)) is not None
+    ]
+    shown = {row.configuration for plan, task in tasks for row in _page_results(contents, plan, task).rows}
+    return of_rows(contents.named, [row for row in contents.named.rows if row.configuration in shown])
 
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:
@@ -286,11 +295,18 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
             yield from () if chart.empty else (chart,)
         else:
             found = [chart for chart in together if chart.family == key]
-            if not found:
-                found = [chart for chart in apart if chart.family == key]
-                if len({chart.model for chart in found}) > 1:
-                    found = [replace(each, heading=f"{each.heading}, {each.model}") for each in found]
+            found = found or [chart for chart in apart if chart.family == key]
+            if len({chart.model for chart in found}) > 1:
+                found = [replace(each, heading=f"{each.heading}, {each.model}") for each in found]
+            found = [_with_other_network(chart, plan.models) for chart in found]
             yield from (with_kind(chart, "bars" if plan.bars and key in AS_BARS else None) for chart in found)
+
+
+def _with_other_network(chart: ChartSpec, models: tuple[str, ...]) -> ChartSpec:
+    """The chart of a page of these networks, with the network in its heading if it shows only another one."""
+    (name, *more) = [series.name for series in chart.measured] or [""]
+    other = bool(models and name) and not more and not name.startswith(models)
+    return replace(chart, heading=f"{chart.heading}, {name}") if other else chart
 
 
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:

@@ -84,7 +84,7 @@ def _value(interval: Interval | None) -> float:
 def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     many = count_words(rows[0].n_gpus or 0, start=True)
     by_speedup = sorted((row for row in rows if row.speedup is not None), key=lambda row: _value(row.speedup))
-    if not by_speedup:
+    if len(by_speedup) < 2:
         return ""
     worst, best = by_speedup[0], by_speedup[-1]
     efficient = "efficiency" in families and families.isdisjoint({"speedup", "throughput"})
@@ -94,7 +94,11 @@ def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
         return f"{many} keep {times} efficiency"
     if families == {"epoch-time"} and not best.by_rate:
         return f"An epoch is {times} times as fast on {count_words(rows[0].n_gpus or 0)} as on one"
-    return f"{many} give {times} times the {lines[0].unit} per second of one"
+    return (
+        f"{many} give {times} times {faster(best, 'one')}"
+        if best.by_rate
+        else f"{many} are {times} times as fast as one"
+    )
 
 
 def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
