@@ -81,16 +81,13 @@ def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path):
         choose_key(at(path), Person())
 
 
-@pytest.mark.parametrize(
-    ("content", "hint"),
-    [
-        (b"PuTTY-User-Key-File-3: ssh-ed25519\n", "PuTTYgen"),
-        (b"ssh-ed25519 AAAA me@here\n", "public half"),
-        (b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n", "damaged"),
-        (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "ssh-keygen -p -f"),
-        (b"", "public half"),
-    ],
-)
+@pytest.mark.parametrize(("content", "hint"), [
+    (b"PuTTY-User-Key-File-3: ssh-ed25519\n", "PuTTYgen"),
+    (b"ssh-ed25519 AAAA me@here\n", "public half"),
+    (b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n", "damaged"),
+    (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "ssh-keygen -p -f"),
+    (b"", "public half"),
+])  # fmt: skip
 def test_files_that_are_no_key(tmp_path, content, hint):
     path = tmp_path / "key"
     path.write_bytes(content)
@@ -219,23 +216,20 @@ MARKED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("lines", "host", "port", "key", "says"),
-    [
-        (f"h ssh-ed25519 {KEY}", "h", 22, KEY, "known"),
-        (f"h ssh-ed25519 {KEY}", "h", 22, OTHER, "has changed"),
-        (f"h ssh-ed25519 {KEY}", "elsewhere", 22, KEY, "was not accepted"),
-        (f"h ssh-ed25519 {KEY}", "h", 2222, KEY, "was not accepted"),
-        (f"h ssh-ed25519 {KEY}", "h", 2222, OTHER, "was not accepted"),
-        (f"[h]:2222 ssh-ed25519 {KEY}", "h", 22, KEY, "was not accepted"),
-        *((MARKED, "h2", 22, KEY, "known"), (MARKED, "h2", 22, OTHER, "revoked")),
-        (MARKED, "new.example", 22, OTHER, "revoked"),
-        (MARKED, "new.example", 22, KEY, "was not accepted"),  # an authority's line is no key of the host
-        (f"*.bsc.es,!a2.bsc.es ssh-ed25519 {KEY}", "A1.bsc.es", 22, KEY, "known"),
-        (f"*.bsc.es,!a2.bsc.es ssh-ed25519 {KEY}", "a2.bsc.es", 22, KEY, "was not accepted"),
-        ("\x00\xff|1|broken|=\n|1|???|??? ssh-ed25519 x", "h", 22, KEY, "was not accepted"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "host", "port", "key", "says"), [
+    (f"h ssh-ed25519 {KEY}", "h", 22, KEY, "known"),
+    (f"h ssh-ed25519 {KEY}", "h", 22, OTHER, "has changed"),
+    (f"h ssh-ed25519 {KEY}", "elsewhere", 22, KEY, "was not accepted"),
+    (f"h ssh-ed25519 {KEY}", "h", 2222, KEY, "was not accepted"),
+    (f"h ssh-ed25519 {KEY}", "h", 2222, OTHER, "was not accepted"),
+    (f"[h]:2222 ssh-ed25519 {KEY}", "h", 22, KEY, "was not accepted"),
+    *((MARKED, "h2", 22, KEY, "known"), (MARKED, "h2", 22, OTHER, "revoked")),
+    (MARKED, "new.example", 22, OTHER, "revoked"),
+    (MARKED, "new.example", 22, KEY, "was not accepted"),  # an authority's line is no key of the host
+    (f"*.bsc.es,!a2.bsc.es ssh-ed25519 {KEY}", "A1.bsc.es", 22, KEY, "known"),
+    (f"*.bsc.es,!a2.bsc.es ssh-ed25519 {KEY}", "a2.bsc.es", 22, KEY, "was not accepted"),
+    ("\x00\xff|1|broken|=\n|1|???|??? ssh-ed25519 x", "h", 22, KEY, "was not accepted"),
+])  # fmt: skip
 def test_what_known_hosts_says(tmp_path, lines, host, port, key, says):
     openssh("ssh-keygen")
     if says == "known":
@@ -324,13 +318,10 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path):
         check(tmp_path, Person(host_key="yes"))
 
 
-@pytest.mark.parametrize(
-    ("published", "source", "words"),
-    [
-        ((KEY,), "the site's page", "publishes the same fingerprint"),
-        *(((), "no page gives them", "no page gives them"), ((), "", "Is this fingerprint correct?")),
-    ],
-)
+@pytest.mark.parametrize(("published", "source", "words"), [
+    ((KEY,), "the site's page", "publishes the same fingerprint"),
+    *(((), "no page gives them", "no page gives them"), ((), "", "Is this fingerprint correct?")),
+])  # fmt: skip
 def test_the_question_says_what_the_site_publishes(tmp_path, published, source, words):
     person = Person(host_key="yes")
     check(tmp_path, person, published_at=source, published=tuple(fingerprint(blob(key)) for key in published))

@@ -117,14 +117,11 @@ def test_no_host_is_a_sentence():
         resolve_hosts(Profile(id="x", title="x", login_hosts=()))
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        *(("host", ("", "host", None)), ("me@host:22", ("me", "host", 22))),
-        *(("a@b@host", ("a@b", "host", None)), ("ssh://me@host:2222/", ("me", "host", 2222))),
-        *(("[::1]:22", ("", "::1", 22)), ("fe80::1", ("", "fe80::1", None))),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), [
+    *(("host", ("", "host", None)), ("me@host:22", ("me", "host", 22))),
+    *(("a@b@host", ("a@b", "host", None)), ("ssh://me@host:2222/", ("me", "host", 2222))),
+    *(("[::1]:22", ("", "::1", 22)), ("fe80::1", ("", "fe80::1", None))),
+])  # fmt: skip
 def test_addresses(text, parts):
     assert split_address(text) == parts
 

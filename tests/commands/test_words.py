@@ -44,16 +44,13 @@ def test_the_doctor_s_table_names_a_status_once(capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("statuses", "line"),
-    [
-        *((["problem"], "0 of 1 check passed, 1 wrong."), (["ok"], "1 of 1 check passed.")),
-        (["ok", "skipped"], "1 of 2 checks passed, 1 not checked."),
-        (["ok", "ok"], "2 of 2 checks passed."),
-        (["ok", "warning", "warning"], "1 of 3 checks passed, 2 to look at."),
-        (["ok", "problem", "warning"], "1 of 3 checks passed, 1 wrong, 1 to look at."),
-    ],
-)
+@pytest.mark.parametrize(("statuses", "line"), [
+    *((["problem"], "0 of 1 check passed, 1 wrong."), (["ok"], "1 of 1 check passed.")),
+    (["ok", "skipped"], "1 of 2 checks passed, 1 not checked."),
+    (["ok", "ok"], "2 of 2 checks passed."),
+    (["ok", "warning", "warning"], "1 of 3 checks passed, 2 to look at."),
+    (["ok", "problem", "warning"], "1 of 3 checks passed, 1 wrong, 1 to look at."),
+])  # fmt: skip
 def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
     assert summary([finding(status) for status in statuses]) == line
 
@@ -124,15 +121,12 @@ def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -
     return window.getvalue()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *(["labs"], ["practice", "--list"]),
-        *(["practice", "--rehearse", "nope"], ["frob"]),
-        ["results", str(PUBLISHED / "ResNet50.31337.out")],
-        ["results", str(PUBLISHED / "no-such-log.out")],
-    ],
-)
+@pytest.mark.parametrize("arguments", [
+    *(["labs"], ["practice", "--list"]),
+    *(["practice", "--rehearse", "nope"], ["frob"]),
+    ["results", str(PUBLISHED / "ResNet50.31337.out")],
+    ["results", str(PUBLISHED / "no-such-log.out")],
+])  # fmt: skip
 def test_no_line_is_wider_than_the_window(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main(arguments)

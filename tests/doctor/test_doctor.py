@@ -85,15 +85,12 @@ def test_slurm_itself():
     assert statuses(check_slurm(probe(accounting_problem="refused")))["sacct"] == "warning"
 
 
-@pytest.mark.parametrize(
-    ("associations", "wanted", "status"),
-    [
-        *(((Association(account="a"),), "", "ok"), ((Association(account="a"),), "a", "ok")),
-        ((Association(account="a"),), "nct_325", "problem"),
-        *(((Association(account="a"), Association(account="b")), "", "warning"), ((), "a", "problem")),
-        (None, "a", "skipped"),
-    ],
-)
+@pytest.mark.parametrize(("associations", "wanted", "status"), [
+    *(((Association(account="a"),), "", "ok"), ((Association(account="a"),), "a", "ok")),
+    ((Association(account="a"),), "nct_325", "problem"),
+    *(((Association(account="a"), Association(account="b")), "", "warning"), ((), "a", "problem")),
+    (None, "a", "skipped"),
+])  # fmt: skip
 def test_accounts(associations, wanted, status):
     assert check_account(probe(associations=associations), wanted).status == status
 
@@ -152,17 +149,14 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     assert statuses(trials) == {"gpu-job": "skipped"}
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "words"),
-    [
-        ((0, "3.11.4 2.15.0"), "ok", "has tensorflow (3.11.4 2.15.0)"),
-        ((127, "bash: python9: command not found"), "problem", "no program python9"),
-        ((1, "ModuleNotFoundError: No module named 'tensorflow'"), "problem", "has no tensorflow"),
-        ((124, ""), "skipped", "no answer within"),
-        ((1, "Programs are not run on login nodes"), "skipped", "Programs are not run"),
-        (None, "skipped", "no answer"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "status", "words"), [
+    ((0, "3.11.4 2.15.0"), "ok", "has tensorflow (3.11.4 2.15.0)"),
+    ((127, "bash: python9: command not found"), "problem", "no program python9"),
+    ((1, "ModuleNotFoundError: No module named 'tensorflow'"), "problem", "has no tensorflow"),
+    ((124, ""), "skipped", "no answer within"),
+    ((1, "Programs are not run on login nodes"), "skipped", "Programs are not run"),
+    (None, "skipped", "no answer"),
+])  # fmt: skip
 def test_the_python_of_the_job_scripts(answer, status, words):
     found = check_python("python9", "tensorflow", answer)
     assert found.status == status and words in found.sentence
@@ -222,16 +216,13 @@ def test_nothing_is_wrong_and_nothing_is_changed_there(student, cluster, capsys)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("more", "wrong"),
-    [
-        (["--account", "nct_325"], {"account", "root", "data", "container", "gpu-job"}),
-        (["--qos", "acc_bsccase"], {"qos-acc_bsccase", "gpu-job"}),
-        *((["--root", "/root/lab"], {"root"}), (["--user", "nobody-here"], {"login"})),
-        *((["--identity", "/gone"], {"key", "login"}), (["--host-key", "SHA256:AAAA"], {"host-key"})),
-        *((["--port", "1"], {"network"}), (["--host", "bad host"], {"ssh-config"})),
-    ],
-)
+@pytest.mark.parametrize(("more", "wrong"), [
+    (["--account", "nct_325"], {"account", "root", "data", "container", "gpu-job"}),
+    (["--qos", "acc_bsccase"], {"qos-acc_bsccase", "gpu-job"}),
+    *((["--root", "/root/lab"], {"root"}), (["--user", "nobody-here"], {"login"})),
+    *((["--identity", "/gone"], {"key", "login"}), (["--host-key", "SHA256:AAAA"], {"host-key"})),
+    *((["--port", "1"], {"network"}), (["--host", "bad host"], {"ssh-config"})),
+])  # fmt: skip
 def test_what_is_wrong_is_found(student, capsys, more, wrong):
     status, checks = doctor_checks(capsys, student, *more)
     assert status == 1
