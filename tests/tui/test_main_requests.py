@@ -139,7 +139,7 @@ async def test_help_palette_and_requests(filled_session):
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
         assert not app.screen.query_one(CommandList).get_component_rich_style("option-list--option").bold
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
-        assert any("Charts c 1 time 2 throughput 3 speedup" in line for line in lines)
+        assert any("Charts c the charts of this task; 1 to 5" in line for line in lines)
         await pilot.press(*"charts", "enter")
         await until(pilot, lambda: app.main.pane == "charts")
         await pilot.press("colon", *"requests", "enter")

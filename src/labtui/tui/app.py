@@ -183,9 +183,8 @@ class LabApp(SanitizedApp[int]):
     def take_state(self, *, always: bool = True) -> None:
         """Show the session's newest state; not `always`: only if it is new. Logs then read their files again."""
         state = self.session.state
-        if self.screen_stack and (
-            always or state is not self.view_model.state
-        ):  # no screen while the app closes
+        new = always or state is not self.view_model.state
+        if self.screen_stack and new:  # no screen while the app closes
             self.view_model.state = state
             self.repaint()
 

@@ -55,9 +55,8 @@ def next_step(view: View) -> NextStep:
 def _next_step(view: View) -> NextStep:
     if not connected(view.state) and not view.read_only:
         again = NextStep("Quit and start practice", view.state.connection.hint, "leave")
-        return (
-            again if _stopped(view) else NextStep("Connect", "Not connected to the cluster.", "refresh_now")
-        )
+        connect = NextStep("Connect", "Not connected to the cluster.", "refresh_now")
+        return again if _stopped(view) else connect
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
     if starved is not None:
         said = f"Run {starved.run_id} ran out of memory."

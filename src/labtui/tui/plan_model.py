@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import AcceptedFinding, JobForm, RunSpec, SubmissionDraft
+from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, JobForm, RunSpec, SubmissionDraft
 from labtui.domain.state import RunState
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
@@ -80,6 +80,8 @@ class Plan:
         self.measured: Sequence[ResultRow] = session.results().measured  # the basis of expected times
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
+        self.next_form: tuple[JobForm | None, Path | None] | None = None
+        """The next choice for the jobs: another form, or a job file of the student's own; None if there is no other."""
         if not planned and (own := job_files(session.folder)):
             self.job_file = own[0]
         self.task = edition.task(task_id)
@@ -110,6 +112,7 @@ class Plan:
         finally:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
+            self.next_form = self._next_form()
 
     def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
@@ -145,7 +148,7 @@ class Plan:
         scripts = str(self.session.folder.scripts)
         changed = frozenset(each for each in files_stamp(self.session.folder) if each[0].startswith(scripts))
         runs = {number for number, run in self.session.state.runs.items() if run.phase not in ENDED_BADLY}
-        return changed, own and (own.st_mtime_ns, own.st_size), runs
+        return changed, own and (own.st_mtime_ns, own.st_size), runs, job_files(self.session.folder)
 
     @property
     def outdated(self) -> bool:
@@ -230,21 +233,22 @@ class Plan:
 
     # ------------------------------------------------------------------ job forms
 
-    @property
-    def next_form(self) -> tuple[JobForm | None, Path | None] | None:
-        """The next choice for the jobs: another form, or a job file of the student's own; None if there is no other."""
+    def _next_form(self) -> tuple[JobForm | None, Path | None] | None:
         forms: tuple[JobForm | None, ...] = (self.forms or (None,)) if self.planned else ()
         choices: list[tuple[JobForm | None, Path | None]] = [(form, None) for form in forms]
         choices += [(None, path) for path in job_files(self.session.folder)]
         now = (None if self.job_file is not None else self.form, self.job_file)
-        ahead = choices[(choices.index(now) + 1) % len(choices) if now in choices else 0] if choices else now
-        return None if ahead == now else ahead
+        at = choices.index(now) + 1 if now in choices else 0
+        for form, path in (*choices[at:], *choices[:at]):
+            started = path or self.job_file or form in PROCESS_PER_GPU
+            if (form, path) != now and (started or len(self._drafts(self.rows, form)) != len(self.drafts)):
+                return form, path
+        return None
 
     def split_drafts(self) -> tuple[SubmissionDraft, ...]:
         """The same runs with a job for each size, if they share a job now; else ()."""
-        if self.job_file is not None or self.form != "one-job" or "job-per-size" not in self.forms:
-            return ()
-        return self._drafts(self.rows, "job-per-size")
+        splits = self.job_file is None and self.next_form == ("job-per-size", None)
+        return self._drafts(self.rows, "job-per-size") if splits else ()
 
     # ------------------------------------------------------------------ what is wrong
 

@@ -87,16 +87,15 @@ def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval |
 def step(plan: Plan) -> NextStep:
     """The next step: a fix, or Submit."""
     if not plan.drafts:
-        return NextStep("Add this run", nothing_to_send(plan), "drop_row", key="d")
+        return NextStep("Add this run", nothing_to_send(plan), "drop_row(False)", key="d")
     if plan.problem is not None:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
     asked = [plan.verdicts.get(draft) for draft in plan.drafts]
     accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
-    return NextStep(
-        f"Submit {plural(len(plan.drafts), 'job')}", "Slurm accepts it." * accepts, "send", key="s"
-    )
+    said = "Slurm accepts it." * accepts
+    return NextStep(f"Submit {plural(len(plan.drafts), 'job')}", said, "send", key="s")
 
 
 def nothing_to_send(plan: Plan) -> str:
@@ -177,12 +176,11 @@ def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
     idle = whole - least
     now, then = _expected(plan, plan.drafts)[1], _expected(plan, split)[1]
     trains = f"{plural(least, 'GPU')} train{'s' * (least == 1)}"
-    left = ink("! ", styles.warn).append(
-        f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}.", "bold"
-    )
+    idles = f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}."
+    left = ink("! ", styles.warn).append(idles, "bold")
     if now is not None and then is not None and now.value - then.value >= 0.01:
         left.append(f"  {len(split)} jobs save {hours_text(now.value - then.value)} GPU-h.", styles.soft)
-    right = ink("J ", f"bold {styles.busy}").append(f"Split into {len(split)} jobs", styles.soft)
+    right = ink("J ", f"bold {styles.busy}").append("Other jobs", styles.soft)
     return ends(left, right, width)
 
 

@@ -271,7 +271,9 @@ def problems_text(app: LabApp) -> Text:
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
-    page.append(f"\nWhat labtui did not expect is written to {app.session.folder.problem_log}\n", style="dim")
+    page.append(
+        f"\nUnexpected errors of labtui itself are in {app.session.folder.problem_log}\n", style="dim"
+    )
     return page
 
 

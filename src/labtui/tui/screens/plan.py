@@ -62,13 +62,14 @@ class PlanScreen(FramedScreen):
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first", show=True),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
         key("b", "start_copy", "Make the copy", "start the script that the task asks for", show=True),
-        key("v", "script", "Script", "the job script; again: the plan", show=True),
+        key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),
+        key("d", "drop_row(False)", "Add this run", "add the selected run to this plan again", show=True),
+        key("e", "edit", "Edit", "open a wrong script, else the job script, in your editor", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
-        key("J", "next_form", "Regroup", "one job for all, one per size, or your own job file", show=True),
+        key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
-        key("d", "drop_row", "Leave out", "leave the selected run out of this plan, or add it again"),
+        key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
         key("C", "controls", "Controls", "add short runs that tell why it does not scale, or remove them"),
-        key("e", "edit", "Edit", "open the job script in your editor"),
     ]
 
     def __init__(self, plan: Plan, held: ExitStack | None = None) -> None:
@@ -135,18 +136,21 @@ class PlanScreen(FramedScreen):
         return found[min(at, len(found) - 1)] if found else None
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """None, so that the footer has no key, for a fix, a copy or another form if there is none."""
-        if action in {"fix", "start_copy"}:
-            found = self.found if self.is_mounted else None
-            has = found is not None and (found.copy if action == "start_copy" else found.finding.fix)
-            return "" if has else None
+        """None, so that there is no key, for what would do nothing here; why there is nothing to submit."""
+        if not self.columns or len(self.query("PlanTable, #findings")) < 2:  # not yet there, or closing
+            return ""
         if action == "send" and not self.plan.drafts:
             return plan_words.nothing_to_send(self.plan)
-        if action == "script" and not self.plan.drafts:
-            return None
-        if action == "controls" and self.app.session.practice:
-            return None
-        return None if action == "next_form" and self.plan.next_form is None else ""
+        plan, found, row = self.plan, self.found, self.place[0]
+        included = [each.included for each in plan.rows[row : row + 1]]
+        acts = dict.fromkeys(("script", "edit", "test_only"), plan.drafts) | {
+            "fix": found is not None and found.finding.fix,
+            "start_copy": found is not None and found.copy,
+            "drop_row": plan.job_file is None and included == [*parameters],
+            "controls": not self.app.session.practice,
+            "next_form": plan.next_form,
+        }
+        return "" if acts.get(action, True) else None
 
     def recompute(self) -> None:
         """Make jobs and previews again, from the rows or from the student's own job file.
@@ -190,7 +194,6 @@ class PlanScreen(FramedScreen):
         self._show_findings()
         self._show_script()
         self.show_frame(self.app.view)
-        self.refresh_bindings()
 
     @on(OptionList.OptionHighlighted, "#findings")
     def _show_findings(self) -> None:
@@ -216,6 +219,7 @@ class PlanScreen(FramedScreen):
         say(self, "#script-title", plan_words.script_title(self.plan, self.job, styles, width))
         if self.has_class("-script"):
             self.query_one("#plan-page", Static).update(plan_words.script(self.plan, self.job))
+        self.refresh_bindings()
 
     def on_resize(self) -> None:
         """Repaint, because the layout of texts depends on the width."""
@@ -283,7 +287,7 @@ class PlanScreen(FramedScreen):
         """Ask for another value of the cell at the cursor."""
         row, column = self.place
         if column == "in":
-            self.action_drop_row()
+            self._become(self.plan.with_row_toggled(row))
             return
         name = self.plan.cell_name(row, column)
         check = partial(self.plan.refusal, row, column)
@@ -301,7 +305,7 @@ class PlanScreen(FramedScreen):
         ask.add_class("-below")  # so that the row stays visible
         self.app.push_screen(ask, answered)
 
-    def action_drop_row(self) -> None:
+    def action_drop_row(self, out: bool) -> None:
         """Leave the run at the cursor out, or include it again."""
         self._become(self.plan.with_row_toggled(self.place[0]))
 

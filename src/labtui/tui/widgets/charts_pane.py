@@ -116,9 +116,9 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("left", "point(-1)", "Point", "the point before", show=True),
-        key("right", "point(1)", "Point after", "the next point"),
+        key("right", "point(1)", "Next point", "the point at the right"),
         key("up", "series(-1)", "Line", "the line before", show=True),
-        key("down", "series(1)", "Line after", "the next line"),
+        key("down", "series(1)", "Next line", "the line after it"),
         key("enter,space", "enlarge", "One or four", "on large windows: one chart, or four", show=True),
         key("m", "models", "Filter", "all lines together, or one after the other", show=True),
         key("o", "law(True)", "Laws", "draw Amdahl's and Gustafson's law over the speedups", show=True),

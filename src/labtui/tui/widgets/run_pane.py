@@ -155,7 +155,7 @@ class RunPane(Pane, Vertical):
                 self.app.view_model.run_id = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
 
-        self.app.push_screen(Ask(text, choices=yes_or_no("Cancel", "Keep")), answered)
+        self.app.push_screen(Ask(text, choices=yes_or_no("End it", "Keep it")), answered)
 
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""

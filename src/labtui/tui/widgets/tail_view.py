@@ -200,7 +200,7 @@ class TailView(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("z", "records", "MLPerf lines", "show or hide the MLPerf lines (:::MLLOG)", show=True),
         key("n", "search_next", "Next match", "go to the next match"),
-        key("N", "search_next(True)", "Match before", "go to the previous match"),
+        key("N", "search_next(True)", "Previous match", "go to the match above"),
         key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
     ]
 
