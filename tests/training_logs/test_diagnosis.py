@@ -41,17 +41,13 @@ def test_noise_is_never_flagged(line):
 UNFINISHED = samples.banner("ResNet50", 1, 64) + "Epoch 1/2\n25/25 - 3s - loss: 1.0\nEpoch 2/2\n"
 FINISHED = UNFINISHED + "25/25 - 3s - loss: 1.0\n"
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    f()\n'
-
+ENDED = "error: this training ended with exit status 1\n"
 
 ENDS = {
     "failed": [
         TRACE + "ValueError: something of their own\n",
         TRACE + "my.module.Strange: no word for it\n",
-        *(
-            TEXTS["cancelled"][4],
-            TEXTS["missing-module"][0],
-            "slurm_script: line 30: 12345 Killed    python x.py",
-        ),
+        TEXTS["cancelled"][4], TEXTS["missing-module"][0], "slurm_script: line 30: 12345 Killed    python x.py",
         "/var/spool/slurmd/job1/slurm_script: line 30: 77 Segmentation fault (core dumped) python a.py",
         "srun: error: as01r1b09: task 0: Exited with exit code 1",
         "srun: error: node2: task 1: Killed\nerror: Rank 1 on node2 ended without a word (killed)",
@@ -60,7 +56,7 @@ ENDS = {
     "oom": [samples.ERRORS, TEXTS["host-memory"][0]],
     "time-limit": [TEXTS["time-limit"][0], TEXTS["cancelled"][7] + "\n" + TEXTS["time-limit"][0]],
     "unfinished": [TEXTS["no-gpu"][0], samples.NOISE, ""],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("outcome", "text"), [(outcome, text) for outcome in ENDS for text in ENDS[outcome]])
@@ -84,9 +80,8 @@ def test_slurms_signal_says_no_more_than_its_time_limit():
 
 def test_failures_of_the_err_go_to_the_runs_that_stopped_in_order():
     out = parse_log((UNFINISHED + FINISHED + UNFINISHED + UNFINISHED).encode())
-    ended = "error: this training ended with exit status 1\n"
     err = parse_log(
-        (samples.ERRORS + ended + TRACE + "ValueError: x\n" + ended + TEXTS["time-limit"][0]).encode(),
+        (samples.ERRORS + ENDED + TRACE + "ValueError: x\n" + ENDED + TEXTS["time-limit"][0]).encode(),
         stream="err",
     )
     joined = join_streams(out, err)
@@ -198,6 +193,11 @@ SAID = {
         TRACE + "KeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE + "ValueError: y\n",
         ["traceback"], "",
     ),
+    "the own words of two trainings, the first of each": (
+        CUDA + "error: 512 images were asked for, but x holds only 320.\nerror: more\n" + ENDED + "x: error: no\n" + ENDED,
+        ["no-gpu", "traceback", "traceback"], "",
+    ),
+    "own words beside a known text": ("error: it failed\n" + TEXTS["oom"][0] + "\n", ["oom"], ""),
     "text is data": ("\x1b[31mKilled\x1b[0m\x07 \x1b]0;title\x07[bold]x[/bold]\n", ["process-lost"], ""),
 }  # fmt: skip
 

@@ -72,9 +72,9 @@ class Diagnoser:
         self.failures: list[Failure] = []
         self.in_trace = False  # every line may matter until it ends
         self._run = 0
-        self._first = 0  # the index in `_found` of this run's first finding
+        self._first = 0  # the index in `_found` of this process's first finding
         self._signs: set[str] = set()  # signs seen that change how later lines are read
-        # Line, text and advice of a traceback: dropped if the training goes on after it.
+        # Line, text and advice of a traceback or an error: dropped if the training goes on after it.
         self._kept: tuple[int, str, str] | None = None
         self._container = False  # the log shows that the training runs in a container
         self._new_episode()
@@ -155,7 +155,7 @@ class Diagnoser:
         return match is not None
 
     def _keep_traceback(self, number: int, text: str) -> None:
-        """Keep a traceback that no rule explains. One that only passes on another's failure does not replace it."""
+        """Keep a traceback or an error that no rule explains. One that is only passed on does not replace it."""
         if self._kept is None or not _PASSED_ON.match(text):
             place = f" at {self._frame}" if self._frame else ""
             advice = (
@@ -164,19 +164,20 @@ class Diagnoser:
             self._kept = number, text, advice
 
     def settle(self) -> None:
-        """Report the traceback that was kept, unless another finding explains this run's end better."""
+        """Report the traceback or the error that was kept, unless another finding explains this end better."""
         kept, self._kept = self._kept, None
-        explained = {found.kind for found in self._found[self._first :]}
+        explained = {found.kind for found in self._found[self._first :] if not _is_hint(found)}
         lost = explained & {"process-lost", "node-lost", "rendezvous"}
         if kept is not None and not lost and not (explained and _PASSED_ON.match(kept[1])):
             self.add("traceback", *kept)
+        self._first = len(self._found)
 
     def _enter(self, run: int) -> None:
         if run != self._run:
             self.settle()
             self._new_episode()
             self._signs -= _FOLLOWS.keys()
-            self._run, self._first = run, len(self._found)
+            self._run = run
 
     # ------------------------------------------------------------------ rules
 
@@ -193,7 +194,10 @@ class Diagnoser:
         if rule.kind:
             self._report(rule, number, text)
         elif _shows("ended", text):
+            self.settle()
             self._new_episode()  # the next lines are another process's
+        elif not text.startswith("srun: "):
+            self._keep_traceback(number, text)
         return failure
 
     def _report(self, rule: ErrorPattern, number: int, text: str) -> None:
