@@ -24,19 +24,17 @@ from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, planned, spec, write_log
 
 
-def test_an_empty_folder_answers_every_reading_verb(folder, capsys):
-    assert main(["queue", "--json"]) == 0
-    assert '"runs": []' in capsys.readouterr().out
-    assert main(["watch", "--json"]) == 0
-    assert [line.split('"')[3] for line in capsys.readouterr().out.splitlines()] == ["snapshot", "end"]
-    assert main(["watch"]) == 0
-    assert "no run has been submitted yet" in capsys.readouterr().err
+def test_an_empty_folder_answers_every_reading_verb(folder, command):
+    assert '"runs": []' in command(["queue", "--json"]).out
+    assert [line.split('"')[3] for line in command(["watch", "--json"]).out.splitlines()] == [
+        "snapshot",
+        "end",
+    ]
+    assert "no run has been submitted yet" in command(["watch"]).err
     assert main(["log", "1"]) == 2
-    assert main(["cancel", "7"]) == 2
-    captured = capsys.readouterr()
+    captured = command(["cancel", "7"], 2)
     assert captured.err.count("There is no run") == 2 and "7 in this lab folder" in captured.err
-    assert main(["repair"]) == 0
-    captured = capsys.readouterr()
+    captured = command(["repair"])
     assert "epochs: 0" in captured.out
     assert "No damage was found" in captured.err and "labtui.db.old-" in captured.err
 
@@ -44,53 +42,44 @@ def test_an_empty_folder_answers_every_reading_verb(folder, capsys):
 @pytest.mark.parametrize(
     "arguments", [["submit", "99"], ["submit", "10.5", "--gpus", "9"], ["submit", "10.5", "--gpus", "x"]]
 )
-def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, capsys, arguments):
-    assert main(arguments) == 2
-    assert "labtui: " in capsys.readouterr().err
+def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments):
+    assert "labtui: " in command(arguments, 2).err
 
 
 @pytest.mark.parametrize("option", [(), ("--offline",)])
-def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_asked(folder, capsys, option):
-    assert main(["submit", "10.5", "--dry-run", *option]) == 0
-    captured = capsys.readouterr()
+def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_asked(folder, command, option):
+    captured = command(["submit", "10.5", "--dry-run", *option])
     assert "#SBATCH --job-name=" in captured.out and "# file ResNet50.py" in captured.out
     assert ("Not checked on the cluster." in captured.err) is (option == ())
 
 
-def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, capsys):
-    assert main(["submit", "10.5"]) == 2
-    err = capsys.readouterr().err
+def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, capsys, command):
+    err = command(["submit", "10.5"], 2).err
     assert "Submitting 3 runs in 1 job ...\n" in err
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
-    assert main(["hold", "2"]) == 0
-    assert "Runs 1 to 3 are held.\n" in capsys.readouterr().err
-    assert main(["queue"]) == 0
-    assert "waiting" in capsys.readouterr().out
+    assert "Runs 1 to 3 are held.\n" in command(["hold", "2"]).err
+    assert "waiting" in command(["queue"]).out
     assert main(["cancel", "1"]) == 0
-    assert main(["cancel", "1"]) == 0
-    assert "Run 1 is already over: there is nothing to cancel.\n" in capsys.readouterr().err
+    assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
     main(["queue"])
     assert "cancelled" in capsys.readouterr().out
-    assert main(["watch"]) == 0
-    assert "Nothing to watch: every run is over" in capsys.readouterr().err
+    assert "Nothing to watch: every run is over" in command(["watch"]).err
 
 
-def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, capsys, monkeypatch):
+def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, capsys, command, monkeypatch):
     dry_run = ["submit", "10.5", "--dry-run", "--offline", "--json"]
     with open_session(folder.path, start=False) as session:
         one = session.drafts("10.5")[0].runs[0]
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7"))
 
     def sizes(*more: str) -> list[int]:
-        assert main([*dry_run, *more]) == 0
-        rows = json.loads(capsys.readouterr().out)["submissions"]
+        rows = json.loads(command([*dry_run, *more]).out)["submissions"]
         return [run["n_gpus"] for row in rows for run in row["runs"]]
 
     assert sizes() == [2, 4] and sizes("--again") == [1, 2, 4] and sizes("--epochs", "9") == [1, 2, 4]
     assert main(["submit", "10.5"]) == 2, "there is no cluster"
     assert "ResNet50 · 1 GPU: run 1 is done.\n" in capsys.readouterr().err
-    assert main(dry_run) == 1
-    err = capsys.readouterr().err
+    err = command(dry_run, 1).err
     assert "ResNet50 · 4 GPUs: run 3 is waiting.\n" in err and "hint: --again" in err
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
     assert sizes() == [1, 2, 4]
@@ -98,7 +87,7 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
     assert main(dry_run) == 1
 
 
-def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, capsys):
+def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, command):
     with open_session(folder.path, start=False) as session:
         one = session.drafts("10.5")[0].runs[0]
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
@@ -106,22 +95,20 @@ def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, capsys):
     assert main(again) == 0
     with open_session(folder.path, start=False) as session:
         session._journal.change(planned("lt2", "10.5", 2, one))
-    assert main(again) == 2
-    err = capsys.readouterr().err
+    err = command(again, 2).err
     assert "Run 2 is the same, and is waiting." in err and "`labtui cancel 2`" in err
 
 
-def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, capsys):
+def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, command):
     with open_session(folder.path, start=False) as session:
         one = replace(session.drafts("10.5")[0].runs[0], extra_args=("--foo", "bar"))
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
-    assert main(["retry", "1"]) == 1
-    err = capsys.readouterr().err
+    err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted." in err
 
 
-def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys):
+def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, command):
     found = Diagnosis(kind="missing-module", line=3, text="No module named 'x'", advice=".", stream="err")
     with open_session(folder.path, start=False) as session:
         session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"), ended(1, "failed", (found,)))
@@ -133,15 +120,13 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys):
     assert told in err and "The end of the log was not checked yet" in err and "may have grown" not in err
     assert main(["log", "1", "--gpu", "--follow"]) == 1  # and ends at once
     assert "Run 1 writes no such file." in capsys.readouterr().err
-    assert main(["log", "1", "--err"]) == 0
-    assert "(line 3 of standard error).\n" in capsys.readouterr().err
+    assert "(line 3 of standard error).\n" in command(["log", "1", "--err"]).err
 
 
-def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys):
+def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys, command):
     made = tmp_path / "lab"
     words = ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
-    assert main(["init", str(made), *words, "--account", "nct_NNN"]) == 0
-    err = capsys.readouterr().err
+    err = command(["init", str(made), *words, "--account", "nct_NNN"]).err
     assert "nct_NNN" in err and "`account`" in err and "lab.toml" in err
     monkeypatch.chdir(made)
     assert main(["submit", "10.5", "--dry-run", "--offline"]) == 1
@@ -167,21 +152,20 @@ def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):
     assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text()
 
 
-def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys):
+def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys, command):
     now = time.time()
     with open_session(folder.path, start=False) as session:
         tight = observed(
             "lt1", "7", JobPhase.RUNNING, now, elapsed_s=93.0, time_limit_s=150.0, start_time=now - 93
         )
         session._journal.change(*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight)
-    assert main(["queue", "--offline"]) == 0
-    assert "At this pace its time limit will end it in epoch" in capsys.readouterr().out
+    assert "At this pace its time limit will end it in epoch" in command(["queue", "--offline"]).out
     (row,) = answer_of(capsys, "queue", "--offline")["runs"]
     assert row["limit_warning"].endswith("of 20.")
     assert row["job"]["time_limit_s"] == 150.0
 
 
-def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder, capsys):
+def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder, command):
     """Also where a run of the job was done before."""
     with open_session(folder.path, start=False) as session:
         session._journal.change(
@@ -190,13 +174,12 @@ def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder,
             *finished_run("lt2", "10.5", 2, spec(), "9"),
             observed("lt2", "9", JobPhase.FINISHED, slurm_state="FAILED", reason="NonZeroExitCode"),
         )  # fmt: skip
-    assert main(["queue", "--offline"]) == 0
-    out = capsys.readouterr().out
+    out = command(["queue", "--offline"]).out
     assert "failed" in out and "Cancel it" not in out
     assert "done" in out and "NonZeroExitCode" not in out
 
 
-def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys):
+def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys, command):
     found = Diagnosis(kind="node-lost", line=0, text="Job 7 ended.", advice="Submit it again.")
     with open_session(folder.path, start=False) as session:
         session._journal.change(
@@ -209,8 +192,7 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys):
     node, memory, limit = capsys.readouterr().out.splitlines()[1:]
     assert "failed: node failure" in node and "failed: time limit" in limit
     assert "failed: out of memory" in memory and "`labtui retry 2`" in memory
-    assert main(["check", "10.5"]) == 1
-    shown = capsys.readouterr().out
+    shown = command(["check", "10.5"], 1).out
     assert shown.startswith("✘ 10.5   failed ") and "run 2 ran out of memory." in shown
 
 
@@ -268,6 +250,5 @@ def test_the_runs_are_made_once_more(folder, capsys, control, sizes):
     ],
     indirect=["folder"],
 )
-def test_what_has_no_control_run_is_refused(folder, capsys, gpus, says):
-    assert main(["submit", "10.5", "--control", "independent", *gpus, *DRY]) == 2
-    assert says in capsys.readouterr().err
+def test_what_has_no_control_run_is_refused(folder, command, gpus, says):
+    assert says in command(["submit", "10.5", "--control", "independent", *gpus, *DRY], 2).err

@@ -51,27 +51,25 @@ def batches(rows: Any) -> list[tuple[int, int, str]]:
     return [(row["n_gpus"], row["batch_size"], row["outcome"]) for row in rows["runs"]]
 
 
-def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(folder, capsys, monkeypatch):
+def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
+    folder, capsys, command, monkeypatch
+):
     assert main(["submit", "7", "--batch-size", "2048", "--wait", *LONG]) == 0
-    assert main(["watch"]) == 1
-    captured = capsys.readouterr()
+    captured = command(["watch"], 1)
     assert captured.out.count("Halve the batch size") == 3, "each run says its advice once"
     told_of_runs = [line for line in captured.out.splitlines() if line.startswith("run ")]
     assert told_of_runs
     assert all("(practice)" in line for line in told_of_runs)
     assert "A smaller batch on all sizes: labtui retry 3" in captured.err
-    assert main(["queue", "--offline"]) == 0
-    listed = capsys.readouterr().out
+    listed = command(["queue", "--offline"]).out
     assert "labtui retry 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()[1:]] == [1, 1, 1]
     assert all(row["practice"] for row in answer_of(capsys, "queue", "--offline")["runs"])
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
-    assert main(["retry", "2"]) == 1
-    assert "Submit this?" in capsys.readouterr().err
+    assert "Submit this?" in command(["retry", "2"], 1).err
     assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 3
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
-    assert main(["retry", "2", "--wait", *LONG[2:]]) == 0
-    captured = capsys.readouterr()
+    captured = command(["retry", "2", "--wait", *LONG[2:]])
     assert "a batch of 1,024 per GPU" in captured.err
     assert "GPU-hours" in captured.err
     assert main(["watch"]) == 0
@@ -119,7 +117,7 @@ def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("cluster", [20], indirect=True)  # whose job lives until it is cancelled
-def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluster, capsys):
+def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluster, capsys, command):
     one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512"]
     shown = commands_of(capsys, *one)
     number = re.search(r"^\d+$", by_hand(folder.path, shown), re.MULTILINE)
@@ -130,8 +128,7 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluste
     assert [item["action"] for item in row["commands"]] == ["push", "test", "submit"]
     assert main([*one, "--yes", "--wait"]) == 0
     assert main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
-    assert main(["cancel", "2", "--show-commands"]) == 0
-    assert "no job to cancel" in capsys.readouterr().err
+    assert "no job to cancel" in command(["cancel", "2", "--show-commands"]).err
     by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
     by_hand(folder.path, commands_of(capsys, "cancel", "1"))
     assert not [*folder.path.parent.rglob("PWNED"), *cluster.layout.root.rglob("PWNED")]

@@ -32,10 +32,9 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys):
     assert total == pytest.approx(1 - four["efficiency"]["value"])
 
 
-def test_one_run_alone_has_nothing_to_split(tmp_path, monkeypatch, capsys):
+def test_one_run_alone_has_nothing_to_split(tmp_path, monkeypatch, command):
     monkeypatch.chdir(make_folder(tmp_path / "lab").path)
-    assert main(["why"]) == 1
-    assert "a run on one GPU and one on more" in capsys.readouterr().err
+    assert "a run on one GPU and one on more" in command(["why"], 1).err
 
 
 BEGAN = 1_763_718_000.0
@@ -52,7 +51,7 @@ def sampled(gpus: int, clock: int, bits: int) -> str:
     )
 
 
-def test_the_parts_come_with_the_clocks_that_differ(tmp_path, monkeypatch, capsys):
+def test_the_parts_come_with_the_clocks_that_differ(tmp_path, monkeypatch, command):
     """On one GPU, and on four whose clocks the power cap holds down; each epoch ends 100 s after the one before."""
     folder = make_folder(tmp_path / "lab")
     monkeypatch.chdir(folder.path)
@@ -65,8 +64,7 @@ def test_the_parts_come_with_the_clocks_that_differ(tmp_path, monkeypatch, capsy
             path = folder.path / session.state.submissions[run.token].mirror("gpu")
             path.parent.mkdir(exist_ok=True)
             path.write_text(sampled(gpus, clock, bits))
-    assert main(["why"]) == 0
-    shown = capsys.readouterr().out
+    shown = command(["why"]).out
     assert "GPU clock: 1,620 MHz on 4 GPUs, 1,980 MHz on one; power cap in 100 % of the samples." in shown
 
 

@@ -32,6 +32,7 @@ NEAR = [
     job("shebang", "env", ("#!/bin/bash", "#!/usr/bin/env bash")),
     job("not-a-directive", "switched off", ("#SBATCH --nodes 1", "##SBATCH --nodes 1")),
     job("not-a-directive", "talk", ("nvidia-smi", "# SBATCH lines stand above")),
+    job("stray-word", "quoted", ("--job-name=ResNet50", "--job-name='my net'  # so \"named\"")),
     job("late-directive", "in a here document", ("nvidia-smi", "cat > x <<EOF\n#SBATCH --nodes 2\nEOF")),
     job("account", "short option", (f"--account {ACCOUNT}", f"-A {ACCOUNT}")),
     job("script-missing", "elsewhere", ("module purge", "cd /gpfs/elsewhere"), (RUN1, "python3 own/missing.py")),

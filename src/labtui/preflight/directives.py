@@ -49,6 +49,26 @@ def _about_sbatch(head: str, rest: str) -> bool:
     return not all(option.known for option in read_options(rest)) or "`" in rest
 
 
+@rule("stray-word", "error")
+def stray_word(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+    """A space in a value without quotes (`--job-name=my run`): sbatch refuses the word after it.
+
+    The fix quotes a name or path, and closes the gap in `gpu: 4`; elsewhere the word may be a comment without its #.
+    """
+    for given in job.directives:
+        line = job.lines[given.line - 1]
+        if " " not in given.value or given.late or given.value not in line or re.search(r"[\"'<]", line):
+            continue
+        new = f'"{given.value}"' if given.name in _TEXTS else re.sub(r"(?<=[:,]) | (?=[:,])", "", given.value)
+        effect = f"The space ends the value of --{given.name}; sbatch refuses what follows it."
+        yield Hit(
+            given.line, effect, replace_line(job, given.line, line.replace(given.value, new), f"write {new}")
+        )
+
+
+_TEXTS = {"job-name", "comment", "output", "error", "input", "chdir", "wckey"}
+
+
 @rule("late-directive", "error")
 def late_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A directive after the first command: Slurm ignores it.
