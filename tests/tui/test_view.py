@@ -622,9 +622,11 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
 def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_room_in_the_table():
     run = replace(measured(("ResNet50", 1, 9.0)).runs[1], phase=RunPhase.DONE)
     told = replace(run, total_seconds=Interval(525.5, 525.0, 526.0), gpu_memory=Interval(53.0, 53.0, 53.99))
-    view = seen(LabState(runs={1: told}))
+    last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
+    view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GB" in facts
+    assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
     for width, there in ((60, False), (86, True)):
         columns, (row,) = table_of(view, ROLES, width)
         cells = dict(zip([column.title for column in columns], map(str, row.cells), strict=True))

@@ -351,11 +351,11 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         going = line.phase is RunPhase.RUNNING and len(run.epochs) < spec.epochs
         epoch = len(run.epochs) + going
         facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", str(epoch), planned))
-    for name in ("loss", "accuracy"):
+    for name, shown in (("loss", "loss"), ("accuracy", "accuracy"), ("val_accuracy", "val. acc")):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
         if values:
             first, last = (f"{x:.2f}" if name == "loss" else percent_text(x) for x in (values[0], values[-1]))
-            facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
+            facts.append((shown, last, f" from {first}" if len(values) > 1 else ""))
     facts += [("training", _training(line), " in all")] * (line.run.total_seconds is not None)
     facts += [("GPU mem.", _memory(line), "")] * (line.run.gpu_memory is not None)
     sparks = ""
