@@ -475,7 +475,7 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert [row.included for row in planned.rows] == [False, *[True] * len(others)]
     assert [run for draft in planned.drafts for run in draft.runs] == others
-    assert cells(planned, 0, planned.rows[0])["limit"] == "done" and not planned.warnings
+    assert cells(planned, 0, planned.rows[0])["in"] == "done" and not planned.warnings
     planned.remake()
     assert not planned.outdated
     session.feed(*finished_runs("10.5", (first, *others)))

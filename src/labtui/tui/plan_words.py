@@ -297,7 +297,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     elif spec.device != "gpu":
         found["per_gpu"] = words.NOTHING
     there = plan.known.get(spec)
-    return found if draft is not None else found | {"limit": there.phase.value if there else "left out"}
+    return found if draft is not None else found | {"in": there.phase.value if there else "left out"}
 
 
 def _started(spec: RunSpec) -> tuple[str, ...]:
