@@ -13,19 +13,21 @@ from msgspec.structs import replace
 
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
+from labtui.commands.jobs import also_ended
 from labtui.commands.submit import _settled, exit_code
 from labtui.commands.terminal import Open, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import ConnectionState, LabState
-from tests.changes import ended
+from tests import changes
+from tests.changes import after, ended
 from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, planned, spec, write_log
 
 
 def test_an_empty_folder_answers_every_reading_verb(folder, command):
-    assert '"runs": []' in command(["queue", "--json"]).out
+    assert '"runs": []' in command(["--trust", "queue", "--json"]).out
     assert [line.split('"')[3] for line in command(["watch", "--json"]).out.splitlines()] == [
         "snapshot",
         "end",
@@ -228,6 +230,12 @@ def test_submit_does_not_wait_for_a_queue_that_refused_lately(folder, queue):
     with open_session(folder.path, start=False) as session:
         lab = SimpleNamespace(session=session, check_connection=lambda patient: None)
         assert _settled(lab, state, ["lt01"], wait=False) and not _settled(lab, state, ["lt01"], wait=True)
+
+
+def test_cancel_names_the_runs_of_the_job_that_were_not_over():
+    job = changes.planned("lt1", {number: spec() for number in (28, 29, 30, 31, 32)})
+    state = after(job, ended(28, "completed"), ended(29, "failed"))
+    assert also_ended(state, state.submissions["lt1"], [30]) == " (and with it 31, 32, in the same job)"
 
 
 DRY = ["--dry-run", "--offline"]

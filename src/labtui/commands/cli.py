@@ -146,6 +146,8 @@ def _run_command(name: str, arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
+    if len(arguments) > 1 and arguments[0] == "--trust" and arguments[1] in COMMANDS:
+        arguments = [arguments[1], "--trust", *arguments[2:]]
     if arguments and arguments[0] in COMMANDS:
         return _run_command(arguments[0], arguments[1:])
     first = arguments[0] if arguments else ""

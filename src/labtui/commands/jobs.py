@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +13,7 @@ from labtui.commands import options
 from labtui.commands.terminal import Open, print_commands, print_json, print_line, run_row, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.state import SubmissionState
+from labtui.domain.state import LabState, SubmissionState
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
 
@@ -209,8 +209,7 @@ def run_cancel(args: argparse.Namespace) -> int:
             )
         _start_session(lab, open_ones)
         for token, number in open_ones.items():
-            others = [str(other) for other in submissions[token].run_ids if other not in args.runs]
-            along = f" (and with it {', '.join(others)}, in the same job)" if others else ""
+            along = also_ended(lab.state, submissions[token], args.runs)
             if args.after is None:
                 lab.session.cancel(number).result(timeout=300)
                 say(f"Run {number} was cancelled{along}.")
@@ -218,6 +217,12 @@ def run_cancel(args: argparse.Namespace) -> int:
                 lab.session.end_after(number, args.after).result(timeout=300)
                 say(f"The job of run {number}{along} will be ended {args.after} min after its start.")
     return 0
+
+
+def also_ended(state: LabState, submission: SubmissionState, named: Sequence[int]) -> str:
+    """The other runs that end with a job, in brackets; those that are over already stay as they are."""
+    others = [n for n in submission.run_ids if n not in named and state.runs[n].outcome is None]
+    return f" (and with it {', '.join(map(str, others))}, in the same job)" if others else ""
 
 
 def _start_session(lab: Open, tokens: Iterable[str]) -> None:
