@@ -108,6 +108,32 @@ def test_a_job_of_which_nothing_was_planned_ended_as_slurm_says(bench, log, stat
     assert (the_run(bench).outcome, len(the_run(bench).epochs)) == (outcome, log.count(b"Epoch"))
 
 
+@pytest.mark.parametrize(("state", "last"), [("COMPLETED", 3), ("TIMEOUT", 9), ("CANCELLED", 9)])
+def test_a_script_that_finds_no_gpu_before_its_first_line_ran_on_the_cpu_however_it_ended(bench, state, last):
+    planned = draft()
+    spec = replace(planned.runs[0], device="cpu", n_gpus=0, unknown=("n_gpus", "batch_size", "epochs"))
+    log = b"Could not find cuda drivers on your machine, GPU will not be used.\n"
+    log += b"".join(b"Epoch [%d/%d] time 1.20 s\n" % (number, last) for number in (1, 2, 3))
+    run_one(bench, log, state=state, job=replace(planned, runs=(spec,)))
+    assert [row.device for row in bench.session.results().rows] == ["cpu"]
+
+
+@pytest.mark.parametrize(
+    "error", ["{} GPUs were asked for", "Out of memory with a batch of 9 on {} replica(s)"]
+)
+def test_of_the_errors_of_several_sizes_each_run_shows_its_own(bench, error):
+    planned = draft(2)
+    four = replace(planned.runs[0], n_gpus=4, batch_size=1024)
+    ended = "error: this training ended with exit status 4\n"
+    error = f"error: {error}"
+    err = "".join(error.format(number) + "\n" + ended for number in (2, 4))
+    run_one(
+        bench, b"+ python\n", err.encode(), state="FAILED", job=replace(planned, runs=(*planned.runs, four))
+    )
+    texts = [[found.text for found in run.diagnosis] for run in bench.session.state.runs.values()]
+    assert texts == [[error.format(2)], [error.format(4)]]
+
+
 def run_one(
     bench: Bench, log: bytes, err: bytes = b"a warning\n", state: str = "COMPLETED", **job: object
 ) -> None:

@@ -8,6 +8,7 @@ A training that did not finish and began again in the same log (a requeued job t
 twice) is one planned run: only the last attempt counts.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -136,7 +137,7 @@ class SubmissionReader:
         """Set the outcome of a run that has ended while its job goes on: it said so, or another run began after it."""
         parsed = report.runs[index]
         if parsed_runs[index].outcome == "completed":
-            found = (*_gpu_contradiction(run, report, index), *_diagnosis(report, parsed))
+            found = (*_gpu_contradiction(run, report, index), *_diagnosis(report, parsed, run.spec))
             return replace(run, outcome="completed", diagnosis=found)
         if all(
             later not in self._match.run_ids
@@ -145,7 +146,7 @@ class SubmissionReader:
         ):
             return run
         outcome: Outcome = "failed" if parsed.outcome == "unfinished" else parsed.outcome
-        return replace(run, outcome=outcome, diagnosis=_diagnosis(report, parsed))
+        return replace(run, outcome=outcome, diagnosis=_diagnosis(report, parsed, run.spec))
 
     @property
     def script_ended(self) -> bool:
@@ -269,7 +270,7 @@ def _with_outcome(
         outcome = "unfinished"
     if outcome == "unfinished" and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
         outcome = "completed"  # nothing was planned that could be missing
-    found = (*found, *_diagnosis(report, parsed))
+    found = (*found, *_diagnosis(report, parsed, run.spec))
     kinds = {item.kind for item in found}
     from_slurm = (item for item in _slurm_diagnosis(outcome, job) if item.kind not in kinds)
     return replace(run, outcome=outcome, diagnosis=(*found, *from_slurm))
@@ -331,31 +332,33 @@ def _other_training(spec: RunSpec, parsed: ParsedRun | None) -> tuple[Diagnosis,
         ("GPUs", spec.n_gpus, parsed.n_gpus),
         ("global batch", spec.batch_size, parsed.batch_size),
     ]
-    differ = [
-        f"{name} {logged}, planned {planned}"
-        for name, planned, logged in facts
-        if logged is not None and logged != planned
-    ]
+    differ = (f"{name} {seen}, planned {plan}" for name, plan, seen in facts if seen not in (None, plan))
     advice = "Its epochs are not counted for this run. Check the script this run starts, then run it again."
     text = f"The log is of another training: {'; '.join(differ)}."
     return (Diagnosis(kind="contradiction", line=parsed.first_line, text=text, advice=advice),)
 
 
+_DEVICES = re.compile(r"error: (?:Out of memory .{0,80} on )?(\d+) (?:GPUs? w|replica)")
+"""The number of devices in an error of labtui's own scripts."""
+
+
 def _concerns(item: Diagnosis, parsed: ParsedRun) -> bool:
     """Whether a finding is about this run: lines of standard error do not tell whose they are, so all are."""
-    if item.stream == "out" and parsed.first_line <= item.line <= parsed.last_line:
+    first = 0 if item.kind == "no-gpu" else parsed.first_line  # programs tell it before they begin
+    if item.stream == "out" and first <= item.line <= parsed.last_line:
         return True
     return item.text in parsed.contradictions if item.kind == "contradiction" else item.stream != "out"
 
 
-def _diagnosis(report: LogReport, parsed: ParsedRun | None) -> tuple[Diagnosis, ...]:
+def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tuple[Diagnosis, ...]:
     """What explains this run: the lines within it and those of standard error; all of them as a last resort."""
+    told: tuple[list[str], ...] = ([], [str(spec.replicas)])
+    every = tuple(item for item in report.diagnosis if _DEVICES.findall(item.text) in told)
     if parsed is None:
-        return report.diagnosis
-    own = tuple(item for item in report.diagnosis if _concerns(item, parsed))
+        return every or report.diagnosis
+    own = tuple(item for item in every if _concerns(item, parsed))
     if parsed.mark:  # a practice or small run needs no GPU
         own = tuple(item for item in own if item.kind != "no-gpu")
     if parsed.outcome == "completed":  # report surprises, but not the failure of another run
-        surprises = ("no-gpu", "contradiction")
-        return tuple(item for item in own if item.stream == "out" or item.kind in surprises)
-    return own or report.diagnosis
+        return tuple(item for item in own if item.stream == "out" or item.kind in ("no-gpu", "contradiction"))
+    return own or every or report.diagnosis
