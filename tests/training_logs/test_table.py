@@ -178,6 +178,8 @@ CASES = {
     "trainers of four ranks": ("".join(map(TRAINER.format, (404.161, 404.2, 404.1, 404.3))), "- -:, 404.2/s, completed, woven"),
     "two trainings without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 5, 49)), "- -:, unfinished, woven"),
     "two trainings of other lengths without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 10, 49)), "- -:, unfinished | - -:, completed"),
+    "two of hand-written lines without marks": ("".join(f"Epoch [{n}/3] time: {t}.00s\n" for n in (1, 2, 3) for t in (10, 20)), "- -:, completed"),
+    "two ranks that round": ("".join(f"Epoch [{n}/3] time: {t}s\n" for n in (1, 2, 3) for t in (1, 2)), "- -: 1*=2.25 2=1.75 3=1.75, completed"),
     "two of PyTorch without marks": (woven(imagenet(0, 250), imagenet(0, 250).replace("/250]", "/500]")), "- -:, unfinished"),
     "bars of several ranks": ("0: Epoch 1/2\n1: Epoch 1/2\n0: " + OLD_BAR + "0: Epoch 2/2\n1: " + NEW_BAR + "1: Epoch 2/2\n0: " + OLD_BAR + "1: " + NEW_BAR, "- -: 1*=5 2=5, completed, woven"),
     "nine echoes of a launcher": (LAUNCH.format("--nproc 8 train.py ") * 9 + "hello\n", "- - x 64:, unfinished"),
@@ -345,7 +347,7 @@ CASES |= {name: ((samples.LOGS / f"{name}.out").read_text("utf-8"), runs) for na
 NOTES = {
     "two trainings without marks": "trainings",
     "two trainings of other lengths without marks": "trainings",
-    "two of PyTorch without marks": "trainings",
+    "two of PyTorch without marks": "trainings", "two of hand-written lines without marks": "two trainings",
     "PyTorch's epochs without the command": "how many epochs were planned",
     "blocks of the same label are counted on": "same numbers", "the input ran out": "ran out of data",
     "Keras 3 goes on without a step after its input ran out": "no step",
@@ -356,7 +358,7 @@ NOTES = {
 }  # fmt: skip
 KINDS = {
     "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
-    "two trainings of other lengths without marks": "mixed-trainings",
+    "two trainings of other lengths without marks": "mixed-trainings", "two of hand-written lines without marks": "mixed-trainings",
     "a container without GPU access, whatever the banner says": "no-gpu", "TensorFlow's own warning makes a CPU run": "no-gpu",
 }  # fmt: skip
 

@@ -387,10 +387,8 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     curves = []
     for name in names:
         whole = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
-        points = tuple(
-            AccuracyPoint(sample.epoch, value / whole, sample.line_of(name))
-            for sample, value in finite(run, name)
-        )
+        read = finite(run, name)
+        points = tuple(AccuracyPoint(each.epoch, value / whole, each.line_of(name)) for each, value in read)
         curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))
     return tuple(curve for curve in curves if curve.points)
 

@@ -259,11 +259,10 @@ def _with_outcome(
     run: RunState, report: LogReport, index: int | None, job: JobView, unmatched: Iterator[ParsedRun]
 ) -> RunState:
     """The run with its outcome when both logs are complete: from its log first, from Slurm second."""
-    parsed: ParsedRun | None = None
+    parsed = None if index is None else report.runs[index]
     if index is None:
         found = _other_training(run.spec, next(unmatched, None))
     else:
-        parsed = report.runs[index]
         found = _gpu_contradiction(run, report, index)
     outcome = _outcome(parsed, job)
     if parsed is None and report.runs and outcome in _NEVER_BEGAN:
@@ -342,9 +341,12 @@ _DEVICES = re.compile(r"error: (?:Out of memory .{0,80} on )?(\d+) (?:GPUs? w|re
 """The number of devices in an error of labtui's own scripts."""
 
 
-def _concerns(item: Diagnosis, parsed: ParsedRun) -> bool:
-    """Whether a finding is about this run: lines of standard error do not tell whose they are, so all are."""
-    first = 0 if item.kind == "no-gpu" else parsed.first_line  # programs tell it before they begin
+def _concerns(item: Diagnosis, parsed: ParsedRun, spec: RunSpec) -> bool:
+    """Whether a finding is about this run: lines of standard error do not tell whose they are, so all are.
+
+    A job that asks for no GPU has none for any of its runs, and programs say so before they begin.
+    """
+    first = 0 if item.kind == "no-gpu" and spec.device == "cpu" else parsed.first_line
     if item.stream == "out" and first <= item.line <= parsed.last_line:
         return True
     return item.text in parsed.contradictions if item.kind == "contradiction" else item.stream != "out"
@@ -356,7 +358,7 @@ def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tu
     every = tuple(item for item in report.diagnosis if _DEVICES.findall(item.text) in told)
     if parsed is None:
         return every or report.diagnosis
-    own = tuple(item for item in every if _concerns(item, parsed))
+    own = tuple(item for item in every if _concerns(item, parsed, spec))
     if parsed.mark:  # a practice or small run needs no GPU
         own = tuple(item for item in own if item.kind != "no-gpu")
     if parsed.outcome == "completed":  # report surprises, but not the failure of another run

@@ -102,7 +102,8 @@ class Fold:
             epoch=number, seconds=seconds, steps=said.steps, metrics=said.metrics, source=said.form, line=line
         )
         if number in run.epochs:
-            run.merge_repeat(sample)
+            if not run.merge_repeat(sample):
+                self.refuse(line, f"Epoch {number}", keras_runs.TRAININGS)
             return
         if run.last and number > run.last + 1:
             run.refuse(_GAPS)

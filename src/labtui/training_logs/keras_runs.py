@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KERAS = "keras"
 _WORKERS = "several processes wrote to this log at once, and nothing shows which epochs are one's"
-_TRAININGS = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
+TRAININGS = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
 
 
 class KerasLines(msgspec.Struct):
@@ -115,7 +115,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             return
         _settle_before(fold, run, line, header)
         if _is_parallel_training(fold, run, number, planned):
-            fold.refuse(line, f"Epoch {number}/{planned}", _TRAININGS)
+            fold.refuse(line, f"Epoch {number}/{planned}", TRAININGS)
             return
     if run is None or not _belongs(run, number, planned, fold.coming):
         run = fold.begin(line)

@@ -235,7 +235,8 @@ _SUGGEST = re.compile(
 def suggested_pattern(text: str) -> str | None:
     """A pattern that would read a line; None where nothing in the line looks like a time or a rate."""
     pieces, last, named = [], 0, set[str]()
-    for match in _SUGGEST.finditer(text[:MAX_PATTERN_CHARS]):
+    text = "" if re.search(r"\d,\d", text) else text[:MAX_PATTERN_CHARS]  # numbers with commas are not read
+    for match in _SUGGEST.finditer(text):
         name = match.lastgroup if match.lastgroup != "number" else "rate"
         before = re.escape(text[last : match.start()] + (match["epoch"] or ""))
         before = before.replace("\\ ", " ").replace("'", ".")

@@ -216,17 +216,23 @@ class OpenRun(msgspec.Struct):
         metrics = {**sample.metrics, **{name: value for name, (value, _) in told.items()}}
         return replace(sample, metrics=metrics, metric_lines={name: line for name, (_, line) in told.items()})
 
-    def merge_repeat(self, sample: EpochSample) -> None:
-        """Merge an epoch that came twice: from another process, or from two trainings, the first of one epoch."""
-        stored = self.epochs[sample.epoch]
-        if stored.seconds == sample.seconds:
+    def merge_repeat(self, sample: EpochSample) -> bool:
+        """Merge an epoch that came twice: from another process, or from two trainings, the first of one epoch.
+
+        Return False if the times contradict each other: two trainings wrote at once.
+        """
+        stored, other = self.epochs[sample.epoch], sample.seconds
+        if stored.seconds == other:
             self.interleaved = True
         elif len(self.epochs) == 1:
             self.epochs[sample.epoch] = replace(sample, starts_process=True)
             self.note(f"Epoch {sample.epoch} has two times in this log: the later one is shown.")
+        elif max(stored.seconds.lo, other.lo) > (1 + APART) * min(stored.seconds.hi, other.hi):
+            return False
         else:
-            self.epochs[sample.epoch] = replace(stored, seconds=_union(stored.seconds, sample.seconds))
+            self.epochs[sample.epoch] = replace(stored, seconds=_union(stored.seconds, other))
             self.note("Some epochs have two times in this log: the interval holds both.")
+        return True
 
     def grows_like_total(self, seconds: float) -> bool:
         """Whether the times grow like a total: each by an epoch more; of two, whether the second is nearly double."""
