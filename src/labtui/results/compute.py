@@ -123,7 +123,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
 
 
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
-_NO_STEADY_TIME = "Only one epoch of a run is read, and the first is warm-up: a steady time needs two."
+_NO_STEADY_TIME = "Only one epoch was read, and the first is warm-up: a steady time needs two."
 
 
 def _images_note(configuration: Configuration, bound: Interval | None) -> Iterable[str]:
