@@ -179,6 +179,7 @@ CASES = {
     "two trainings without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 5, 49)), "- -:, unfinished, woven"),
     "two trainings of other lengths without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 10, 49)), "- -:, unfinished | - -:, completed"),
     "two of hand-written lines without marks": ("".join(f"Epoch [{n}/3] time: {t}.00s\n" for n in (1, 2, 3) for t in (10, 20)), "- -:, completed"),
+    "two global batches": ("Batch_size: 2048\nGlobal batch size: 1024\n" + keras(1, 2, 2), "- - x 1024: 1*=13.6 2=13.6, completed"),
     "two ranks that round": ("".join(f"Epoch [{n}/3] time: {t}s\n" for n in (1, 2, 3) for t in (1, 2)), "- -: 1*=2.25 2=1.75 3=1.75, completed"),
     "two of PyTorch without marks": (woven(imagenet(0, 250), imagenet(0, 250).replace("/250]", "/500]")), "- -:, unfinished"),
     "bars of several ranks": ("0: Epoch 1/2\n1: Epoch 1/2\n0: " + OLD_BAR + "0: Epoch 2/2\n1: " + NEW_BAR + "1: Epoch 2/2\n0: " + OLD_BAR + "1: " + NEW_BAR, "- -: 1*=5 2=5, completed, woven"),
@@ -346,7 +347,7 @@ CASES |= {name: ((samples.LOGS / f"{name}.out").read_text("utf-8"), runs) for na
 
 NOTES = {
     "two trainings without marks": "trainings",
-    "two trainings of other lengths without marks": "trainings",
+    "two trainings of other lengths without marks": "trainings", "two global batches": "2,048 and 1,024",
     "two of PyTorch without marks": "trainings", "two of hand-written lines without marks": "two trainings",
     "PyTorch's epochs without the command": "how many epochs were planned",
     "blocks of the same label are counted on": "same numbers", "the input ran out": "ran out of data",

@@ -322,14 +322,9 @@ def round_half_up(number: Fraction, places: int) -> float:
 
 def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
     """The whole seconds of epoch 2; their mean when several runs were pooled."""
-    seconds = [
-        sample.printed_seconds
-        for run in runs
-        for sample in run.run.epochs
-        if sample.epoch == SECOND_EPOCH
-        and sample.printed_seconds is not None
-        and SECOND_EPOCH not in warmup_epochs(run)
-    ]
+    counted = (run for run in runs if SECOND_EPOCH not in warmup_epochs(run))
+    second = (each for run in counted for each in run.run.epochs if each.epoch == SECOND_EPOCH)
+    seconds = [each.printed_seconds for each in second if each.printed_seconds is not None]
     return Fraction(sum(seconds), len(seconds)) if seconds else None
 
 

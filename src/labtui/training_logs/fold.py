@@ -162,7 +162,12 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
     if said.workers and waits and run.batch_line and not run.facts.batch_per_gpu:
         batch = run.facts.batch_size or 0
         run.update_facts(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
+    before = run.facts.batch_size if run.batch_line else None
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
+    if before is not None and run.facts.batch_size != before:
+        run.note(
+            f"The log has two global batches, {before:,} and {run.facts.batch_size:,}: the later one counts."
+        )
     if said.facts.images:
         run.images_line = line
     if run is fold.open:
