@@ -105,6 +105,7 @@ def test_a_wrong_key_and_the_password_instead(connect, student):
     connection = connect(key=student.stranger_key, person=person)
     connection.connect()
     assert person.kinds == ["password"] and "publickey" not in connection.methods
+    assert f"does not accept the key {student.stranger_key}" in person.questions[0].text
 
 
 def test_a_changed_host_key_is_refused(connect, cluster, student):

@@ -59,17 +59,19 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
         assert (needs.framework, needs.data_dir, needs.image_folders) == (framework, data, images)
         assert image in needs.container and bool(image) == bool(needs.container)
     seen = PathFacts(path="/sets/tiny-224", kind="dir", readable=True)
-    wanted = Requirements(image_folders=("/sets/micro-224", "/sets/tiny-224"))
+    wanted = Requirements(image_folders=("/sets/micro-224", "/sets/tiny-224", "micro"))
     checks = check_paths(PathsProbe(paths={seen.path: seen}), wanted, {})
-    missing, there = (each for each in checks if each.key == "data")
+    missing, there, below_home = (each for each in checks if each.key == "data")
     assert (missing.status, there.status) == ("problem", "ok")
-    assert "/sets/micro-224 does not" in missing.sentence
+    assert "/sets/micro-224 does not" in missing.sentence and " ~/micro does not" in below_home.sentence
 
 
 def test_the_nodes_that_init_found():
     profile = replace(load_profile("slurm"), title="hydra", gpus_per_node=1, cpus_per_node=80)
     words = site_words(SiteSetup(profile=profile, text="", unknown=(), trial=SbatchAnswer()))
     assert words[0].startswith("hydra: 1 GPU and 80 CPUs a node;")
+    unknown = SiteSetup(profile=load_profile("slurm"), text="", unknown=(), trial=SbatchAnswer())
+    assert " a node" not in site_words(unknown)[0]
 
 
 def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatch, capsys):

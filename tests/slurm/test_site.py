@@ -153,9 +153,19 @@ def test_without_a_gpu_partition_the_profile_says_so():
     assert "gpus_per_node" not in values(elsewhere, queue="cpu"), "other nodes have GPUs"
     question = next(each for each in questions(PROBE, asked, Choices()) if each.key == "queue")
     assert question.options == ("cpu (no time limit known)",) and question.default == "cpu"
-    assert "queue" not in question_keys(asked, queue="old")
-    with pytest.raises(UsageError, match="no partition nosuch here; yours: cpu"):
-        question_keys(asked, queue="nosuch")
+    for wrong, says in (
+        ("nosuch", "no partition nosuch here; yours: cpu"),
+        ("old", "partition old is down; yours: cpu"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            question_keys(asked, queue=wrong)
+    for wrong, says in (
+        ("cpu", "cpu has no GPUs; yours: gpu, other"),
+        ("shut", "shut is not open to your account"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            shut = gpu("shut", accounts=("others",))
+            question_keys(replace(elsewhere, partitions=(*elsewhere.partitions, shut)), queue=wrong)
 
 
 @pytest.mark.parametrize(

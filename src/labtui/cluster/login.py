@@ -182,6 +182,8 @@ class Login:
         if kept is not None and self.password is None:
             reply: str | None = kept.text
         else:
+            if self.key_refused and self.endpoint.identity_configured and not self.prompts_answered:
+                text = f"{self._failure('key').sentence}\n{text}"
             question = LoginQuestion(kind=kind, text=text, host=self.endpoint.host, echo=echo)
             reply = self.prompter.ask(question)
         if reply is not None:

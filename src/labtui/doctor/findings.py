@@ -13,7 +13,7 @@ from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginR
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import SbatchAnswer
-from labtui.slurm.probe import PathFacts, PathsProbe, QosLimits, SlurmProbe, parse_quota
+from labtui.slurm.probe import PathFacts, PathsProbe, QosLimits, SlurmProbe, from_home, parse_quota
 from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
 
 Status = Literal["ok", "warning", "problem", "skipped"]
@@ -297,7 +297,7 @@ def check_paths(
         yield _check_data(facts(data_dir), other, charged(data_dir), wanted.data_file)
     for path in wanted.image_folders:
         seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
-        yield judge("data", seen, path=path, account=charged(path), file=wanted.data_file)
+        yield judge("data", seen, path=from_home(path), account=charged(path), file=wanted.data_file)
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)
@@ -328,8 +328,8 @@ def _check_data(facts: PathFacts, other: PathFacts, account: str, file: str) -> 
         seen, settings = "elsewhere", {"data_dir": other.path}
     else:
         seen = "incomplete" if there else _fault_of(facts)
-    words: dict[str, Any] = {"path": facts.path, "other": other.path, "account": account, "file": file}
-    return judge("data", seen, settings=settings, names=", ".join(names), **words)
+    words: dict[str, Any] = {"path": from_home(facts.path), "other": other.path, "account": account}
+    return judge("data", seen, settings=settings, names=", ".join(names), file=file, **words)
 
 
 def _fault_of(facts: PathFacts) -> str:

@@ -23,7 +23,7 @@ from labtui.domain import decode
 from labtui.domain.errors import LoginRefused, UsageError
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import SbatchAnswer, check_options
-from labtui.slurm.probe import SlurmProbe, paths_exist, slurm_probe
+from labtui.slurm.probe import SlurmProbe, from_home, paths_exist, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.site_probe import SiteProbe, site_probe
 from labtui.slurm.site_profile import Choices, SiteQuestion, qos_question, questions, site_profile
@@ -197,9 +197,10 @@ def set_up_site(connection: Connection, host: str, choices: Choices, ask: Ask) -
     if setup.trial.key == "qos" and not choices.qos and question is not None:
         choices = replace(choices, qos=ask(question).strip() or question.default)
         setup = _try_profile(connection, host, slurm, site, choices)
-    named = [path for path in (choices.training, choices.data_dir) if path.startswith("/")]
+    training = choices.training if choices.training.startswith("/") else ""
+    named = [path for path in (training, choices.data_dir) if path]
     exists = connection.ask(paths_exist(named)) if named else {}
-    return replace(setup, missing_paths=tuple(path for path in named if not exists[path]))
+    return replace(setup, missing_paths=tuple(from_home(path) for path in named if not exists[path]))
 
 
 def _refuse_account(slurm: SlurmProbe, account: str) -> None:

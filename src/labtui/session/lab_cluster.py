@@ -117,9 +117,10 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
     verdict = "Slurm would accept a job with one GPU."
     if not trial.ok:
         verdict = f"Slurm would refuse a job with one GPU: {trial.sentence} {trial.hint}"
+    nodes = f"{plural(profile.gpus_per_node, 'GPU')} and {plural(profile.cpus_per_node, 'CPU')} a node; "
+    known = nodes if profile.cpus_per_node > 1 else ""
     return (
-        f"{profile.title}: {plural(profile.gpus_per_node, 'GPU')} and {plural(profile.cpus_per_node, 'CPU')} a node; "
-        f"GPU jobs go to {profile.gpu_queue or 'no queue yet'}, charged to {account}.",
+        f"{profile.title}: {known}GPU jobs go to {profile.gpu_queue or 'no queue yet'}, charged to {account}.",
         *(f"Not known: {sentence}" for sentence in setup.unknown),
         *(f"{path} is not on the login node: correct it in cluster.toml." for path in setup.missing_paths),
         verdict,

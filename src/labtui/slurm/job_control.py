@@ -145,9 +145,6 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
     return re.sub(r"%([0-9]{0,3})([%A-Za-z])", put, pattern)
 
 
-_OVER = r"invalid job id|already (?:completing or completed|running|finished|completing)|no longer pending|not found"
-
-
 def _command(
     name: str, script: str, arguments: Sequence[str], failed: str, *, over: bool = False
 ) -> Call[None]:
@@ -169,11 +166,10 @@ def _command(
 
 def _read_done(failed: str, over: bool, result: CommandResult) -> None:
     words = " ".join(result.err.split())
-    if result.status == 0 or (over and re.search(_OVER, words, re.IGNORECASE)):
-        return
-    hints = sentences()["controls"]
-    hint = next((each["hint"] for each in hints if re.search(each["pattern"], words, re.IGNORECASE)), "")
-    raise RemoteFailure(f"{failed}: {words or 'no reason given'}.", hint)
+    known = sentences()["controls"]  # the last fits any words
+    told = next(each for each in known if re.search(each["pattern"], words, re.IGNORECASE))
+    if result.status != 0 and not (over and told.get("over")):
+        raise RemoteFailure(f"{failed}: {words or 'no reason given'}.", told["hint"])
 
 
 def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:

@@ -215,6 +215,11 @@ def _fourth_field(line: str) -> int | None:
     return number(words[3]) if len(words) > 3 else None
 
 
+def from_home(path: str) -> str:
+    """A remote path as sentences show it: what is not absolute starts at the home directory."""
+    return path if path.startswith(("/", "~")) else f"~/{path}"
+
+
 def paths_exist(paths: Sequence[str]) -> Call[dict[str, bool]]:
     """Whether each of these paths exists; a broken link does not. Reading raises RemoteFailure without an answer."""
     look = 'for path; do [ -e "$path" ] && echo there || echo missing; done'

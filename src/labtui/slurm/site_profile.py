@@ -138,7 +138,7 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[
     """The open questions, in the order to ask. Each answer, put into `choices`, may change those that follow.
 
     Raises:
-        UsageError: Slurm listed its partitions, and the chosen one is not among them.
+        UsageError: Slurm listed its partitions, and the chosen one is not among those for GPU jobs.
     """
     names = accounts(slurm, site)
     if not choices.account and len(names) != 1:
@@ -146,19 +146,30 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[
         yield _question("account", default, names, "account" if names else "no-account")
     account = account_of(slurm, site, choices)
     found, others = (queues(slurm, site, account, gpus=gpus) for gpus in (True, False))
-    open_ones = [queue.name for queue in (*found, *others)]
-    listed = (*open_ones, *(partition.name for partition in site.partitions))
-    if open_ones and choices.queue and choices.queue not in listed:
-        sentence = f"There is no partition {choices.queue} here; yours: {', '.join(open_ones)}."
-        raise UsageError(sentence, f"--partition {open_ones[0]}")
+    fitting = found or others
+    unknown = (queue for queue in others if queue.partition.gpus is None)
+    if choices.queue and fitting and _pick((*fitting, *unknown), Choices(queue=choices.queue)) is None:
+        why = _why_closed(choices.queue, site.partitions)
+        sentence = f"{why}; yours: {', '.join(queue.name for queue in fitting)}."
+        raise UsageError(sentence, f"--partition {fitting[0].name}")
     if not choices.queue and len(found) != 1 and _pick(found, choices) is None:
-        default, options = next(iter(open_ones), ""), tuple(queue.words for queue in found or others)
+        default, options = fitting[0].name if fitting else "", tuple(queue.words for queue in fitting)
         yield _question("queue", default, options, "queue" if found else "no-queue")
     if not choices.data_dir and len(site.data) != 1:
         yield _question("data_dir", _data(site), site.data)
     if not choices.training and not site.tensorflow:
         options = _training_options(site)
         yield _question("training", next(iter(options), PLAIN_PYTHON), options)
+
+
+def _why_closed(name: str, partitions: Iterable[SitePartition]) -> str:
+    partition = next((each for each in partitions if each.name == name), None)
+    if partition is None:
+        return f"There is no partition {name} here"
+    why = (
+        "is down" if not partition.up else "is not open to your account" if partition.gpus else "has no GPUs"
+    )
+    return f"The partition {name} {why}"
 
 
 def _question(key: QuestionKey, default: str, options: tuple[str, ...], text: str = "") -> SiteQuestion:

@@ -33,11 +33,8 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, s
     if job is not None and job.phase is JobPhase.RUNNING:
         limit_s = job.time_limit_s or limit_s
         if job.elapsed_s is not None and job.elapsed_s >= minutes * 60:
-            now = f"{job.elapsed_s / 60:.0f} min"
-            return (
-                f"It has already been running for {now}.",
-                "To end it now, cancel it; or give more minutes.",
-            )
+            sentence = f"It has already been running for {job.elapsed_s / 60:.0f} min."
+            return sentence, "To end it now, cancel it; or give more minutes."
     if limit_s and minutes * 60 > limit_s:
         return f"Its limit is {limit_s / 60:g} min: it ends before that.", "Give fewer minutes."
     return None

@@ -65,15 +65,8 @@ def submit(
     raises SubmitRefused (there is no job; `wait`: trying later may help), RemoteFailure (Slurm accepted the job without
     a readable job ID, or said what may be no refusal), or ConnectionLost (no answer); after the last two use `lookup`.
     """
-    words = [
-        "sbatch",
-        "--parsable",
-        "--no-requeue",
-        f"--comment={comment_of(token)}",
-        f"--job-name={job_name}",
-        *options,
-        script_name,
-    ]
+    names = (f"--comment={comment_of(token)}", f"--job-name={job_name}")
+    words = ("sbatch", "--parsable", "--no-requeue", *names, *options, script_name)
     limits = (f"{PROGRAM_LIMIT_S}", f"{SBATCH_LIMIT_S}")
     fields = ",".join(ASSOCIATION_FIELDS)
     return Call(
