@@ -9,7 +9,7 @@ import random
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -232,3 +232,16 @@ def student(cluster: Cluster) -> Student:
     cluster.repair()
     cluster.cancel_all()
     return cluster.student
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Runs a command with this exit code, and gives what was printed since the last one."""
+
+    from labtui.commands.cli import main
+
+    def printed(arguments: list[str], code: int = 0) -> Any:
+        assert main(arguments) == code
+        return capsys.readouterr()
+
+    return printed

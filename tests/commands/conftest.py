@@ -5,7 +5,6 @@ import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,17 +98,6 @@ def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
     capsys.readouterr()
     assert main([*arguments, "--json"]) == code
     return json.loads(capsys.readouterr().out)
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Runs a command with this exit code, and gives what was printed since the last one."""
-
-    def printed(arguments: list[str], code: int = 0) -> Any:
-        assert main(arguments) == code
-        return capsys.readouterr()
-
-    return printed
 
 
 @pytest.fixture

@@ -173,12 +173,14 @@ def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder,
         session._journal.change(
             *live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed"),
             observed("lt1", "7", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints"),
-            *finished_run("lt2", "10.5", 2, spec(), "9"),
+            *finished_run("lt2", "10.5", 2, spec("=SUM(A1)[red]"), "9"),
             observed("lt2", "9", JobPhase.FINISHED, slurm_state="FAILED", reason="NonZeroExitCode"),
         )  # fmt: skip
     out = command(["queue", "--offline"]).out
     assert "failed" in out and "Cancel it" not in out
     assert "done" in out and "NonZeroExitCode" not in out
+    heads, *rows = out.splitlines()
+    assert {row.index(job) for row, job in zip(rows, "79", strict=True)} == {heads.index("job")}
 
 
 def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys, command):

@@ -254,10 +254,9 @@ def test_trouble_of_the_cluster_is_found(student, cluster, capsys, name):
 
 
 @pytest.mark.cluster
-def test_a_lab_folder_says_who_and_where(student, tmp_path, capsys):
+def test_a_lab_folder_says_who_and_where(student, tmp_path, command):
     folder = make_lab(tmp_path / "lab", student, student.port, data_dir="/gone")
-    assert main(["doctor", str(folder.path)]) == 1
-    report = capsys.readouterr().out
+    report = command(["doctor", str(folder.path)], 1).out
     first, _, *rows = report.splitlines()
     assert "1 wrong" in first, "the verdict comes first"
     assert any(re.match("✘ Data +problem  The data folder /gone does not exist.", row) for row in rows)

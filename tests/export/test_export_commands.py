@@ -24,14 +24,12 @@ from tests.results.test_results_command import folder as stored  # noqa: F401 - 
 LOGS = [str(PUBLISHED / name) for name in ("ResNet50.31337.out", "ResNet152.31338.out")]
 
 
-def test_plot_draws_one_chart_in_each_format_that_is_named(tmp_path, capsys):
-    assert main(["plot", *LOGS, "--list"]) == 0
-    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+def test_plot_draws_one_chart_in_each_format_that_is_named(tmp_path, command):
+    listed = {line.split()[0] for line in command(["plot", *LOGS, "--list"]).out.splitlines()}
     for key in ("epoch-time", "throughput", "speedup", "efficiency"):
         assert {f"{key}-ResNet50", f"{key}-ResNet152", key} <= listed
     out = ["--out", str(tmp_path), "--format", "svg,pdf", "--chart"]
-    assert main(["plot", *LOGS, *out, "nonsense"]) == 2
-    assert "speedup" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert "speedup" in command(["plot", *LOGS, *out, "nonsense"], 2).err and not list(tmp_path.iterdir())
     assert main(["plot", *LOGS, *out, "speedup-ResNet50", "--kind", "lines"]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"speedup-ResNet50.svg", "speedup-ResNet50.pdf"}
 
@@ -48,17 +46,15 @@ def test_plot_draws_bare_logs_and_says_why_a_small_run_is_in_no_chart(tmp_path, 
     assert "ResNet50 on 2 GPUs is a small run: not in the charts" in said.err
 
 
-def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, capsys, monkeypatch):
+def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, command, monkeypatch):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch12")
     given = measurements_of(lab.folder, lab.state)
     monkeypatch.setattr(results_verb, "measure_folder", lambda folder: given)
     monkeypatch.chdir(lab.folder.path)
     for words, shown in ((["plot", "--list"], "speedup-ViT-H-14"), (["results"], "ViT-H/14 (tiny-224")):
-        assert main(words) == 0
-        text = capsys.readouterr().out
+        text = command(words).out
         assert shown in text and "vit" not in text
-    assert main(["results", "--json"]) == 0
-    assert {row["model"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"vit"}
+    assert {row["model"] for row in json.loads(command(["results", "--json"]).out)["rows"]} == {"vit"}
 
 
 def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, capsys):
@@ -70,10 +66,9 @@ def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("more", [[], ["--list"], ["--chart", "nonsense"]])
-def test_plot_of_a_folder_without_measurements_says_so(more, tmp_path, capsys):
+def test_plot_of_a_folder_without_measurements_says_so(more, tmp_path, command):
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    assert main(["plot", "--folder", str(made.path), *more]) == 1
-    captured = capsys.readouterr()
+    captured = command(["plot", "--folder", str(made.path), *more], 1)
     assert captured.out == "" and captured.err == "labtui: Nothing is measured yet.\n"
 
 
@@ -83,9 +78,8 @@ def test_plot_in_a_lab_folder_writes_to_plots(stored):  # noqa: F811
     assert "epoch-time-ResNet50.svg" in found and "epoch-time-ResNet50-practice.svg" in found
 
 
-def test_export_writes_everything(stored, capsys):  # noqa: F811
-    assert main(["export", "--json"]) == 0
-    captured = capsys.readouterr()
+def test_export_writes_everything(stored, command):  # noqa: F811
+    captured = command(["export", "--json"])
     written = json.loads(captured.out)["files"]
     assert captured.err.startswith("Writing tables, plots and slides ...\n1 of ")
     names = {Path(path).relative_to(stored).as_posix() for path in written}
@@ -93,11 +87,10 @@ def test_export_writes_everything(stored, capsys):  # noqa: F811
     assert {"plots/speedup-ResNet50.png", "plots/speedup-ResNet50.svg"} <= names
     assert all((stored / name).stat().st_size > 0 for name in names)
     assert (stored / "deck.pdf").read_bytes().startswith(b"%PDF")
-    assert main(["results", "--json"]) == 0
-    assert json.loads((stored / "results.json").read_text("utf-8")) == json.loads(capsys.readouterr().out)
+    shown = command(["results", "--json"]).out
+    assert json.loads((stored / "results.json").read_text("utf-8")) == json.loads(shown)
     for form, name in (("--csv", "results.csv"), ("--markdown", "results.md")):
-        assert main(["results", form]) == 0
-        assert (stored / name).read_text("utf-8") == capsys.readouterr().out
+        assert (stored / name).read_text("utf-8") == command(["results", form]).out
 
 
 def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path):  # noqa: F811

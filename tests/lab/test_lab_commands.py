@@ -19,33 +19,28 @@ def folder(tmp_path) -> LabFolder:
     return LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
 
 
-def test_labs_lists_the_editions(capsys):
-    assert main(["labs"]) == 0
-    out = capsys.readouterr().out
+def test_labs_lists_the_editions(command):
+    out = command(["labs"]).out
     assert [line.split()[0] for line in out.splitlines()] == list(IDS)
-    assert main(["labs", "--json"]) == 0
-    assert [row["id"] for row in json.loads(capsys.readouterr().out)["labs"]] == list(IDS)
+    assert [row["id"] for row in json.loads(command(["labs", "--json"]).out)["labs"]] == list(IDS)
 
 
-def test_labs_wrong_use_exits_with_2(capsys):
+def test_labs_wrong_use_exits_with_2(command):
     for words in (["check"], ["nothing"]):
-        assert main(["labs", *words]) == 2
-        assert "hint:" in capsys.readouterr().err
+        assert "hint:" in command(["labs", *words], 2).err
 
 
-def test_labs_check_names_line_and_sentence_of_mistakes(tmp_path, capsys):
+def test_labs_check_names_line_and_sentence_of_mistakes(tmp_path, capsys, command):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace("epochs = 5", "epochs = 0"), encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 1
     line = last("epochs = 5")
     assert f"line {line}: task 1, sweep 1, epochs: expected `int` >= 1." in capsys.readouterr().out
-    assert main(["labs", "check", "--json", str(path)]) == 1
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(command(["labs", "check", "--json", str(path)], 1).out)
     assert (found["ok"], found["line"]) == (False, line)
     assert main(["labs", "check", str(tmp_path / "none.toml")]) == 1
     path.write_text(GOOD, encoding="utf-8")
-    assert main(["labs", "check", str(path)]) == 0
-    assert f"{path}: mine, 1 task" in capsys.readouterr().out
+    assert f"{path}: mine, 1 task" in command(["labs", "check", str(path)]).out
 
 
 @pytest.mark.parametrize(
@@ -55,46 +50,38 @@ def test_labs_check_names_line_and_sentence_of_mistakes(tmp_path, capsys):
         ("format = 1", 'format = 1\nprofiles = ["mn6"]', "There is no cluster profile 'mn6'"),
     ],
 )
-def test_labs_check_knows_what_labtui_brings_and_a_folder_its_own(old, new, words, tmp_path, capsys):
+def test_labs_check_knows_what_labtui_brings_and_a_folder_its_own(old, new, words, tmp_path, command):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace(old, new), encoding="utf-8")
     line = GOOD.splitlines().index(old) + 1 + new.count("\n")
-    assert main(["labs", "check", str(path)]) == 1
-    assert f"{path}, line {line}: {words}" in capsys.readouterr().out
-    assert main(["init", str(tmp_path / "lab"), "--lab", str(path), "--cluster", "mn5"]) == 2
-    assert words in capsys.readouterr().err
+    assert f"{path}, line {line}: {words}" in command(["labs", "check", str(path)], 1).out
+    assert words in command(["init", str(tmp_path / "lab"), "--lab", str(path), "--cluster", "mn5"], 2).err
     folder = LabFolder.create(tmp_path / "lab", Settings(edition=str(path), profile="mn5"))
     assert load_edition(str(path), folder).id == "mine"
 
 
-def test_a_profile_beside_the_edition_is_known(tmp_path, capsys):
+def test_a_profile_beside_the_edition_is_known(tmp_path, command):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace("format = 1", 'format = 1\nprofiles = ["ours.toml"]'), encoding="utf-8")
-    assert main(["labs", "check", str(path)]) == 1
-    assert "no cluster profile 'ours.toml'" in capsys.readouterr().out
+    assert "no cluster profile 'ours.toml'" in command(["labs", "check", str(path)], 1).out
     shutil.copy(LABS.parent / "profiles" / "slurm.toml", tmp_path / "ours.toml")
     assert main(["labs", "check", str(path)]) == 0
 
 
-def test_check_says_no_and_what_is_missing(folder, capsys):
-    assert main(["check", "--folder", str(folder.path)]) == 1
-    out = capsys.readouterr().out
+def test_check_says_no_and_what_is_missing(folder, command):
+    out = command(["check", "--folder", str(folder.path)], 1).out
     assert "0 of 7 tasks done; next is task 10.1." in out
-    assert main(["check", "10.6", "--folder", str(folder.path)]) == 1
-    assert "came with labtui" in capsys.readouterr().out
+    assert "came with labtui" in command(["check", "10.6", "--folder", str(folder.path)], 1).out
     assert main(["check", "nine", "--folder", str(folder.path)]) == 2
 
 
-def test_check_says_yes_to_a_task_of_words(folder, capsys):
+def test_check_says_yes_to_a_task_of_words(folder, command):
     task = EDITION.task("10.2")
     text = "\n\n".join(f"## {i}. {q.text}\n\nmy answer" for i, q in enumerate(task.questions, 1))
     (folder.answers / "10.2.md").write_text(text, encoding="utf-8")
-    assert main(["check", "10.2", "--folder", str(folder.path)]) == 0
-    assert "done" in capsys.readouterr().out
-    assert main(["check", "10.2", "--json", "--folder", str(folder.path)]) == 0
-    found = json.loads(capsys.readouterr().out)
+    assert "done" in command(["check", "10.2", "--folder", str(folder.path)]).out
+    found = json.loads(command(["check", "10.2", "--json", "--folder", str(folder.path)]).out)
     assert found["lab"] == "hpc4ai-ch10"
     assert found["tasks"][0]["status"] == "done"
     assert all(item["evidence"] for item in found["tasks"][0]["items"])
-    assert main(["check", "--json", "--folder", str(folder.path)]) == 1
-    assert len(json.loads(capsys.readouterr().out)["tasks"]) == 7
+    assert len(json.loads(command(["check", "--json", "--folder", str(folder.path)], 1).out)["tasks"]) == 7

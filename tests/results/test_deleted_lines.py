@@ -179,13 +179,11 @@ def test_a_rate_has_no_epoch_time_without_images(rate, tmp_path):
     assert row["step_seconds"]["value"] == pytest.approx(256 / float(rate.split()[-1]))
 
 
-def test_unknown_images_leave_the_csv_empty_and_known_ones_whole(tmp_path, capsys):
-    from labtui.commands.cli import main
+def test_unknown_images_leave_the_csv_empty_and_known_ones_whole(tmp_path, command):
 
     rated, recorded = tmp_path / "rate.out", tmp_path / "records.out"
     rated.write_text(LOGS["a rate"])
     recorded.write_text(LOGS["MLPerf records"])
-    assert main(["results", "--csv", str(rated), str(recorded)]) == 0
-    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    rows = list(csv.DictReader(command(["results", "--csv", str(rated), str(recorded)]).out.splitlines()))
     assert sorted(row["images"] for row in rows) == ["", "10000"]
     assert next(row for row in rows if not row["images"])["epoch_seconds"] == ""

@@ -77,9 +77,8 @@ def test_bad_inputs_get_a_sentence_each_and_the_rest_is_reported(capsys, tmp_pat
 
 
 @pytest.mark.parametrize("images", ["0", "-5", "many"])
-def test_a_senseless_number_of_images_is_wrong_use(images, capsys):
-    assert main(["results", "--images", images, R50]) == 2
-    text = capsys.readouterr().err
+def test_a_senseless_number_of_images_is_wrong_use(images, command):
+    text = command(["results", "--images", images, R50], 2).err
     assert "--images" in text and "hint:" in text and "Traceback" not in text
 
 
@@ -183,16 +182,15 @@ def test_the_rows_of_a_folder_name_their_logs_though_it_is_open_elsewhere(folder
     assert rows[2]["speedup"] is None, "a practice run has no real baseline"
 
 
-def test_gpu_hours_of_the_folder(folder, capsys):
+def test_gpu_hours_of_the_folder(folder, capsys, command):
     cost = report_of(capsys)["cost"]
     assert cost["total"]["gpu_hours_allocated"] == pytest.approx(4 * 180 / 3600)
     assert cost["total"]["gpu_hours_used"] == pytest.approx((1 * 48 + 4 * 30) / 3600)
     assert [job["job_id"] for job in cost["jobs"]] == ["41"]
-    assert main(["results", "--details"]) == 0
-    assert "task 10.5: 0.20 allocated, 0.05 used" in capsys.readouterr().out
+    assert "task 10.5: 0.20 allocated, 0.05 used" in command(["results", "--details"]).out
 
 
-def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
+def test_the_samplers_file_lies_beside_the_epochs(folder, capsys, command):
     lines = [
         f"2025/11/21 09:{40 + second // 60:02d}:{second % 60:02d}.000, {gpu}, {busy}, 1, 1, 1, 1\n"
         for second in range(0, 80, 2)
@@ -203,25 +201,20 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
     use = report_of(capsys)["gpu_use"]
     assert [(each["n_gpus"], each["standing_by"]) for each in use] == [(1, 3), (4, 0)]
     assert [each["steady"] for each in use] == [1.0, 1.0]
-    assert main(["results", "--details"]) == 0
-    assert "3 of the job's GPUs were idle" in capsys.readouterr().out
+    assert "3 of the job's GPUs were idle" in command(["results", "--details"]).out
 
 
-def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, capsys):
+def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, command):
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
     monkeypatch.chdir(made.path)
-    assert main(["results"]) == 1
-    captured = capsys.readouterr()
+    captured = command(["results"], 1)
     assert captured.out == "" and "No run has been read yet" in captured.err
 
 
-def test_a_folder_is_named_by_option_or_in_place_of_logs(folder, tmp_path, monkeypatch, capsys):
+def test_a_folder_is_named_by_option_or_in_place_of_logs(folder, tmp_path, monkeypatch, capsys, command):
     here = report_of(capsys)["rows"]
     monkeypatch.chdir(tmp_path)
     for words in (["--folder", str(folder)], [str(folder)]):
-        assert main(["results", *words, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["rows"] == here
-        assert main(["plot", *words, "--list"]) == 0
-        assert "epoch-time" in capsys.readouterr().out
-    assert main(["results", "--folder", str(folder), "job.out"]) == 2
-    assert "--folder" in capsys.readouterr().err
+        assert json.loads(command(["results", *words, "--json"]).out)["rows"] == here
+        assert "epoch-time" in command(["plot", *words, "--list"]).out
+    assert "--folder" in command(["results", "--folder", str(folder), "job.out"], 2).err

@@ -74,11 +74,10 @@ def test_the_nodes_that_init_found():
     assert " a node" not in site_words(unknown)[0]
 
 
-def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatch, capsys):
+def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatch, command):
     monkeypatch.setattr("labtui.commands.doctor._passphrase", lambda: say("New passphrase"))
     monkeypatch.setattr("labtui.doctor.setup._login", Mock(side_effect=UsageError("Wrong.")))
-    assert main(["key", "--cluster", "mn5", "--identity", str(tmp_path / "key")]) == 2
-    said = capsys.readouterr().err
+    said = command(["key", "--cluster", "mn5", "--identity", str(tmp_path / "key")], 2).err
     order = [said.index(words) for words in ("New passphrase", "asked for your password once more", "Wrong")]
     assert order == sorted(order)
 

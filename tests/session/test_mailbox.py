@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from labtui.commands.cli import main
 from labtui.domain.errors import FolderError, LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.session import journal
@@ -79,14 +78,13 @@ def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
     assert not app.why_disabled(app, "refresh_now", ()) and "closed" in app.why_disabled(app, "export", ())
 
 
-def test_a_command_that_follows_takes_the_place_of_a_window_that_was_closed(bench, monkeypatch, capsys):
+def test_a_command_that_follows_takes_the_place_of_a_window_that_was_closed(bench, monkeypatch, command):
     accepted(bench)
     bench.cluster.write("100", keras_log(30, 5, 5))
     bench.cluster.end("100")
     monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
     monkeypatch.setattr(Session, "watch_logs", lambda *_: bench.session.close())
-    assert main(["log", "1", "--follow", "--folder", str(bench.path)]) == 0
-    assert "Epoch 3/5" in capsys.readouterr().out
+    assert "Epoch 3/5" in command(["log", "1", "--follow", "--folder", str(bench.path)]).out
 
 
 def test_what_nobody_takes_is_withdrawn(bench, monkeypatch):

@@ -108,12 +108,11 @@ def test_a_trusted_folder_writes_through_no_link(received, open_bench, bench):
 
 
 @pytest.mark.parametrize("arguments", [("watch",), ("submit", "10.5"), ("export",), ("repair",)])
-def test_without_a_terminal_a_command_ends_with_the_hint(received, arguments, monkeypatch, capsys):
+def test_without_a_terminal_a_command_ends_with_the_hint(received, arguments, monkeypatch, command):
     before = tree(received)
     monkeypatch.chdir(received)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert main([*arguments]) == 2
-    words = " ".join(capsys.readouterr().err.split())
+    words = " ".join(command([*arguments], 2).err.split())
     assert "is not trusted" in words and "add `--trust`" in words and "connect to login1" in words
     assert tree(received) == before
 

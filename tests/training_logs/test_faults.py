@@ -3,7 +3,6 @@
 
 import pytest
 
-from labtui.commands.cli import main
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport
@@ -38,7 +37,7 @@ TRACE = (
 )
 
 
-def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(tmp_path, capsys):
+def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(tmp_path, command):
     report = read(samples.banner("ResNet50", 1, 2048) + TRACE)
     (found,) = report.diagnosis
     assert (found.kind, found.line) == ("traceback", 10)
@@ -47,8 +46,7 @@ def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(tmp_path, c
     assert report.runs[0].outcome == "failed"
     log = tmp_path / "job.out"
     log.write_text("hello\n" + TRACE)
-    assert main(["parse", str(log)]) == 0
-    assert "ValueError: Shapes" in capsys.readouterr().out
+    assert "ValueError: Shapes" in command(["parse", str(log)]).out
 
 
 def test_the_launchers_own_traceback_hides_no_cause():

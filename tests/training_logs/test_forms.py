@@ -119,11 +119,10 @@ def test_a_time_below_a_header_that_was_not_keras_own_is_the_epoch_s():
     assert [each.epoch for each in run.epochs] == [1], "a callback's line is not Keras's"
 
 
-def test_an_own_pattern_on_the_command_line(tmp_path, capsys):
+def test_an_own_pattern_on_the_command_line(tmp_path, capsys, command):
     log = tmp_path / "job.out"
     log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")
-    assert main(["parse", str(log)]) == 1
-    assert "No epoch time or rate found." in capsys.readouterr().out
+    assert "No epoch time or rate found." in command(["parse", str(log)], 1).out
     assert main(["parse", str(log), "--pattern", r"pass (?P<epoch>\d+): (?P<seconds>[\d.]+)"]) == 0
     assert "47.035 to 47.045" in capsys.readouterr().out
 
@@ -139,14 +138,13 @@ def test_an_own_pattern_with_a_rate_or_a_step_time():
 
 
 @pytest.mark.parametrize("pattern", ["(", "no groups", r"(?P<epoch>\d+)", r"(?P<step_seconds>\d+)"])
-def test_what_is_no_pattern(pattern, tmp_path, capsys):
+def test_what_is_no_pattern(pattern, tmp_path, command):
     with pytest.raises(DataError) as caught:
         own_pattern(pattern)
     assert caught.value.hint
     log = tmp_path / "job.out"
     log.write_text("x\n")
-    assert main(["parse", str(log), "--pattern", pattern]) == 2
-    assert "pattern" in capsys.readouterr().err
+    assert "pattern" in command(["parse", str(log), "--pattern", pattern], 2).err
 
 
 @pytest.mark.parametrize(
@@ -160,12 +158,11 @@ def test_what_is_no_pattern(pattern, tmp_path, capsys):
     ],
 )
 def test_the_likeliest_line_of_an_unread_log_is_named_with_a_pattern_that_matches(
-    line, suggested, tmp_path, capsys
+    line, suggested, tmp_path, command
 ):
     log = tmp_path / "job.out"
     log.write_text(f"epoch 1\nsee https://x/s\n{line}\n" if suggested else f"hello\nworld\n{line}\n")
-    assert main(["parse", str(log)]) == 1
-    shown = capsys.readouterr().out
+    shown = command(["parse", str(log)], 1).out
     assert "No epoch time or rate found." in shown and "Hugging Face Trainer" in shown
     assert f"Line 3 may contain an epoch or a rate: {line.split(chr(9))[0]}" in shown and "--pattern" in shown
     pattern = suggested_pattern(line)

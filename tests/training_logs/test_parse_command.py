@@ -83,25 +83,23 @@ def test_stdin(capsys, monkeypatch):
     assert (code, entry["path"], len(entry["runs"])) == (0, "-", 1)
 
 
-def test_the_table_for_people(tmp_path, capsys):
+def test_the_table_for_people(tmp_path, command):
     log = tmp_path / "job.out"
     limit = "slurmstepd: error: *** JOB 1 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
     log.write_text(samples.THREE_RUNS + samples.banner("ResNet50", 0, 64) + samples.keras(1, 1, 1) + limit)
-    assert main(["parse", str(log)]) == 0
-    shown = capsys.readouterr().out
+    shown = command(["parse", str(log)]).out
     assert "run 3: ResNet50, 4 GPUs, global batch 8,192, 2 of 2 epochs, completed" in shown
     assert "5.372 to 5.380" in shown and "time-limit, line" in shown
     assert "run 4: ResNet50, CPU, global batch 64, 1 of 1 epoch" in shown
 
 
-def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(tmp_path, capsys):
+def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(tmp_path, capsys, command):
     log = tmp_path / "job.out"
     log.write_text(
         "Epoch 1/2\n196/196 - 220s - loss: 2.0 - accuracy: 0.2 - 220s/epoch - 1s/step\n"
         "Epoch 2/2\n196/196 - 14s - loss: 1.9 - accuracy: 0.3 - 14s/epoch - 73ms/step\n"
     )
-    assert main(["parse", str(log)]) == 0
-    shown = capsys.readouterr().out
+    shown = command(["parse", str(log)]).out
     assert "1,120" in shown and "73.0 ±0.5" in shown
     assert "1000" not in shown
     _, (entry,), _ = parse(capsys, log)
@@ -113,8 +111,7 @@ def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(tm
     _, (entry,), _ = parse(capsys, log)
     (mean,) = entry["runs"][0]["epochs"]
     assert (mean["step_seconds"], mean["ms_per_step"]) == (None, 633), "of a mean over batches, as printed"
-    assert main(["parse", str(log)]) == 0
-    assert "633" in capsys.readouterr().out
+    assert "633" in command(["parse", str(log)]).out
 
 
 def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from labtui.commands import options
+from labtui.commands import options, terminal
 from labtui.commands.terminal import Open, print_commands, print_json, print_line, run_row, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
@@ -79,7 +79,7 @@ def _print_all_jobs(lab: Open, *, as_json: bool) -> int:
         why = " ".join(filter(None, (slot, reason)))
         grid.append([job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, why])
     for line in grid_text(grid, [False] * 8).splitlines():
-        print_line(line)
+        terminal.print_row(line)
     return 0
 
 
@@ -128,13 +128,13 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
 
 
 def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
+    from labtui.results.numbers import grid_text
+
     if not rows:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     names = view.edition.names if view.edition is not None else {}
-    wide = max(len(line.word) for line in view.every.values())
-    aside = " " * len("  practice") if rows[0]["practice"] or rows[0]["small"] else ""
-    print(f"run  {'task':<6} {'model':<10} {'device':<7} {'state':<{wide}} epochs{aside}  job")
+    grid = [["run", "task", "model", "device", "state", "epochs", "", "job", ""]]
     for row in rows:
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
@@ -143,13 +143,14 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         model = view.state.called(line.run, names).model
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         why = _remedy(view, line) or reason or row["submission"]["sentence"]
-        mark = "  small run" if row["small"] else "  practice" if row["practice"] else ""
-        print_line(
-            f"{row['run']:>3}  {row['task'] or 'own':<6} {model:<10} {line.run.spec.devices:<7} {line.word:<{wide}} "
-            f"{epochs:>6}{mark}  {job.get('job_id', '-'):<9} {why}"
-        )
-        if row["limit_warning"]:
-            print_line(f"     {row['limit_warning']}")
+        mark = "small run" if row["small"] else "practice" if row["practice"] else ""
+        cells = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, line.word, epochs]
+        grid.append([terminal.plain(cell) for cell in (*cells, mark, job.get("job_id", "-"), why)])
+    lines = grid_text(grid, [name in ("run", "epochs") for name in grid[0]]).split("\n")
+    for text, warning in zip(lines, ["", *(row["limit_warning"] for row in rows)], strict=True):
+        terminal.print_row(text)
+        if warning:
+            print_line(f"     {warning}")
     if view.state.refreshed_at and not all(item.over for item in view.state.submissions.values()):
         say(f"read {max(0.0, time.time() - view.state.refreshed_at):.0f} s ago")
 

@@ -103,13 +103,8 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
             f"Known profiles: {', '.join(list_profiles())}.",
         )
     refuse_lab_folder(args.dir)
-    choices = Choices(
-        account=args.account,
-        queue=args.partition,
-        qos=args.qos,
-        data_dir=args.data_dir,
-        training=args.container or args.python,
-    )
+    same = {name: getattr(args, name) for name in ("account", "qos", "data_dir")}
+    choices = Choices(queue=args.partition, training=args.container or args.python, **same)
 
     def asking(host: str) -> None:
         say(f"Reading the site's settings on {host} ...")

@@ -60,6 +60,11 @@ def print_line(text: str) -> None:
     print(plain(text).rstrip(), flush=True)
 
 
+def print_row(text: str) -> None:
+    """Print a line of a table on stdout; on a terminal it is wrapped at the edge, continued further in."""
+    print("\n".join(fitted_lines([plain(text).rstrip()], window_width(), 5)), flush=True)
+
+
 def print_json(answer: object) -> None:
     print(json.dumps(msgspec.to_builtins(answer), indent=1, ensure_ascii=False), flush=True)
 
