@@ -108,6 +108,8 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
     session.feed(*finished_run("lt1", "10.3", 1, spec(gpus=0), "9"), *online())
     begun = "○ open", "1 of 2 runs done. Press s to"  # the CPU's run counts, and is not its own
     said = {"10.4": begun, "10.5": ("○ no run yet", "No run yet. Press s to plan")}
+    said["10.6"] = "○ no run yet", "No run yet. Make the copy first."
+    (session.folder.scripts / "ResNet152.py").unlink()
     async with screens(session, "task") as (app, pilot):
         for task, (title, words) in said.items():
             app.go_to_task(task)
@@ -116,6 +118,8 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
                 await until(pilot, lambda words=words: words in text_of(app), pane)
                 assert title in text_of(app) and "img/s" not in text_of(app), pane
                 assert "epoch 2" not in text_of(app), pane
+        await pilot.press("t")
+        await until(pilot, lambda: "scripts/ResNet152.py, not made yet" in text_of(app))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

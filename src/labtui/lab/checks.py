@@ -51,6 +51,11 @@ class CheckItem(msgspec.Struct, frozen=True):
         return self.kind in ("runs", "constant-batch", "learning-rate", "metric", "fit", "data-read")
 
     @property
+    def to_make(self) -> str:
+        """The script that the student is to make and that is not there yet; "" if this is not about one."""
+        return self.missing.split()[1] if self.kind == "edited" and self.missing.startswith("Make ") else ""
+
+    @property
     def met(self) -> bool:
         return self.stale or not self.missing
 

@@ -133,7 +133,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.kind == "runs" and (again := failed_runs(view)):
         return _run_again(again)
     action, label = _STEPS.get(item.kind, ("", missing))
-    if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
+    if item.to_make:
         action, label = "start_copy", "Make the copy"
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
         label = f"Plan {plural(len(view.task.runs), 'run')}"
@@ -241,9 +241,7 @@ def headline(view: View) -> str:
     if view.loading:
         return ""
     if not view.lines:
-        runs = view.count("runs")
-        there = f"{runs.done} of {runs.of} runs done" if runs.done else "No run yet"
-        return f"{there}. Press s to plan {plural(planned, 'run')}." if planned else instead_of_runs(view)
+        return _before_runs(view, planned) if planned else instead_of_runs(view)
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
     going = (line for line in view.lines if line.phase is RunPhase.RUNNING and not line.cancelling)
     training = any(line.run.spec.epochs > 1 for line in going)
@@ -254,6 +252,16 @@ def headline(view: View) -> str:
         failed = [line for line in newest if line.phase is RunPhase.FAILED]
         return _ended(failed or newest) + " The task asks for no more." * view.count("runs").full
     return result_line(view)
+
+
+def _before_runs(view: View, planned: int) -> str:
+    """The sentence of a task without a run of its own: how many others count, and its next step."""
+    runs, item = view.count("runs"), view.check.next_item if view.check is not None else None
+    there = f"{runs.done} of {runs.of} runs done" if runs.done else "No run yet"
+    step = _what_is_missing(view, item) if item is not None else NextStep("")
+    if step.action in {"", "plan"}:
+        return f"{there}. Press s to plan {plural(planned, 'run')}."
+    return f"{there}. {step.label}{'' if runs.full else ' first'}."
 
 
 def _ended(lines: Sequence[RunLine], who: str = "") -> str:

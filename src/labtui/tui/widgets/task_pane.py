@@ -31,11 +31,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 KINDS = {"runs": "Runs", "answers": "Answers", "charts": "Charts"}
-KEYS = {
-    "runs": ("r", "screen.pane('runs')"),
-    "charts": ("x", "screen.export"),
-    "answers": ("a", "screen.pane('answers')"),
-}
+KEYS = {"runs": ("r", "pane('runs')"), "charts": ("x", "export"), "answers": ("a", "pane('answers')")}
 LABELS = {"r": "Runs", "s": "Plan", "x": "Export", "a": "Answer", "e": "Edit"}
 
 
@@ -65,8 +61,7 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
         self._all = not self._all
         self.on_resize()
 
-    def on_click(self) -> None:
-        self.action_open_all()
+    on_click = action_open_all
 
 
 def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
@@ -100,8 +95,8 @@ def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> T
     left.append(f"{section.name:<10}", "bold")
     style = f"bold {styles.good if full else styles.busy}" if of else styles.quiet
     left.append(f"{section.count:>6}   ", style)
-    name = section.key
-    chip = Text().append(f"{name} " if name else "", clickable(section.action, f"bold {styles.busy}"))
+    name, act = section.key, clickable(f"screen.{section.action}", f"bold {styles.busy}")
+    chip = Text().append(f"{name} " if name else "", act)
     chip.append(LABELS.get(name, ""), styles.soft)
     if not is_open:
         left.append(sentences(section.sentence, width - left.cell_len - chip.cell_len - 1), styles.soft)
@@ -128,7 +123,7 @@ def _evidence(view: View) -> Iterator[Section]:
         planned = task.runs if task is not None and kind == "runs" else ()
         if mine or planned:
             details = _conditions(mine) or [("", run.spec.label) for run in planned]
-            key, action = ("s", "screen.plan") if planned and not view.lines else KEYS[kind]
+            key, action = ("s", "plan") if planned and not view.lines else KEYS[kind]
             yield Section(name, str(view.count(kind)), _sentence(view, kind), details, key, action)
     if other := [item for item in items if item.kind not in KINDS]:
         unmet = next((item.missing for item in other if not item.met), "")
@@ -154,15 +149,17 @@ def _reading(view: View) -> Iterator[Section]:
     """The sections that help with the task: hints, files, deliverables, notes."""
     if view.task is None:
         return
+    missing = {item.to_make for item in view.check.items} if view.check is not None else ()
+    files = [f"scripts/{name}{', not made yet' * (name in missing)}" for name in view.task.files]
     for name, lines, keys in (
         ("Hints", view.task.hints, ""),
-        ("Files", tuple(f"scripts/{file}" for file in view.task.files), "e"),
+        ("Files", files, "e"),
         ("Hand in", view.task.deliverables, ""),
         ("Notes", tuple(view.check.notes) if view.check is not None else (), ""),
     ):
         if lines:
             details = [("", line) for line in lines]
-            yield Section(name, str(len(lines)), lines[0], details, keys, "screen.edit")
+            yield Section(name, str(len(lines)), lines[0], details, keys, "edit")
 
 
 def _sentence(view: View, kind: str) -> str:
