@@ -29,9 +29,8 @@ from tests.tui.fed_session import finished_run, live_run, observed, open_session
 def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert '"runs": []' in command(["--trust", "queue", "--json"]).out
     assert [line.split('"')[3] for line in command(["watch", "--json"]).out.splitlines()] == [
-        "snapshot",
-        "end",
-    ]
+        "snapshot", "end",
+    ]  # fmt: skip
     assert "no run has been submitted yet" in command(["watch"]).err
     assert main(["log", "1"]) == 2
     captured = command(["cancel", "7"], 2)

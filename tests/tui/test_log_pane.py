@@ -58,9 +58,8 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
     session.feed(changes.accepted("lt1", "7", NOW - 3900))
     for number in (1, 2):
         session.feed(changes.started(number, images=50_000, framework="Keras"))
-        session.feed(
-            *(changes.epoch(number, replace(SAMPLE, epoch=each, line=4 * number + each)) for each in (1, 2))
-        )
+        epochs = (replace(SAMPLE, epoch=each, line=4 * number + each) for each in (1, 2))
+        session.feed(*(changes.epoch(number, each) for each in epochs))
     write_log(session, "lt1", "".join(f"line {number}\n" for number in range(1, 13)))
     async with screens(session, "log") as (app, pilot):
         app.view_model.run_id = 2

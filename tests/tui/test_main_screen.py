@@ -42,9 +42,8 @@ from tests.tui.waiting import open_plan, screens, submit, text_of, until
 
 def flat(app: LabApp) -> str:
     """The pane of the run's facts, its lines joined."""
-    return " ".join(
-        " ".join(str(each.render()) for each in app.screen.query("#result-line, #run-facts, #next")).split()
-    )
+    parts = app.screen.query("#result-line, #run-facts, #next")
+    return " ".join(" ".join(str(each.render()) for each in parts).split())
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -128,13 +127,11 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         await until(pilot, lambda: bool(app.view_model.checks))
         assert "Exported  Answers" not in text_of(app)
         await pilot.press("g")
-        await until(
-            pilot, lambda: "10.7 Two models compared" in text_of(app) and "Exported  Answers" in text_of(app)
-        )
+        for said in ("10.7 Two models compared", "Exported  Answers"):
+            await until(pilot, lambda said=said: said in text_of(app))
         await pilot.press("down", "enter")
-        await until(
-            pilot, lambda: app.view_model.task_id == "10.6" and "Exported  Answers" not in text_of(app)
-        )
+        await until(pilot, lambda: "Exported  Answers" not in text_of(app))
+        assert app.view_model.task_id == "10.6"
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(pilot, lambda: app.view_model.task_id == "10.4")
 

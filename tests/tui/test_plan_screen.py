@@ -352,9 +352,8 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkey
         button = screen.query_one("#send")
         assert str(button.label) == "b  Make the copy" and not button.has_class("-quiet")
         await pilot.press("b")
-        await until(
-            pilot, lambda: "ResNet152.py is a copy of ResNet50.py. Press e to edit it." in text_of(app)
-        )
+        made = "ResNet152.py is a copy of ResNet50.py. Press e to edit it."
+        await until(pilot, lambda: made in text_of(app))
         await until(pilot, lambda: not any("not sent" in each.finding.effect for each in screen.plan.errors))
         assert not edited
         await pilot.press("s")

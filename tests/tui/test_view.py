@@ -284,9 +284,8 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).every[1]
     assert line.word == "done, its job failed" and "job failed" in state_text(held, line, ROLES, 40).plain
     two = {1: done, 2: one_run(2, spec(gpus=2), outcome="oom", phase=RunPhase.FAILED)}
-    assert (
-        seen(LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})).every[1].word == "done"
-    )
+    both = LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})
+    assert seen(both).every[1].word == "done"
     never = one_run(1, spec(gpus=1), outcome="failed", phase=RunPhase.FAILED)
     job = sent(JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
     view = seen(LabState(runs={1: never}, submissions={"lt1": job}))
@@ -507,9 +506,7 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     rows = [f"2026/11/21 09:40:00.250, {gpu}, {80 if gpu == 0 else 0} %" for gpu in range(4)]
     path.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows, ""]))
     began = 1795254000.0
-    assert read_load(tmp_path, path, 1, began, 0) == (0.8,) and read_load(tmp_path, path, 4, began, 0) == (
-        0.2,
-    )
+    assert [read_load(tmp_path, path, gpus, began, 0) for gpus in (1, 4)] == [(0.8,), (0.2,)]
     assert read_load(tmp_path, path, 1, began + 1, 0) == (), "what was sampled before the training began"
 
 
@@ -699,9 +696,8 @@ def test_networks_are_called_as_the_edition_calls_them():
     edition = load_edition("hpc4ai-ch12")
     state = published_lab(edition).state
     real = {"practice": False, "profile": SimpleNamespace(status="current")}
-    model = ViewModel(
-        SimpleNamespace(state=state, edition=edition, read_only=False, clock=FrozenClock(), **real)
-    )
+    real |= {"state": state, "edition": edition, "read_only": False, "clock": FrozenClock()}
+    model = ViewModel(SimpleNamespace(**real))
     model.load_edition()
     view = model.view()
     rows = view.results.measured

@@ -77,11 +77,9 @@ def _stopped(view: View) -> bool:
 def successful_retry(view: View, line: RunLine) -> RunLine | None:
     """A finished run of the same task and size with a smaller batch than that of `line`, which ran out of memory."""
     spec = line.run.spec
+    done = (each for each in view.every.values() if each.phase is RunPhase.DONE)
     same = (
-        each
-        for each in view.every.values()
-        if each.phase is RunPhase.DONE
-        and (each.run.task_id, each.run.spec.label) == (line.run.task_id, spec.label)
+        each for each in done if (each.run.task_id, each.run.spec.label) == (line.run.task_id, spec.label)
     )
     return next((each for each in same if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
 
@@ -244,8 +242,7 @@ def headline(view: View) -> str:
         return _before_runs(view, planned) if planned else instead_of_runs(view)
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
     going = (line for line in view.lines if line.phase is RunPhase.RUNNING and not line.cancelling)
-    training = any(line.run.spec.epochs > 1 for line in going)
-    if training and not measured:
+    if any(line.run.spec.epochs > 1 for line in going) and not measured:
         return "Epoch 1 is warm-up and is not counted."
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
         newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
@@ -332,12 +329,8 @@ def gpu_hours(view: View) -> float:
 def _largest_row(view: View) -> ResultRow | None:
     """The charted row with a speedup on the most GPUs (or processes) that contains a run of the task itself."""
     own = {line.run_id for line in view.lines}
-    rows = [
-        row
-        for row in view.charted
-        if row.speedup is not None and row.processes > 1
-        if any(member.run_id in own for member in row.members)
-    ]
+    mine = (row for row in view.charted if any(member.run_id in own for member in row.members))
+    rows = [row for row in mine if row.speedup is not None and row.processes > 1]
     return max(rows, key=lambda row: (row.processes, row.speedup.value if row.speedup else 0.0), default=None)
 
 
@@ -418,8 +411,5 @@ def last_line(view: View, line: RunLine | None) -> int | None:
     """The 1-based log line at which a run ended, if a later run of its job wrote below it; else None."""
     if line is None or line.run.outcome is None or not line.run.epochs:
         return None
-    later = (
-        other.run_id > line.run_id and other.token == line.run.token and other.started
-        for other in view.state.runs.values()
-    )
-    return line.run.epochs[-1].line if any(later) else None
+    began = (run.run_id for run in view.state.runs.values() if run.token == line.run.token and run.started)
+    return line.run.epochs[-1].line if max(began, default=0) > line.run_id else None
