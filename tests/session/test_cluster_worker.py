@@ -87,7 +87,7 @@ def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench):
 
 
 def test_what_slurm_said_stays_while_its_job_is_looked_for(bench, monkeypatch):
-    moon = SbatchAnswer(key="other", sentence="Slurm refused the job: The moon is full.", unclear=True)
+    moon = SbatchAnswer(key="other", sentence="sbatch failed: The moon is full.", unclear=True)
     bench.cluster.fail("submit", RemoteFailure(moon.sentence))
     look = Lookup(refusal=moon, no_job_at=1.0)
     monkeypatch.setattr(bench.cluster, "find_token", lambda token: look)

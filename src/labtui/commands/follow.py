@@ -30,6 +30,7 @@ _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING,
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the stream, and whether to follow."""
+    parser.epilog = "A pipe or a file gets the log byte for byte; a terminal without its escape sequences."
     options.add_run(parser)
     options.add_folder(parser)
     parser.add_argument("--follow", action="store_true", help="print the log as it grows, until the job ends")

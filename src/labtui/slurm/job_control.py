@@ -67,7 +67,7 @@ def classify(stderr: str) -> SbatchAnswer:
     last = (reason[1] if reason else words.rpartition("\n")[2]).rstrip(".")
     return SbatchAnswer(
         key="other",
-        sentence=f"Slurm refused the job: {last}." if last else "Slurm refused the job and gave no reason.",
+        sentence=f"sbatch failed: {last}." if last else "sbatch failed and gave no reason.",
         hint="`labtui doctor` compares account, queue and paths with what Slurm knows.",
         unclear=True,
         detail=words,
