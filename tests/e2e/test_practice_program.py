@@ -67,6 +67,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     environment = {
         "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"),
         "PATH": os.environ.get("PATH", os.defpath), "TERM": "screen-256color", "LANG": "C.UTF-8",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }  # fmt: skip
     command = [sys.executable, "-m", "labtui", "practice", "--factor", "100"]
     opened = Terminal(tmp_path, command, environment, (120, 40))
@@ -75,6 +76,10 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_from_the_command_to_a_ticked_task(terminal, tmp_path):
+    terminal.come_to("Step 1 of 3", "its clock runs 100 times as fast")
+    for step in ("Step 2 of 3", "enter  Begin", "● online"):
+        terminal.press("Enter")
+        terminal.come_to(step)
     terminal.come_to("● online", "10.5", "practice 100×")
     terminal.press("]", "]", "]", "]")
     terminal.come_to("10.5  1, 2 and 4 GPUs", "Plan 3 runs")

@@ -31,6 +31,7 @@ from labtui.session.settings import (
     changed,
     check_trust,
     forget,
+    is_first_start,
     read_settings,
     trust,
     write_settings,
@@ -123,6 +124,14 @@ def test_what_only_looks_works_and_writes_nothing(received, arguments, monkeypat
     monkeypatch.chdir(received)
     assert main([*arguments]) in (0, 1)
     assert tree(received) == before
+
+
+def test_the_first_start_is_the_first_one_only(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert [is_first_start(), is_first_start()] == [True, False]
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert not is_first_start(), "what cannot be remembered is not shown each time"
 
 
 def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):

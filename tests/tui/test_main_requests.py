@@ -29,6 +29,15 @@ from tests.tui.test_keyed_table import colour_of
 from tests.tui.waiting import chooses, screens, text_of, types, until
 
 
+async def test_the_tour_of_the_first_start_is_skipped_by_escape(filled_session):
+    app = LabApp(filled_session, clock=lambda: NOW)
+    app.with_tour = True
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Step 1 of 3" in text_of(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
+
+
 async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session):
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")

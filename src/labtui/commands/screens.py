@@ -104,6 +104,7 @@ def show(
     """
     gc.disable()  # nothing that is imported now can be freed; the app enables it again
     from labtui.session.session import Session
+    from labtui.session.settings import is_first_start
     from labtui.tui.app import OPEN_AGAIN, LabApp
     from labtui.tui.messages import ScreenPrompter
 
@@ -111,6 +112,7 @@ def show(
     session = Session.open(folder, prompter=prompter, start=False)
     try:
         app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
+        app.with_tour = is_first_start()
         code = app.run()
     finally:
         prompter.close()

@@ -347,7 +347,23 @@ def _record(folder: Path) -> _Record:
 
 def _record_path(folder: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()
-    return Path(platformdirs.user_state_dir("labtui", appauthor=False)) / "trusted" / f"{digest[:32]}.json"
+    return _state_dir() / "trusted" / f"{digest[:32]}.json"
+
+
+def _state_dir() -> Path:
+    """Where labtui keeps what it knows of this user, outside all lab folders."""
+    return Path(platformdirs.user_state_dir("labtui", appauthor=False))
+
+
+def is_first_start() -> bool:
+    """Whether this user opens the screens for the first time, by a file that is made now; False if it cannot be."""
+    place = _state_dir()
+    try:
+        mkdir_private(place)
+        (place / "opened").touch(exist_ok=False)
+    except OSError:
+        return False
+    return True
 
 
 def _id_of(folder: Path) -> str:

@@ -70,6 +70,8 @@ class LabApp(SanitizedApp[int]):
     """What is shown: the main screen and each pane watch it and take their part."""
     keep_in: Path | None = None
     """Where to keep a practice session that would otherwise be deleted."""
+    with_tour = False
+    """Whether to show the tour of the first start."""
 
     def __init__(
         self,
@@ -133,6 +135,10 @@ class LabApp(SanitizedApp[int]):
         threading.Thread(target=watch, name="labtui-checks", daemon=True).start()
         if self.view_model.edition_problem is not None:
             self.report(self.view_model.edition_problem)
+        if self.with_tour:
+            from labtui.tui.screens.modals import show_tour
+
+            show_tour(self)
         if (why := self.session.why_read_only) is not None:
             self.report(why)
 

@@ -214,6 +214,30 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
     ask()
 
 
+TOUR = (
+    "The tasks of the lab are on the left. Below them, Next says what to do now; the key . does it.",
+    "s plans the runs of a task; s again submits them. r shows the runs, l the log, c the charts.",
+    "a opens the answers; x writes plots and slides. ? lists the keys of a page.",
+)
+IN_PRACTICE = (
+    "The cluster is inside this program; its clock runs {factor:g} times as fast. Its numbers are marked."
+)
+
+
+def show_tour(app: LabApp, step: int = 0) -> None:
+    """Show the tour of the first start from this step on, a dialog each; escape skips the rest."""
+    practice = (
+        IN_PRACTICE.format(factor=app.view_model.factor or 1) if app.session.practice and not step else ""
+    )
+    more = "Next" if step + 1 < len(TOUR) else "Begin"
+    ask = Ask(
+        "\n\n".join(filter(None, (practice, TOUR[step]))),
+        title=f"Step {step + 1} of {len(TOUR)}",
+        choices=(("escape", "Skip", None), ("enter", more, more)),
+    )
+    app.push_screen(ask, lambda answer: show_tour(app, step + 1) if answer == "Next" else None)
+
+
 # ------------------------------------------------------------------ pages
 
 
