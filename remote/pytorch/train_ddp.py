@@ -302,7 +302,8 @@ def print_head(training):
     log.point("device", training.device.type, names=[name], practice=cpu, host=team.host)
     log.point("n_gpus", team.world)
     log.point("global_batch_size", args.batch_size * team.world, per_replica=args.batch_size)
-    log.point("train_samples", training.images, dataset=training.samples, image_size=args.resolution)
+    samples = {"dataset": training.samples, "practice": bool(args.images)}  # only some images: a small run
+    log.point("train_samples", training.images, image_size=args.resolution, **samples)
     log.point(
         "opt_name",
         args.optimizer,

@@ -140,9 +140,9 @@ class TestThePagesCommand:
         assert (found.batch_size, found.batch_per_gpu, found.images) == (32, 16, 128)
         assert (found.outcome, found.epochs_planned) == ("completed", 3)
         assert found.framework.split()[0] == "pytorch"
-        assert [(epoch.epoch, epoch.steps, epoch.source) for epoch in found.epochs] == [
-            (number, 4, "mllog") for number in (1, 2, 3)
-        ]
+        epochs = [(number, 4, "mllog") for number in (1, 2, 3)]
+        assert [(epoch.epoch, epoch.steps, epoch.source) for epoch in found.epochs] == epochs
+        assert re.search('"train_samples".*"practice": true', ended.out), "only some images"
         assert not found.contradictions and not found.notes and not found.interleaved
         for name in ("top1", "top5", "loss", "val_top1", "val_top5", "val_loss"):
             assert len(metric(found, name)) == 3

@@ -272,7 +272,7 @@ def _ended(lines: Sequence[RunLine], who: str = "") -> str:
 def instead_of_chart(view: View) -> str:
     """What an empty chart waits for."""
     if any(line.why_not == SMALL for line in view.lines):
-        return "Small runs are in no chart."
+        return "Small runs (other images, or CPU devices for GPUs) are in no chart."
     if any(row.epoch_seconds is not None for row in view.charted):
         from labtui.results.messages import why_no_speedup
 
