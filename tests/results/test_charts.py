@@ -151,6 +151,13 @@ def test_epochs_and_accuracy_over_time():
     unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
     for several in (unlike[:2], unlike[::2]):
         assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"
+    level = [run(n, [9, 8]).run for n in (1, 2)]
+    level = [
+        replace(one, epochs=tuple(replace(each, metrics={"acc": 0.2}) for each in one.epochs))
+        for one in level
+    ]
+    said = accuracy_chart(compute_results([replace(run(1, [9, 8]), run=one) for one in level])).message
+    assert said == "Training accuracy comes to 20.0 % after one epoch", "no run is the best"
     both = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
     for metrics, tuning, names, places in (
         ({"loss": 1.0, "acc": 0.2}, (), [""], [71]), (both, (), ["training", "validation"], [70, 72]),
@@ -236,9 +243,9 @@ def test_two_networks_are_compared_on_the_sizes_that_both_ran():
 def test_the_title_of_a_studys_chart_is_about_what_it_draws():
     best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
     text = study_message("accuracy", best)
-    assert text == "Highest top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"
+    assert text == "Top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"
     worse = study_message("error", best | {"fixed": {64: 0.05}})
-    assert worse == "Lowest top-1 error at the largest global batch, 64: 91.7 % (gradual) to 95.0 % (fixed)"
+    assert worse == "Top-1 error at the largest global batch, 64: 91.7 % (gradual; linear) to 95.0 % (fixed)"
 
 
 @pytest.mark.parametrize(("told", "says"), [

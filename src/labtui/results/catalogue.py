@@ -239,7 +239,9 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     as_long = len({point.x for point in lasts}) == 1
     alike = as_long and len(trained) == 1 and not study  # otherwise no run is best
     compared = best if target is not None or alike else None
-    message = messages.accuracy_message(compared, target, of_best * (len(series) > 1))
+    shown = percent_text(best.best.accuracy) if best is not None else ""
+    equals = sum(any(point.label == shown for point in each.points) for each in series)
+    message = messages.accuracy_message(compared, target, of_best * (equals == 1 < len(series)))
     if not message and as_long:
         after = messages.count_words(int(lasts[0].x), "epoch")
         message = f"Accuracy after {after}: {lasts[0].label.removesuffix(' %')} to {lasts[-1].label}"

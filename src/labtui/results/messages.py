@@ -280,11 +280,14 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
     if not found:
         return ""
     shown = [percent_text(1 - top if what == "error" else top) for top, _ in found]
-    best_of = "Lowest top-1 error" if what == "error" else "Highest top-1 accuracy"
-    said = f"{best_of} at the largest global batch, {most:,}: {shown[0]}"
+    said = f"Top-1 {what} at the largest global batch, {most:,}"
     if len(found) > 1 and shown[0] == shown[-1]:
-        return f"{said} with all {len(found)} policies"
-    return f"{said} ({found[0][1]})" + f" to {shown[-1]} ({found[-1][1]})" * (len(found) > 1)
+        return f"{said}: {shown[0]} with all {len(found)} policies"
+    named: dict[str, list[str]] = {}
+    for share, (_, name) in zip(shown, found, strict=True):
+        named.setdefault(share, []).append(name)
+    ends = [f"{share} ({'; '.join(named[share])})" for share in dict.fromkeys((shown[0], shown[-1]))]
+    return f"{said}: {' to '.join(ends)}"
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:
