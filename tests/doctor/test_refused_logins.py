@@ -84,37 +84,31 @@ def test_the_doctor_on_a_full_quota(student, cluster, tmp_path, capsys):
 # --------------------------------------------------------------------------- judgements
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("Your account has expired; please contact your system administrator.", "account-expired"),
-        (
-            "WARNING: Your password has expired.\nPassword change required but no TTY available.",
-            "password-expired",
-        ),
-        (
-            "You are required to change your password immediately (administrator enforced).",
-            "password-expired",
-        ),
-        ("The system is going down for maintenance at 18:00", "maintenance"),
-        ("\x1b[2JLogins are currently\x07 disabled.", "maintenance"),
-        *(("Access to this machine is for authorised users.", None), ("", None)),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    ("Your account has expired; please contact your system administrator.", "account-expired"),
+    (
+        "WARNING: Your password has expired.\nPassword change required but no TTY available.",
+        "password-expired",
+    ),
+    (
+        "You are required to change your password immediately (administrator enforced).",
+        "password-expired",
+    ),
+    ("The system is going down for maintenance at 18:00", "maintenance"),
+    ("\x1b[2JLogins are currently\x07 disabled.", "maintenance"),
+    *(("Access to this machine is for authorised users.", None), ("", None)),
+])  # fmt: skip
 def test_a_servers_words(text, reason):
     error = refused_by_server(text, HERE)
     assert (error.reason if isinstance(error, LoginRefused | CannotConnect) else None) == reason
     assert error is None or (error.hint and error.sentence.isprintable())
 
 
-@pytest.mark.parametrize(
-    ("others", "key", "words", "fix"),
-    [
-        ({"dt1": True, "dt2": False}, "maintenance", "dt1 of the same site", "announcements"),
-        ({"dt1": False}, "network", "other hosts", "VPN"),
-        ({}, "network", "h:22 does not answer.", "Wait."),
-    ],
-)
+@pytest.mark.parametrize(("others", "key", "words", "fix"), [
+    ({"dt1": True, "dt2": False}, "maintenance", "dt1 of the same site", "announcements"),
+    ({"dt1": False}, "network", "other hosts", "VPN"),
+    ({}, "network", "h:22 does not answer.", "Wait."),
+])  # fmt: skip
 def test_vpn_and_maintenance_are_told_apart(others, key, words, fix):
     error = CannotConnect("h:22 does not answer.", "Wait.", reason="timeout")
     check = check_refusal(error, SITE, "me", others)

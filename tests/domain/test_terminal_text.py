@@ -38,21 +38,18 @@ def test_the_environment_asks_for_it():
     assert not ascii_wanted({"LABTUI_ASCII": "0"}) and not ascii_wanted({})
 
 
-@pytest.mark.parametrize(
-    ("raw", "shown"),
-    [
-        *((b"plain", "plain"), (b"windows\r", "windows")),
-        (b"1/25 [>....]\r2/25 [=>...]\r25/25 [=====] - 14s", "25/25 [=====] - 14s"),
-        *((b"long first text\rshort", "shortfirst text"), (b"12/25\x08\x08\x08\x08\x0825/25", "25/25")),
-        (b"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"),
-        *((b"\x1b]0;new title\x07after", "after"), (b"\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link")),
-        *((b"\x1b]52;c;cm0gLXJm\x07", ""), (b"\x1bP1;2|secret\x1b\\seen", "seen")),
-        *((b"\x1b]never closed", ""), (b"a\tb", "a       b"), ("ünïcödé 日本".encode(), "ünïcödé 日本")),
-        *((b"bell\x07null\x00", "bell\ufffdnull\ufffd"), ("right\u202eleft".encode(), "right\ufffdleft")),
-        (b"[bold]not markup[/nothing]", "[bold]not markup[/nothing]"),
-        (b"\xff\xfe broken", "\ufffd\ufffd broken"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "shown"), [
+    *((b"plain", "plain"), (b"windows\r", "windows")),
+    (b"1/25 [>....]\r2/25 [=>...]\r25/25 [=====] - 14s", "25/25 [=====] - 14s"),
+    *((b"long first text\rshort", "shortfirst text"), (b"12/25\x08\x08\x08\x08\x0825/25", "25/25")),
+    (b"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"),
+    *((b"\x1b]0;new title\x07after", "after"), (b"\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link")),
+    *((b"\x1b]52;c;cm0gLXJm\x07", ""), (b"\x1bP1;2|secret\x1b\\seen", "seen")),
+    *((b"\x1b]never closed", ""), (b"a\tb", "a       b"), ("ünïcödé 日本".encode(), "ünïcödé 日本")),
+    *((b"bell\x07null\x00", "bell\ufffdnull\ufffd"), ("right\u202eleft".encode(), "right\ufffdleft")),
+    (b"[bold]not markup[/nothing]", "[bold]not markup[/nothing]"),
+    (b"\xff\xfe broken", "\ufffd\ufffd broken"),
+])  # fmt: skip
 def test_what_is_left_of_a_line(raw, shown):
     assert display_text(raw) == shown
 

@@ -43,21 +43,18 @@ def without(gpus: int):
     return lambda run: None if is_run(run, "ResNet50", gpus) else run
 
 
-@pytest.mark.parametrize(
-    ("task", "change", "words"),
-    [
-        ("10.5", without(4), "ResNet50 · 4 GPUs: not run yet."),
-        ("10.4", without(0), "ResNet50 · CPU: not run yet (task 10.3)."),
-        ("10.5", of(4, 3, outcome=None, phase=RunPhase.RUNNING), "run 5 is running: 3 of 5 epochs read."),
-        ("10.5", of(2, outcome=None, phase=RunPhase.UNKNOWN), "run 4 has no known end yet: 5 of 5 epochs"),
-        ("10.5", of(2, 1), "run 4 has 1 epoch in its log; 2 are needed, as the first is warm-up."),
-        ("10.5", of(2, 0, outcome="oom"), "run 4 ran out of memory. Run again (R, or `labtui retry`)."),
-        ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Run again"),
-        ("10.5", of(2, outcome="time-limit"), "run 4 was stopped by its time limit."),
-        ("10.5", of(2, batch=2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
-        ("10.5", of(2, batch=0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
-    ],
-)
+@pytest.mark.parametrize(("task", "change", "words"), [
+    ("10.5", without(4), "ResNet50 · 4 GPUs: not run yet."),
+    ("10.4", without(0), "ResNet50 · CPU: not run yet (task 10.3)."),
+    ("10.5", of(4, 3, outcome=None, phase=RunPhase.RUNNING), "run 5 is running: 3 of 5 epochs read."),
+    ("10.5", of(2, outcome=None, phase=RunPhase.UNKNOWN), "run 4 has no known end yet: 5 of 5 epochs"),
+    ("10.5", of(2, 1), "run 4 has 1 epoch in its log; 2 are needed, as the first is warm-up."),
+    ("10.5", of(2, 0, outcome="oom"), "run 4 ran out of memory. Run again (R, or `labtui retry`)."),
+    ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Run again"),
+    ("10.5", of(2, outcome="time-limit"), "run 4 was stopped by its time limit."),
+    ("10.5", of(2, batch=2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
+    ("10.5", of(2, batch=0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
+])  # fmt: skip
 def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
     box = check(task, with_runs(full(), change))
     assert words in box.missing and box.status == "partial"
@@ -283,19 +280,16 @@ def test_unanswered_questions_are_counted_off():
     assert check("10.4", replace(evidence, answers=none)).missing == "Question 1 has no answer yet."
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "Make ResNet152.py from ResNet50.py."),
-        ("# ResNet50.py\n", "still identical to ResNet50.py: make the change yourself"),
-        ("# shipped\n", "came with labtui"),
-        ("x = 1  # ResNet152V2\n", "does not use ResNet152V2 in its code yet"),
-        ('"""ResNet152V2"""\nmodel = ResNet50V2()\n', "does not use ResNet152V2"),
-        ("model = ResNet152V2(\n", ""),  # does not parse, names it in code
-        ("from tensorflow.keras.applications import ResNet152V2\n", ""),
-        ("net = getattr(apps, 'ResNet152V2')\n", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    (None, "Make ResNet152.py from ResNet50.py."),
+    ("# ResNet50.py\n", "still identical to ResNet50.py: make the change yourself"),
+    ("# shipped\n", "came with labtui"),
+    ("x = 1  # ResNet152V2\n", "does not use ResNet152V2 in its code yet"),
+    ('"""ResNet152V2"""\nmodel = ResNet50V2()\n', "does not use ResNet152V2"),
+    ("model = ResNet152V2(\n", ""),  # does not parse, names it in code
+    ("from tensorflow.keras.applications import ResNet152V2\n", ""),
+    ("net = getattr(apps, 'ResNet152V2')\n", ""),
+])  # fmt: skip
 def test_the_students_own_copy(text, words):
     evidence = full()
     scripts = dict(evidence.scripts)

@@ -81,16 +81,13 @@ def test_published_numbers_of_another_edition_come_before_its_own():
         parse_edition(text, "lab.toml")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "words"),
-    [
-        ('title = "One more"', 'title = " "', 7, "`title` is empty"),
-        ('title = "Another title"', "title = 5", 16, "title: expected `str`"),
-        ("gpus = 2", "gpus = 3", 20, "cannot be split evenly"),
-        ('model = "ResNet50"', 'model = "ResNet5"', 20, "so these numbers are never used"),
-        ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' for `extends`"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "line", "words"), [
+    ('title = "One more"', 'title = " "', 7, "`title` is empty"),
+    ('title = "Another title"', "title = 5", 16, "title: expected `str`"),
+    ("gpus = 2", "gpus = 3", 20, "cannot be split evenly"),
+    ('model = "ResNet50"', 'model = "ResNet5"', 20, "so these numbers are never used"),
+    ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' for `extends`"),
+])  # fmt: skip
 def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(EXTENDING.replace(old, new, 1), encoding="utf-8")
@@ -149,14 +146,11 @@ def test_published_numbers_are_bands_by_their_tolerance():
     assert parse_edition(GOOD.replace("rows = [", "tolerance = [1, 1.2]\nrows = [")).bands[0].high == 6.0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("epochs = 5", "epochs = 1", "2 are needed, as the first is warm-up"),
-        ('"runs"', '"fit", model = "ResNet50", laws = ["amdahl"]', "on one GPU and on one more size"),
-        ('"runs"', '"runs", outcomes = ["oom"]', "not done when all its runs are"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ("epochs = 5", "epochs = 1", "2 are needed, as the first is warm-up"),
+    ('"runs"', '"fit", model = "ResNet50", laws = ["amdahl"]', "on one GPU and on one more size"),
+    ('"runs"', '"runs", outcomes = ["oom"]', "not done when all its runs are"),
+])  # fmt: skip
 def test_a_check_that_no_run_can_meet_is_seen_by_the_proof(old, new, words):
     (proof,) = prove(parse_edition(GOOD.replace(old, new, 1)))
     assert not proof.holds and words in proof.sentence

@@ -43,13 +43,10 @@ def test_labs_check_names_line_and_sentence_of_mistakes(tmp_path, capsys, comman
     assert f"{path}: mine, 1 task" in command(["labs", "check", str(path)]).out
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('script = "ResNet50.py"', 'script = "ResNet5O.py"', "'ResNet5O.py' does not come with labtui"),
-        ("format = 1", 'format = 1\nprofiles = ["mn6"]', "There is no cluster profile 'mn6'"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ('script = "ResNet50.py"', 'script = "ResNet5O.py"', "'ResNet5O.py' does not come with labtui"),
+    ("format = 1", 'format = 1\nprofiles = ["mn6"]', "There is no cluster profile 'mn6'"),
+])  # fmt: skip
 def test_labs_check_knows_what_labtui_brings_and_a_folder_its_own(old, new, words, tmp_path, command):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace(old, new), encoding="utf-8")

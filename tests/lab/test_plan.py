@@ -43,13 +43,10 @@ def test_own_results_go_before_the_bands():
     assert measured.half_width < banded.half_width
 
 
-@pytest.mark.parametrize(
-    ("script", "words", "known"),
-    [
-        *(("mine.py", "--base 1 --epochs 3 --lr 9", True), ("mine.py", "--base 2", False)),
-        *(("mine.py", "--base 1 -v", False), ("b.py", "--base 1", False)),
-    ],
-)
+@pytest.mark.parametrize(("script", "words", "known"), [
+    *(("mine.py", "--base 1 --epochs 3 --lr 9", True), ("mine.py", "--base 2", False)),
+    *(("mine.py", "--base 1 -v", False), ("b.py", "--base 1", False)),
+])  # fmt: skip
 def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(script, words, known):
     (run, *_), rows = task_drafts(EDITION, "10.5", PROFILE)[0].runs, full().results.measured
     run = replace(run, script="mine.py", arguments=("--base", "1"))

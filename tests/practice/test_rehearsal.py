@@ -73,19 +73,16 @@ def test_too_large_a_batch_runs_out_of_memory(lab):
     assert (run.outcome, run.epochs) == ("oom", ())
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["nowhere.py"], "can't open file"),
-        (["ResNet50.py", "–epochs", "5"], "unrecognized arguments"),
-        (["ResNet50.py", "-- epochs 5"], "unrecognized arguments"),
-        (["ResNet50.py", "--epochs", "“5”"], "invalid int value"),
-        (["ResNet50.py", "--device", "cpu", "--data", "/no/such/folder"], "does not exist"),
-        (["quotes.py"], "SyntaxError: invalid character"),
-        (["module.py"], "ModuleNotFoundError: No module named 'no_such_module'"),
-        *((["weights.py"], "Network is unreachable"), (["ResNet50.py"], "TensorFlow sees no GPU at all")),
-    ],
-)
+@pytest.mark.parametrize(("words", "text"), [
+    (["nowhere.py"], "can't open file"),
+    (["ResNet50.py", "–epochs", "5"], "unrecognized arguments"),
+    (["ResNet50.py", "-- epochs 5"], "unrecognized arguments"),
+    (["ResNet50.py", "--epochs", "“5”"], "invalid int value"),
+    (["ResNet50.py", "--device", "cpu", "--data", "/no/such/folder"], "does not exist"),
+    (["quotes.py"], "SyntaxError: invalid character"),
+    (["module.py"], "ModuleNotFoundError: No module named 'no_such_module'"),
+    *((["weights.py"], "Network is unreachable"), (["ResNet50.py"], "TensorFlow sees no GPU at all")),
+])  # fmt: skip
 def test_mistakes_fail_as_they_would_there(lab, words, text):
     (lab / "quotes.py").write_text("print(“hello”)\n")
     (lab / "module.py").write_text("import no_such_module\n")

@@ -274,16 +274,13 @@ def test_a_job_that_waits_for_a_moment_only_is_not_missed(name):
 NODE_FAILURE = "DUE TO NODE FAILURE"
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "number", "line", "state"),
-    [
-        ("time-limit", {}, SIGTERM, "DUE TO TIME LIMIT", "TIMEOUT"),
-        ("node-failure", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "NODE_FAIL"),
-        ("node-failure", {}, SIGKILL, NODE_FAILURE, "PENDING"),
-        ("requeue", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "PENDING"),
-        ("out-of-memory", {}, SIGKILL, "oom_kill", "OUT_OF_MEMORY"),
-    ],
-)
+@pytest.mark.parametrize(("name", "options", "number", "line", "state"), [
+    ("time-limit", {}, SIGTERM, "DUE TO TIME LIMIT", "TIMEOUT"),
+    ("node-failure", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "NODE_FAIL"),
+    ("node-failure", {}, SIGKILL, NODE_FAILURE, "PENDING"),
+    ("requeue", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "PENDING"),
+    ("out-of-memory", {}, SIGKILL, "oom_kill", "OUT_OF_MEMORY"),
+])  # fmt: skip
 def test_a_running_job_is_ended(name, options, number, line, state):
     cluster = Cluster()
     job = running_job(cluster, **options)
@@ -315,13 +312,10 @@ def test_waiting_with_changing_reasons():
     assert job.state == "RUNNING"
 
 
-@pytest.mark.parametrize(
-    ("name", "program", "words"),
-    [
-        ("accounting", "sacct", "Connection refused"),
-        ("controller", "squeue", "Unable to contact slurm controller"),
-    ],
-)
+@pytest.mark.parametrize(("name", "program", "words"), [
+    ("accounting", "sacct", "Connection refused"),
+    ("controller", "squeue", "Unable to contact slurm controller"),
+])  # fmt: skip
 def test_what_does_not_answer_comes_back(name, program, words):
     cluster = Cluster()
     running_job(cluster)

@@ -69,22 +69,19 @@ NO_CONTROLLER = (1, "", "slurm_update error: Unable to contact slurm controller 
 READ_ONLY = (1, "", "mkdir: cannot create directory: Read-only file system\n")
 
 
-@pytest.mark.parametrize(
-    ("ask", "answer", "error", "words"),
-    [
-        ("cancel", NO_ANSWER, ConnectionLost, ["did not answer"]),
-        ("cancel", DENIED, RemoteFailure, ["denied", "your own"]),
-        ("cancel", (1, "", ""), RemoteFailure, ["no reason given"]),
-        ("limit", NO_ANSWER, ConnectionLost, []),
-        ("limit", NO_CONTROLLER, RemoteFailure, ["5 min", "7"]),
-        ("paths", (0, "half an ans", ""), RemoteFailure, ["got no answer"]),
-        ("submit", NO_ANSWER, ConnectionLost, ["did not arrive"]),
-        ("submit", (0, "a banner, no number\n", ""), RemoteFailure, ["named no job number"]),
-        ("push", NO_ANSWER, ConnectionLost, []),
-        ("push", READ_ONLY, RemoteFailure, ["Read-only file system", "/r"]),
-        ("push", (1, "", ""), RemoteFailure, ["no reason given"]),
-    ],
-)
+@pytest.mark.parametrize(("ask", "answer", "error", "words"), [
+    ("cancel", NO_ANSWER, ConnectionLost, ["did not answer"]),
+    ("cancel", DENIED, RemoteFailure, ["denied", "your own"]),
+    ("cancel", (1, "", ""), RemoteFailure, ["no reason given"]),
+    ("limit", NO_ANSWER, ConnectionLost, []),
+    ("limit", NO_CONTROLLER, RemoteFailure, ["5 min", "7"]),
+    ("paths", (0, "half an ans", ""), RemoteFailure, ["got no answer"]),
+    ("submit", NO_ANSWER, ConnectionLost, ["did not arrive"]),
+    ("submit", (0, "a banner, no number\n", ""), RemoteFailure, ["named no job number"]),
+    ("push", NO_ANSWER, ConnectionLost, []),
+    ("push", READ_ONLY, RemoteFailure, ["Read-only file system", "/r"]),
+    ("push", (1, "", ""), RemoteFailure, ["no reason given"]),
+])  # fmt: skip
 def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(ask, answer, error, words):
     with pytest.raises(error) as caught:
         ASKS[ask](AnsweringConnection(*answer))
@@ -126,14 +123,11 @@ def key(tmp_path: Path) -> Path:
     return tmp_path / "id_ed25519"
 
 
-@pytest.mark.parametrize(
-    ("trouble", "status", "words"),
-    [
-        *(("none", "ok", ""), ("gone", "problem", ""), ("open to others", "warning", "chmod 600")),
-        *(("broken certificate", "ok", ""), ("-5h:-1h", "problem", "expired")),
-        *(("-1h:+1h", "warning", "valid until"), ("always:forever", "ok", "with the certificate")),
-    ],
-)
+@pytest.mark.parametrize(("trouble", "status", "words"), [
+    *(("none", "ok", ""), ("gone", "problem", ""), ("open to others", "warning", "chmod 600")),
+    *(("broken certificate", "ok", ""), ("-5h:-1h", "problem", "expired")),
+    *(("-1h:+1h", "warning", "valid until"), ("always:forever", "ok", "with the certificate")),
+])  # fmt: skip
 def test_the_doctor_on_keys_and_certificates(key, trouble, status, words):
     if trouble == "gone":
         key.unlink()
@@ -236,22 +230,19 @@ def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench, error):
 WHERE = Endpoint(alias="h", host="h", port=22, user="me")
 
 
-@pytest.mark.parametrize(
-    ("problem", "words"),
-    [
-        (socket.gaierror(socket.EAI_AGAIN, "try again"), "no name server answers"),
-        (socket.gaierror(socket.EAI_NONAME, "unknown"), "There is no host named h"),
-        (OSError(errno.EHOSTUNREACH, "No route to host"), "no network route"),
-        (OSError(errno.ENETUNREACH, "Network is unreachable"), "no network route"),
-        (ConnectionResetError(errno.ECONNRESET, "reset"), "closed the connection at once"),
-        (BrokenPipeError(errno.EPIPE, "pipe"), "closed the connection at once"),
-        (TimeoutError(), "does not answer"),
-        (paramiko.ssh_exception.IncompatiblePeer("no acceptable kex algorithm"), "too old"),
-        (KeyError("ssh-rsa"), "too old"),
-        (paramiko.SSHException("Negotiation failed."), "closed the connection at once"),
-        *((EOFError(), "is not an SSH server"), (RuntimeError("something else"), "something else")),
-    ],
-)
+@pytest.mark.parametrize(("problem", "words"), [
+    (socket.gaierror(socket.EAI_AGAIN, "try again"), "no name server answers"),
+    (socket.gaierror(socket.EAI_NONAME, "unknown"), "There is no host named h"),
+    (OSError(errno.EHOSTUNREACH, "No route to host"), "no network route"),
+    (OSError(errno.ENETUNREACH, "Network is unreachable"), "no network route"),
+    (ConnectionResetError(errno.ECONNRESET, "reset"), "closed the connection at once"),
+    (BrokenPipeError(errno.EPIPE, "pipe"), "closed the connection at once"),
+    (TimeoutError(), "does not answer"),
+    (paramiko.ssh_exception.IncompatiblePeer("no acceptable kex algorithm"), "too old"),
+    (KeyError("ssh-rsa"), "too old"),
+    (paramiko.SSHException("Negotiation failed."), "closed the connection at once"),
+    *((EOFError(), "is not an SSH server"), (RuntimeError("something else"), "something else")),
+])  # fmt: skip
 def test_every_failure_is_a_sentence_and_a_hint(problem, words):
     with pytest.raises(CannotConnect) as caught, reaching(WHERE):
         raise problem

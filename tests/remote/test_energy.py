@@ -44,15 +44,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        # GPU 1 of the node and one by its name; each reading of the stand-in finds 1.5 J more.
-        ({"CUDA_VISIBLE_DEVICES": "1,GPU-ab"}, "12001.5 {'energy_joules': 3.0} {}"),
-        *(({"NO_COUNTER": "1"}, "None {}"), ({"CUDA_VISIBLE_DEVICES": "7,8"}, "None {}")),
-        ({"CUDA_VISIBLE_DEVICES": "MIG-x,1"}, "None {}"),
-        ({"LD_LIBRARY_PATH": "/nowhere"}, "None {} {}"),
-    ],
-)
+@pytest.mark.parametrize(("more", "told"), [
+    # GPU 1 of the node and one by its name; each reading of the stand-in finds 1.5 J more.
+    ({"CUDA_VISIBLE_DEVICES": "1,GPU-ab"}, "12001.5 {'energy_joules': 3.0} {}"),
+    *(({"NO_COUNTER": "1"}, "None {}"), ({"CUDA_VISIBLE_DEVICES": "7,8"}, "None {}")),
+    ({"CUDA_VISIBLE_DEVICES": "MIG-x,1"}, "None {}"),
+    ({"LD_LIBRARY_PATH": "/nowhere"}, "None {} {}"),
+])  # fmt: skip
 def test_the_counters_of_the_visible_gpus_are_added_where_there_are_any(library, more, told):
     assert asked(**{"LD_LIBRARY_PATH": library} | more).startswith(told)

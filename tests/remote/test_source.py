@@ -61,14 +61,11 @@ def script() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(
-    ("short", "names"),
-    [
-        ("as01r1b05", ["as01r1b05"]),
-        ("as01r1b[09-11,20]", ["as01r1b09", "as01r1b10", "as01r1b11", "as01r1b20"]),
-        ("login1,as[1-2],b", ["login1", "as1", "as2", "b"]),
-    ],
-)
+@pytest.mark.parametrize(("short", "names"), [
+    ("as01r1b05", ["as01r1b05"]),
+    ("as01r1b[09-11,20]", ["as01r1b09", "as01r1b10", "as01r1b11", "as01r1b20"]),
+    ("login1,as[1-2],b", ["login1", "as1", "as2", "b"]),
+])  # fmt: skip
 def test_nodes_are_expanded_without_scontrol(script, short, names, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert script.expand(short) == names

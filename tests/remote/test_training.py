@@ -275,25 +275,22 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     return found
 
 
-@pytest.mark.parametrize(
-    ("case", "code", "sentence"),
-    [
-        ("no data", 3, "error: The data folder /nowhere/cifar-10-batches-py does not exist. Name the folder"),
-        ("default data", 3, f"The data folder {REMOTE}/cifar-utils/cifar-10-batches-py does not exist."),
-        ("file missing", 3, "is incomplete: data_batch_3 missing."),
-        ("file cut", 3, "data_batch_2 is not a CIFAR-10 file, or was not copied completely."),
-        ("file strange", 3, "test_batch is not a CIFAR-10 file"),
-        ("too many images", 3, "100000 training images were asked for, but"),
-        ("no gpu", 4, "error: 2 GPUs were asked for, but TensorFlow sees no GPU at all."),
-        ("no gpu in a gpu job", 4, "error: This job was given a GPU, but TensorFlow sees none."),
-        ("small batch", 2, "--batch_size: 3 is the global batch, but must hold an image for each of 4 GPUs"),
-        ("no epochs", 2, "error: argument --epochs: must be at least 1, not 0"),
-        ("no rate", 2, "error: argument --learning_rate: must be a number above 0, not nan"),
-        ("long dash", 2, "error: unrecognized arguments: –epochs 5"),
-        ("long dash", 2, "as copied from a document: type '--epochs 5' by hand."),
-        ("blank after dashes", 2, "as copied from a document"),
-    ],
-)
+@pytest.mark.parametrize(("case", "code", "sentence"), [
+    ("no data", 3, "error: The data folder /nowhere/cifar-10-batches-py does not exist. Name the folder"),
+    ("default data", 3, f"The data folder {REMOTE}/cifar-utils/cifar-10-batches-py does not exist."),
+    ("file missing", 3, "is incomplete: data_batch_3 missing."),
+    ("file cut", 3, "data_batch_2 is not a CIFAR-10 file, or was not copied completely."),
+    ("file strange", 3, "test_batch is not a CIFAR-10 file"),
+    ("too many images", 3, "100000 training images were asked for, but"),
+    ("no gpu", 4, "error: 2 GPUs were asked for, but TensorFlow sees no GPU at all."),
+    ("no gpu in a gpu job", 4, "error: This job was given a GPU, but TensorFlow sees none."),
+    ("small batch", 2, "--batch_size: 3 is the global batch, but must hold an image for each of 4 GPUs"),
+    ("no epochs", 2, "error: argument --epochs: must be at least 1, not 0"),
+    ("no rate", 2, "error: argument --learning_rate: must be a number above 0, not nan"),
+    ("long dash", 2, "error: unrecognized arguments: –epochs 5"),
+    ("long dash", 2, "as copied from a document: type '--epochs 5' by hand."),
+    ("blank after dashes", 2, "as copied from a document"),
+])  # fmt: skip
 def test_a_sentence_and_an_exit_code(report, case, code, sentence):
     ending = report["endings"][case]
     assert ending["code"] == code
