@@ -7,7 +7,7 @@ Real and practice runs never share a chart, nor do images and tokens. Charts ove
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -196,9 +196,9 @@ def epoch_chart(results: Results) -> ChartSpec:
     return _over_epochs("epochs", series, notes=("Hollow: warm-up, not counted.", *slow))
 
 
-def of_run(run: MeasuredRun) -> dict[str, Any]:
-    """What all points of a run say of it."""
-    return {"live": run.live, "run": run.run_id}
+def of_run(run: MeasuredRun, metric: str = "") -> dict[str, Any]:
+    """What all points of a run, or of one of its metrics, say of it."""
+    return {"live": run.live, "run": run.run_id, "metric": metric}
 
 
 def _longest(runs: Named) -> float:
@@ -222,8 +222,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             del curves[False]
         for curve in curves.values():
             points = tuple(
-                Point(x=p.epoch, y=p.accuracy, label=percent_text(p.accuracy), line=p.line, **of_run(run))
-                for p in curve.points
+                Point(x=at, y=top, label=percent_text(top), line=line, **of_run(run, curve.metric))
+                for at, top, line in curve.points
             )
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
             found = Series(
@@ -265,10 +265,15 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
         return
     rates = [(run, _by_epoch(run, "learning_rate", lambda rate: rate)) for run in runs]
     errors = [(run, p) for run in tuned if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
-    best = _best_by_policy(tuned)
+    lines = _best_by_policy(tuned)
+    best = {name: {batch: point.y for batch, point in line.items()} for name, line in lines.items()}
     yield _over_epochs("error", _policy_lines(errors), message=messages.study_message("error", best))
     yield _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1))
-    yield _batch_accuracy_chart(best)
+    batches = sorted({batch for line in lines.values() for batch in line})
+    ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
+    series = [Series(name=name, points=tuple(line.values())) for name, line in lines.items()]
+    message = messages.study_message("accuracy", best)
+    yield specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
 
 
 def policy(run: MeasuredRun) -> str:
@@ -278,7 +283,7 @@ def policy(run: MeasuredRun) -> str:
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
     told = measured.finite(run, metric)
-    return tuple(Point(x=s.epoch, y=shown(value), line=s.line_of(metric), **of_run(run)) for s, value in told)
+    return tuple(Point(x=s.epoch, y=shown(n), line=s.line_of(metric), **of_run(run, metric)) for s, n in told)
 
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
@@ -293,25 +298,16 @@ def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list
     ]
 
 
-def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, float]]:
+def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
     """The best validation accuracy of each policy by global batch, as fractions of 1."""
-    best: dict[str, dict[int, float]] = {}
+    best: dict[str, dict[int, Point]] = {}
     for run in runs:
-        tops = [percent / 100 for _, percent in measured.finite(run, _TOP1)]
+        tops = _by_epoch(run, _TOP1, lambda percent: percent / 100)
         if tops and (batch := run.run.batch_size):
             line = best.setdefault(policy(run), {})
-            line[batch] = max(line.get(batch, 0.0), *tops)
+            top = max(*tops, line.get(batch, tops[0]), key=lambda point: point.y)
+            line[batch] = replace(top, x=batch, label=percent_text(top.y))
     return best
-
-
-def _batch_accuracy_chart(best: Mapping[str, Mapping[int, float]]) -> ChartSpec:
-    series = [
-        Series(name=name, points=tuple(Point(x=n, y=y, label=percent_text(y)) for n, y in line.items()))
-        for name, line in best.items()
-    ]
-    ticks = tuple((float(batch), f"{batch:,}") for batch in sorted(set(itertools.chain(*best.values()))))
-    message = messages.study_message("accuracy", best)
-    return specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:

@@ -38,7 +38,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """A mark. `lo` and `hi` bound `y`.
 
     `hollow` is set for a warm-up epoch, `live` for a run in progress. `run` is the number of the last run measured,
-    `line` that of the log line that one epoch comes from.
+    `line` that of the log line that one epoch comes from, `metric` the name of what was read there.
     """
 
     x: float
@@ -50,6 +50,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""
     run: int | None = None
     line: int | None = None
+    metric: str = ""
 
     def __post_init__(self) -> None:
         for number in (self.x, self.y, self.lo, self.hi):
