@@ -550,6 +550,17 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     state = LabState(runs={1: going, 2: bad}, submissions={"lt1": job}, connection=online)
     view = seen(replace(state, refreshed_at=NOW, cluster_time=NOW))
     assert (next_step(view).action, title_state(view)[2]) == ("retry_run((2,))", "  run 2 failed")
+    asked = [CheckItem("", each, kind="answers") for each in ("?", "", "?")]
+    for runs, missing in (({1: going}, "Run it."), ({}, "")):
+        items = (CheckItem("", missing, kind="runs"), *asked)
+        check = TaskCheck(task_id="10.5", status="partial", items=items, missing="?")
+        begun = View(state=replace(view.state, runs=runs), edition=EDITION, task_id="10.5", now=NOW)
+        step = next_step(replace(begun, checks={"10.5": check}))
+        assert step.label == "Answer question 1", "the first without an answer, not the second"
+    items = tuple(CheckItem("", "?", kind="runs", run=spec(), task_id=each) for each in "23467")
+    check = TaskCheck(task_id="8", status="open", items=items, missing="?")
+    eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})
+    assert headline(eight) == "This task compares the runs of 2, 3, 4, 6 and 7."
 
 
 def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit():

@@ -136,13 +136,18 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
         label = f"Plan {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
-        done = view.count("answers").done
-        label = missing = f"Answer question {done + 1}"
+        label = missing = f"Answer question {_unanswered(view)}"
     if item.kind == "charts":
         charts = view.count("charts")
         label = f"Export {plural(charts.of - charts.done, 'chart')}"
         missing = missing if item.stale else label
     return NextStep(label, missing if label != missing else "", action)
+
+
+def _unanswered(view: View) -> int:
+    """The number of the task's first question without an answer; 0 without one."""
+    items = [item for item in view.check.items if item.kind == "answers"] if view.check is not None else []
+    return next((number for number, item in enumerate(items, 1) if not item.met), 0)
 
 
 def _run_again(lines: Sequence[RunLine]) -> NextStep:
@@ -176,15 +181,15 @@ def live_reason(view: View) -> str:
 
 def _while_running(view: View) -> NextStep:
     """The next step while jobs are in progress: release held runs, run a failed one again, answer, or watch."""
-    answers, reason = view.count("answers"), live_reason(view)
+    reason = live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
         reason = f"{words.run_numbers(held)}: held. Press H to release."
         return NextStep("Release the runs", reason, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(failed)
-    if answers.done < answers.of:
-        return NextStep(f"Answer question {answers.done + 1}", reason, "pane('answers')")
+    if number := _unanswered(view):
+        return NextStep(f"Answer question {number}", reason, "pane('answers')")
     return NextStep("Watch the log", reason, "pane('log')")
 
 
@@ -227,7 +232,9 @@ def instead_of_runs(view: View) -> str:
         return "This lab's edition could not be read. Runs, logs and charts still work."
     asked = [item.task_id for item in view.check.items if item.run] if view.check is not None else []
     if compared := dict.fromkeys([*filter(None, asked), *(line.run.task_id for line in view.lines)]):
-        return f"This task compares the runs of {' and '.join(compared)}."
+        from labtui.lab.run_choice import join
+
+        return f"This task compares the runs of {join(list(compared))}."
     later = (each.id for each in tasks[tasks.index(task) + 1 :] if each.runs)
     after = next((name for name in later if not view.count("runs", name).full), "")
     return f"This task needs no run.{f' Task {after} plans the next ones.' if after else ''}"
