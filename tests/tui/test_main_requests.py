@@ -292,8 +292,7 @@ async def test_my_jobs_have_every_column_at_80_and_last_as_long_as_a_rehearsals_
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
         # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
         await until(pilot, lambda: "running 2:30 acc_debug" in " ".join(text_of(app).split()))
-        filled_session.feed(changes.connection("offline", sentence="Gone."))
-        await pilot.press("escape", "Q")
+        filled_session.feed(changes.connection("offline", sentence="Gone."))  # the open page follows
         await until(pilot, lambda: "As of " in text_of(app) and "running  1:30" in text_of(app))
 
 

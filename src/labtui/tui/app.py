@@ -332,13 +332,16 @@ class LabApp(SanitizedApp[int]):
 
     def action_page(self, name: str) -> None:
         """Push a page of text (a key of `PAGES`); on that page itself, close it."""
-        from labtui.tui.screens.modals import PAGES, TextScreen
+        from labtui.tui.screens.modals import FOLLOWING, PAGES, TextScreen
 
         title, make = PAGES[name]
         if self.screen.title == title:
             self.pop_screen()
         else:
-            self.push_screen(TextScreen(title, make(self)))
+            page = TextScreen(title, partial(make, self))
+            self.push_screen(page)
+            if name in FOLLOWING:
+                page.watch(self, "view", page.show, init=False)
 
     def active_actions(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, str]]:
         """Each action with a key on this screen, once, the innermost node's first, and why it is disabled now."""

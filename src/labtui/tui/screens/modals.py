@@ -250,9 +250,10 @@ class TextScreen(Modal[None]):
         key("question_mark,f1", "app.page('help')", "Help", "the keys that act here", show=True),
     ]
 
-    def __init__(self, title: str, text: Text | Table) -> None:
+    def __init__(self, title: str, make: Callable[[], Text | Table]) -> None:
         super().__init__()
-        self.title, self.page = title, text
+        self.title, self.make = title, make
+        self.page = make()  # before this screen is the app's: help is about the one below it
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
@@ -260,6 +261,12 @@ class TextScreen(Modal[None]):
             with VerticalScroll(classes="page-text"):
                 yield Static(self.page, markup=False, id="page-text")
             yield Footer(compact=True, show_command_palette=False)
+
+    def show(self) -> None:
+        """Make the text again."""
+        for box in self.query("#page-text").results(Static):
+            box.update(self.make())
+            box.refresh(layout=True)
 
 
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
@@ -338,16 +345,16 @@ def help_page(app: LabApp) -> Table:
 def jobs_page(app: LabApp) -> Table | Text:
     """The student's active jobs at the last poll, including those that this folder did not submit."""
     read_at, jobs, now = app.session.state.refreshed_at, app.session.my_jobs(), app.view_model.clock()
-    old = read_at is not None and app.session.state.connection.status != "online"
-    as_of = f"As of {words.clock(read_at or now)}:\n" if old else ""
+    old = app.session.state.connection.status != "online"
+    if read_at is None:
+        return Text("The queue has not been read yet.")
+    as_of = time.strftime("As of %H:%M:%S:\n", time.localtime(read_at))
     if not jobs:
-        return Text(
-            f"{as_of}No job of yours is in the queue." if read_at else "The queue has not been read yet."
-        )
+        return Text(f"{as_of}No job of yours is in the queue.")
     # seconds of the cluster's clock since the poll
-    later = 0.0 if read_at is None or old else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
+    later = 0.0 if old else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
-    table.title, table.title_justify, table.title_style = Text(as_of) if old else None, "left", "none"
+    table.title, table.title_justify, table.title_style = Text(as_of), "left", "none"
     for job in jobs:
         lasted = words.NOTHING if job.lasted_s is None else words.clock_span(job.lasted_s + later)
         runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
@@ -363,6 +370,8 @@ PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
     "requests": ("Requests to the cluster", requests_text),
     "jobs": ("Your jobs on the cluster", jobs_page),
 }
+FOLLOWING = ("problems", "jobs")
+"""The pages that are made again at each repaint; the others are read while they stay as they were."""
 
 
 class DoctorScreen(TextScreen):
@@ -371,9 +380,9 @@ class DoctorScreen(TextScreen):
     app: LabApp
 
     def __init__(self) -> None:
-        super().__init__("Doctor: requirements of a job", Text("Checking ..."))
         self._checks: list[Check] = []
         self._under_way = True
+        super().__init__("Doctor: requirements of a job", self._page)
 
     def on_mount(self) -> None:
         # not a Textual worker: the app would wait for it on exit
@@ -392,7 +401,7 @@ class DoctorScreen(TextScreen):
             prompter = app.prompter or NonInteractivePrompter()
             for check in examine(session.profile, overrides_of(settings), wanted, prompter, seen.update):
                 self._checks.append(check)
-                app.call_later(self._show)
+                app.call_later(self.show)
             if seen:
                 session.note_paths(seen)
         except Exception as error:  # a check must never take the screens down
@@ -400,12 +409,10 @@ class DoctorScreen(TextScreen):
             said, fix = "The check broke off.", f"The lab's {session.folder.problem_log.name} says where."
             self._checks.append(Check(key="doctor", title="Doctor", status="problem", sentence=said, fix=fix))
         self._under_way = False
-        app.call_later(self._show)
+        app.call_later(self.show)
 
-    def _show(self) -> None:
-        for box in self.query("#page-text").results(Static):
-            box.update(checks_page(self._checks, roles(self.app), running=self._under_way))
-            box.refresh(layout=True)
+    def _page(self) -> Text:
+        return checks_page(self._checks, roles(self.app), running=self._under_way)
 
 
 def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:
