@@ -170,7 +170,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         await until(pilot, lambda: "m 2 lines" in text(app, "views"))
         await pilot.press("3", "o")
         assert "fit" not in {each.role for each in pane_of(app).spec.series}
-        said = "Laws are drawn for one line: choose it with m."
+        said = "Laws need one line: choose it with m."
         assert [each.message for each in app._notifications] == [said]
         await pilot.press("m", "m")
         await until(pilot, lambda: text(app, "views").endswith("m tiny-224"))
@@ -195,7 +195,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
 async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(filled_session):
     async with charts(filled_session) as (app, pilot):
         for pressed, why in (
-            ("m", "Nothing to filter here; all runs are on one line."),
+            ("m", "No filter here; all runs are on one line."),
             ("enter", "Only a larger window shows four charts."), ("down", "There is no other line here."),
         ):  # fmt: skip
             await pilot.press(pressed)

@@ -475,6 +475,8 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks, task_id="10.4")
     assert headline(before) == "1 of 2 runs done. Press s to plan 1 run."
     assert title_state(before)[1] == "begun"
+    written = replace(checks["10.4"], items=(items[0], replace(items[1], kind="answers")))
+    assert title_state(replace(before, checks={"10.4": written}))[1] == "runs done"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [1, 2], "the CPU's run is shown beside the GPU's"

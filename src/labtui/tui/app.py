@@ -59,11 +59,11 @@ class LabApp(SanitizedApp[int]):
         key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
         key("ctrl+p,colon", "command_palette", "Palette", "find an action or a task by its name", show=True),
         key("question_mark,f1", "page('help')", "Help", "the keys that act here", show=True),
-        key("D", "doctor", "Doctor", "check connection, account, queues and paths on the cluster"),
-        key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, those of other programs too"),
+        key("D", "doctor", "Doctor", "check connection, account, queues and paths"),
+        key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, not only labtui's"),
         key("exclamation_mark", "page('problems')", "Problems", "problems that are not over, with hints"),
-        key("u", "refresh_now", "Update", "ask the cluster now; connect again when the connection is lost"),
-        key("q,ctrl+q", "leave", "Quit", "close labtui; what would be lost by that is asked about first"),
+        key("u", "refresh_now", "Update", "ask the cluster now, or connect again"),
+        key("q,ctrl+q", "leave", "Quit", "close labtui; it asks first if something is lost"),
     ]
     notifier: Notifier
     view: var[View] = var(NO_VIEW, init=False, always_update=True)
@@ -355,7 +355,7 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.modals import palette
 
         for name, shown, said, run in palette(self, screen):
-            yield SystemCommand(f"{name:<15}{shown:<7}{said}", "", run)
+            yield SystemCommand(f"{name:<15}{shown:<6}{said}", "", run)
 
     def action_command_palette(self) -> None:
         """Open the command palette, with a placeholder that says what it is for."""

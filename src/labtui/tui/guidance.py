@@ -317,8 +317,6 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
         return line.live, line.word, f"for {words.clock_span(ran)}{which}" if ran >= 1 else ""
     if line.live is None and line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
-    if view.task is not None and view.task.runs and not view.lines and not view.count("runs").done:
-        return line.status or "open", "no run yet", ""
     waits = live_reason(view).removesuffix(".") if line.live is None else also
     return line.live or line.status, line.word, f"  {waits}" if waits else ""
 

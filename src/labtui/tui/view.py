@@ -183,10 +183,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             rows = {run.run_id: row for run, row in own_rows(self.results)}
             rows |= {run.run_id: row for row in self.results.programs for run in row.members}
             left_out = {each.run.run_id: each.reason for each in self.results.left_out}
-        return {
-            number: _line_of(self, run, rows.get(number), left_out.get(number, ""))
-            for number, run in self.state.runs.items()
-        }
+        runs = self.state.runs.items()
+        return {at: _line_of(self, run, rows.get(at), left_out.get(at, "")) for at, run in runs}
 
     @cached_property
     def task(self) -> Task | None:
@@ -248,6 +246,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 live = RunPhase.UNKNOWN
         alike = {line.word for line in lines if line.phase is live and live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
+        if live is None and status in ("open", "partial"):
+            runs, task = self.count("runs", task_id), self.edition.task(task_id) if self.edition else None
+            none = task is not None and task.runs and not lines and not runs.done
+            said = "runs done" if runs.full else "no run yet" if none else ""
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
     def failures(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:

@@ -35,7 +35,7 @@ class MainScreen(FramedScreen):
     _log_copy: TemporaryDirectory[str] | None = None  # an editor may still show it: it goes when labtui ends
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
-        key("s", "plan", "Plan", "choose and check the runs of this task, then submit them", show=True),
+        key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
         key("R", "retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
@@ -43,7 +43,7 @@ class MainScreen(FramedScreen):
         *(key(number, f"chart({number})", "", "") for number in "12345"),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
-        key("e", "edit", "Edit", "open script, answers or a copy of the log in your editor", show=True),
+        key("e", "edit", "Edit", "script, answers or a copy of the log in your editor", show=True),
         key("b", "start_copy", "Make the copy", "start the script that a task asks for", show=True),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
         key("left_square_bracket", "step_task(-1)", "Previous task", "go to the task above"),
@@ -163,7 +163,7 @@ class MainScreen(FramedScreen):
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)
         if action == "retry_run" and not runs_again(view):
-            return "Only a run that failed or was cancelled is run again."
+            return "No run here failed or was cancelled."
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
         asked = view.task is not None and view.task.questions

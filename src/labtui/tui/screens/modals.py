@@ -25,7 +25,7 @@ from labtui.tui import format as words
 from labtui.tui.app import LabApp
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import LIVE
-from labtui.tui.widgets.frame import key
+from labtui.tui.widgets.frame import key, sentences
 
 _Answer = TypeVar("_Answer")
 
@@ -269,10 +269,14 @@ class TextScreen(Modal[None]):
             box.refresh(layout=True)
 
 
+MAX_TOLD = 53
+"""The cells for an action's help in the palette of a window of 80 columns."""
+
+
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
     """The palette's entries as name, key, help and callback: actions with keys here, tasks, actions without keys."""
     for node, binding, why_not in app.active_actions(screen):
-        told = f"not now: {why_not}" if why_not else binding.tooltip
+        told = sentences(f"not now: {why_not}", MAX_TOLD) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         yield binding.description, app.get_key_display(binding), told, run
     for row in app.view_model.view().tasks:

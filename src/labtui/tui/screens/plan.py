@@ -64,12 +64,12 @@ class PlanScreen(FramedScreen):
         key("b", "start_copy", "Make the copy", "start the script that the task asks for", show=True),
         key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),
         key("d", "drop_row(False)", "Add this run", "add the selected run to this plan again", show=True),
-        key("e", "edit", "Edit", "open a wrong script, else the job script, in your editor", show=True),
+        key("e", "edit", "Edit", "a wrong script, else the job script, in your editor", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
-        key("C", "controls", "Controls", "add short runs that tell why it does not scale, or remove them"),
+        key("C", "controls", "Controls", "short runs that tell why it does not scale"),
     ]
 
     def __init__(self, plan: Plan, held: ExitStack | None = None) -> None:

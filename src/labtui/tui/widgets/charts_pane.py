@@ -116,7 +116,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("left", "point(-1)", "Point", "the point before", show=True),
-        key("right", "point(1)", "Next point", "the point at the right"),
+        key("right", "point(1)", "Next point", "the next point"),
         key("up", "series(-1)", "Line", "the line before", show=True),
         key("down", "series(1)", "Next line", "the line after it"),
         key("enter,space", "enlarge", "One or four", "on large windows: one chart, or four", show=True),
@@ -187,8 +187,8 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _no_law(self) -> str:
         """Why no law can be drawn; "" if one can."""
         if self.view.alone and self._only not in self.view.alone:
-            return "Laws are drawn for one line: choose it with m."
-        return "" if self._laws() is not None else "A law needs runs on three sizes, one GPU among them."
+            return "Laws need one line: choose it with m."
+        return "" if self._laws() is not None else "A law needs three sizes, with one GPU."
 
     @property
     def view_name(self) -> str:
@@ -225,7 +225,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
             "enlarge": (large, "Only a larger window shows four charts."),
-            "models": (bool(self.view.alone), f"Nothing to filter here; {lines}"),
+            "models": (bool(self.view.alone), f"No filter here; {lines}"),
             "law": (drawn or not law, law),
             "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))

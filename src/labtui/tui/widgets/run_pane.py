@@ -121,8 +121,7 @@ class RunPane(Pane, Vertical):
             return "There is no run here."
         if action == "hold_run":
             return "" if line.phase in HOLDABLE else f"Run {line.run_id} does not wait any more."
-        end = "cancel" if action == "cancel_run" else "limit"
-        why = "is being cancelled" if line.cancelling else f"has ended; there is nothing to {end}"
+        why = "is being cancelled" if line.cancelling else "has ended"
         return "" if line.cancellable and line.run.outcome is None else f"Run {line.run_id} {why}."
 
     @property
