@@ -142,8 +142,10 @@ def test_no_two_parts_contradict_each_other(state, cancel):
     live = [line for line in view.lines if line.phase in LIVE]
     # header, list and title name the phase of the furthest run
     if live:
-        furthest = max((line.phase for line in live), key=LIVE.index)
-        assert phase is furthest and title == ("cancelling" if cancel else furthest.value)
+        order = (RunPhase.WAITING, RunPhase.UNKNOWN, *LIVE[1:])
+        furthest = max((line.phase for line in view.pending), key=order.index)
+        word = "cancelling" if cancel and furthest in LIVE else furthest.value
+        assert (phase, title) == (furthest, word)
         assert words.PHASE_GLYPHS[furthest] in rail and " left" not in step.reason * cancel
     else:
         assert phase not in LIVE
@@ -253,6 +255,8 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     waits = replace(waits, status=SubmissionStatus.WAITING)
     both = replace(state, runs={1: run, 2: later}, submissions={"lt1": job, "lt2": waits})
     assert first_task(seen(both)) == "10.5", "not the newest one's"
+    shared = replace(both, runs={1: run, 2: replace(later, task_id="10.5")})
+    assert title_state(seen(shared))[1] == "unknown", "as its run that may run, not as the one that waits"
     again = seen(replace(state, refreshed_at=NOW - 1), checks=checks)
     assert again.every[1].word == "running"
     online = replace(state, connection=ConnectionState(status="online"))

@@ -119,8 +119,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sign(self) -> str:
-        signs = words.PHASE_GLYPHS | words.TASK_GLYPHS
-        return signs.get(self.live or self.status, words.NOTHING)
+        return (words.PHASE_GLYPHS | words.TASK_GLYPHS).get(self.live or self.status, words.NOTHING)
 
     @property
     def word(self) -> str:
@@ -235,15 +234,17 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         check = self.checks.get(task_id)
         unchecked = self.loading or (self.edition is not None and not self.checks)
         status = check.status if check is not None else "" if unchecked else "open"
-        phases = [line.phase for line in lines]
-        live = max((phase for phase in phases if phase in LIVE), key=LIVE.index, default=None)
+        phases = {line.phase for line in lines}
+        live = max(phases.intersection(LIVE), key=LIVE.index, default=None)
+        if live is RunPhase.WAITING and RunPhase.UNKNOWN in phases:
+            live = RunPhase.UNKNOWN  # it may run
         if live is None and status != "done":
-            all_bad = set(phases) <= ENDED_BADLY and not self.count("runs", task_id).full
-            bad = {line.phase for line in self.failures(task_id, lines)} or set(phases if all_bad else ())
+            all_bad = phases <= ENDED_BADLY and not self.count("runs", task_id).full
+            bad = {line.phase for line in self.failures(task_id, lines)} or (phases if all_bad else set())
             gone = bad == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
-            live = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
-            if phases and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
-                live = RunPhase.UNKNOWN
+            lost = bool(lines) and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN
+            ended = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
+            live = RunPhase.UNKNOWN if lost else ended
         alike = {line.word for line in lines if line.phase is live and live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
         if live is None and status in ("open", "partial"):
@@ -326,8 +327,7 @@ def _size(spec: RunSpec) -> tuple[object, ...]:
 
 def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunState, str]:
     """The run with its phase, and the cause: by its log, else by its job's end, else by the last poll if recent."""
-    state = view.state
-    job = submission.job if submission is not None else None
+    state, job = view.state, submission.job if submission is not None else None
     over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
     held = "(held)" * (submission is not None and submission.held)
     if submission is not None and job is not None and over and run.outcome is None:
