@@ -17,13 +17,14 @@ from labtui.tui.widgets.run_pane import RunPane
 from labtui.tui.widgets.tail_view import TailView
 
 
-class LogPane(RunPane):
+class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the run's
     """A title, the log, and the input for a search."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "search", "Search", "find a text in the log", show=True),
         key("o", "streams", "Out/err", "show standard error, or standard output again", show=True),
         key("escape", "close_search", "Back", "close the search"),
+        *RunPane.BINDINGS,
     ]
 
     stream: Stream = "out"
