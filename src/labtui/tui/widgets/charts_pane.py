@@ -241,13 +241,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         self.on_resize()
 
     def action_point(self, step: int) -> None:
-        """Move the cursor to the previous (`step` -1) or the next point (1)."""
+        """Move the cursor to the previous (`step` -1) or the next point (1); from one end to the other."""
         found = self._point()
         if found is None:
             return
         xs = [point.x for point in found[0].points]
-        place = xs.index(found[1].x) + step
-        self._x = xs[max(0, min(len(xs) - 1, place))]
+        self._x = xs[(xs.index(found[1].x) + step) % len(xs)]
         self.on_resize()
 
     def action_series(self, step: int) -> None:
