@@ -9,7 +9,8 @@ from labtui.domain.errors import ExportError
 from labtui.tui import messages
 
 CHILD = """
-import sys, time
+import os, sys, time
+assert os.getpgrp() == os.getpid(), "ctrl+c before the editor would end it"
 assert sys.argv[1:] == ["export", "--json"], sys.argv
 {body}
 """

@@ -146,12 +146,12 @@ def export_all(folder: Path, told: Callable[[str], None], remarked: Callable[...
 
 
 def _run(folder: Path, told: Callable[[str], None]) -> tuple[str, list[str]]:
-    # -P: no file in the student's folder is imported as a module
+    # -P: no file in the student's folder is imported as a module; a group of its own: ctrl+c does not end it
     command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
     said = []
-    with tempfile.TemporaryFile() as answer:
+    with tempfile.TemporaryFile() as out:
         with subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=answer, stderr=subprocess.PIPE
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, process_group=0
         ) as child:
             timer = threading.Timer(TIMEOUT_S, child.kill)
             timer.start()
@@ -162,8 +162,8 @@ def _run(folder: Path, told: Callable[[str], None]) -> tuple[str, list[str]]:
         timer.cancel()
         if child.returncode:
             raise _refusal("\n".join([*said, ""]))
-        answer.seek(0)
-        return _summary(answer.read())
+        out.seek(0)
+        return _summary(out.read())
 
 
 def _refusal(said: str) -> ExportError:
