@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from labtui.cluster.target import start_again
 from labtui.commands import doctor as doctor_verb
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 from labtui.commands.follow import describe_open_runs, news_of
 from labtui.doctor.findings import Check, Status, summary
+from labtui.domain.state import CLUSTER_OVER
 from labtui.session.session import Session
+from labtui.session.settings import load_profile
 from labtui.tui.view import View
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, spec
@@ -105,6 +108,12 @@ def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys)
     assert "Kept in" in capsys.readouterr().out
     with Session.open(tmp_path / "kept", start=False) as kept:
         assert kept.why_read_only is None and kept.state.runs.keys() == runs
+    # Its cluster is over, unlike one in the same folder as the lab.
+    key, practice = tmp_path / "cluster" / "keys" / "id", load_profile("practice")
+    assert start_again(practice, str(key)) == CLUSTER_OVER and not start_again(load_profile("mn5"), str(key))
+    key.parent.mkdir(parents=True)
+    key.touch()
+    assert start_again(practice, str(key)).endswith(f": labtui practice --keep {tmp_path}")
 
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"

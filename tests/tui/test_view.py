@@ -20,7 +20,7 @@ from labtui.domain.model import (
     RunSpec,
     SubmissionStatus,
 )
-from labtui.domain.state import ConnectionState, LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import CLUSTER_OVER, ConnectionState, LabState, RunState, SubmissionState, run_phase
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
@@ -367,6 +367,15 @@ def test_gpu_hours_are_counted_to_the_same_moment_as_the_times_of_the_runs():
     stopped = replace(lost, practice=True)  # a kept practice lab beside no practice cluster
     assert (next_step(stopped).action, status_line(stopped)[1]) == ("leave", "Start it.")
     assert next_step(replace(stopped, factor=20.0)).action == "refresh_now", "only cut off for a moment"
+    over = replace(stopped, state=replace(view.state, connection=replace(gone, hint=CLUSTER_OVER)))
+    assert (next_step(over).action, status_line(over)) == ("export", ("warning", CLUSTER_OVER))
+    answer, run = (CheckItem("", "Missing.", kind=kind) for kind in ("answers", "runs"))
+    made = TaskCheck(task_id="10.3", status="partial", items=(replace(run, missing=""), answer), missing="")
+    checks = {"10.6": replace(made, task_id="10.6", items=(run, answer)), "10.3": made}
+    assert next_step(replace(over, checks=checks)).label == "Go to 10.3", (
+        "where runs are missing none can be made"
+    )
+    assert next_step(replace(over, checks=checks, task_id="10.3")).label == "Answer question 1"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import expand_home
 from labtui.domain import errors
 from labtui.domain.profile import Profile
+from labtui.domain.state import CLUSTER_OVER
 from labtui.slurm.values import number
 
 
@@ -33,10 +34,13 @@ def _own_known_hosts() -> Path:
 
 
 def start_again(profile: Profile, identity: str) -> str:
-    """How to start the practice cluster again that has this key, in its folder if that is there; "" for a real one."""
-    kept = [str(folder) for folder in Path(identity).parents[2:3] if Path(identity).is_file()]
-    command = shlex.join(["labtui", "practice", "--keep", *(kept or ["DIR"])])
-    return f"Start the cluster again: {command}" * (profile.status == "practice")
+    """How to start the practice cluster again that has this key, or that it is over; "" for a real one."""
+    if profile.status != "practice":
+        return ""
+    root = Path(identity).parent.parent
+    if root.name != "cluster" or not Path(identity).is_file():
+        return CLUSTER_OVER
+    return f"Start the cluster again: {shlex.join(['labtui', 'practice', '--keep', str(root.parent)])}"
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):

@@ -157,6 +157,8 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
 
 WRITER_GONE = ConnectionState(sentence="The other labtui was closed.", hint="Press u to connect here.")
 """What a process that reads beside another one shows when that one has ended."""
+CLUSTER_OVER = "This cluster is over; its results stay. `labtui practice` starts a new one."
+"""The hint of a connection to a practice cluster that was not kept."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, plural
-from labtui.domain.state import submission_queue
+from labtui.domain.state import CLUSTER_OVER, submission_queue
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, TRAINING, RunLine, View, connected, planned_sizes
 
@@ -54,7 +54,10 @@ def next_step(view: View) -> NextStep:
 
 def _next_step(view: View) -> NextStep:
     if not connected(view.state) and not view.read_only:
-        again = NextStep("Quit and start practice", view.state.connection.hint, "leave")
+        hint = view.state.connection.hint
+        if hint == CLUSTER_OVER and view.factor is None:
+            return _without_cluster(view)
+        again = NextStep("Quit and start practice", hint, "leave")
         connect = NextStep("Connect", "Not connected to the cluster.", "refresh_now")
         return again if _stopped(view) else connect
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
@@ -72,6 +75,19 @@ def _next_step(view: View) -> NextStep:
 def _stopped(view: View) -> bool:
     """Whether the folder's practice cluster does not run: this labtui does not run it, and it does not answer."""
     return view.practice and view.factor is None and not connected(view.state)
+
+
+def _without_cluster(view: View) -> NextStep:
+    """The next step where no run can be made: what is missing in this task or another one that has its runs."""
+    for task_id in (view.task_id, *view.checks):
+        check, runs = view.checks.get(task_id), view.count("runs", task_id)
+        items = check.items if check is not None and (runs.full or not runs.of) else ()
+        item = next((each for each in items if not (each.met or each.of_runs)), None)
+        if item is not None and task_id == view.task_id:
+            return _what_is_missing(view, item)
+        if item is not None:
+            return NextStep(f"Go to {task_id}", item.missing, f"go_to({task_id!r})")
+    return NextStep("Export the slides", view.state.connection.hint, "export")
 
 
 def successful_retry(view: View, line: RunLine) -> RunLine | None:
