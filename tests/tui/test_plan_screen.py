@@ -21,8 +21,9 @@ from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
+from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurm_answer, cells, nothing_to_send, runs_title, table_of, ticket
+from labtui.tui.plan_words import _slurm_answer, cells, nothing_to_send, runs_title, step, table_of, ticket
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -484,6 +485,7 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert not any(row.included for row in again.rows) and not again.drafts
     assert nothing_to_send(again) == "Every run is done." and not ticket(again)
+    assert step(again) == NextStep("Back", "Every run is done.", "back", "esc")
     told = Plan(session, session.edition, "10.5", session.drafts("10.5"), "The same settings again.")
     assert all(row.included for row in told.rows)
     older = {"ResNet50.py": "older"}

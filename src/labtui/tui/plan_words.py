@@ -86,6 +86,8 @@ def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval |
 
 def step(plan: Plan) -> NextStep:
     """The next step: a fix, or Submit."""
+    if not plan.drafts and all_made(plan):
+        return NextStep("Back", nothing_to_send(plan), "back", key="esc")
     if not plan.drafts:
         return NextStep("Add this run", nothing_to_send(plan), "drop_row(False)", key="d")
     if plan.problem is not None:
@@ -98,12 +100,16 @@ def step(plan: Plan) -> NextStep:
     return NextStep(f"Submit {plural(len(plan.drafts), 'job')}", said, "send", key="s")
 
 
+def all_made(plan: Plan) -> bool:
+    """Whether all runs of a plan are done or under way."""
+    return all(row.spec in plan.known for row in plan.rows)
+
+
 def nothing_to_send(plan: Plan) -> str:
     """Why a plan has no job."""
-    made = [plan.known.get(row.spec) for row in plan.rows]
-    if not all(made):
+    if not all_made(plan):
         return "Every run is left out."
-    done = all(run is not None and run.phase is RunPhase.DONE for run in made)
+    done = all(plan.known[row.spec].phase is RunPhase.DONE for row in plan.rows)
     return f"Every run is done{'' if done else ' or under way'}."
 
 

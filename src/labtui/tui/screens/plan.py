@@ -186,6 +186,7 @@ class PlanScreen(FramedScreen):
         button = self.query_one("#send", Button)
         button.label = Text(f"{step.key}  {step.label}")
         button.set_class(not plan.checked, "-quiet")
+        button.display = bool(plan.drafts) or not plan_words.all_made(plan)
         say(self, "#ticket-back", ink("esc ", f"bold {styles.busy}").append("Back", styles.soft))
         say(self, "#ticket-line", ink("   ".join(each.line for each in figures), "bold"))
         say(self, "#verdict", plan_words.verdict_lines(plan, styles, width))
