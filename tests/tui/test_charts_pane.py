@@ -101,9 +101,11 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await pilot.press("o", "c", "L")
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "not in standard error")
         tail = app.main.query_one("#log-view")
-        write_log(filled_session, "lt000000000000000ccc", ':::MLLOG {"namespace": "", "key": "a"}\n')
+        record = f':::MLLOG {{"key": "{"a" * 99}", "value": {{"val_top1": 7}}, "to": "{"b" * 99}"}}'
+        write_log(filled_session, "lt000000000000000ccc", f"{record}\n")
         await until(pilot, lambda: tail.file.hidden == 1)
-        tail.mark(tail.file.last)
+        tail.mark(tail.file.last, "val_top1")
+        await until(pilot, lambda: '"val_top1": 7' in text_of(app), "the part that was read")
         assert (tail.match_line, tail.file.hidden) == (tail.file.last, 0), "a record that is cited is shown"
         (marked,) = tail._segments(tail.file.line(tail.file.last), tail.file.last)
         assert marked.style == tail.get_component_rich_style("tail--current")
@@ -209,16 +211,21 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
         assert "all lines together" not in text_of(app), "help has the keys that act"
 
 
-@pytest.mark.parametrize(
-    ("line", "width", "shown"),
-    [
-        ("13/13 - 8s - loss: 1.95", 40, "13/13 - 8s - loss: 1.95"),
-        ("[11/26/2026 03:48:37 AM] INFO - [EPOCH: 5] Train: 51 img/s", 40, "… [EPOCH: 5] Train: 51 img/s"),
-        ("13/13 - 10s - loss: 1.9545 - accuracy: 0.2066 - 773ms/step", 30, "13/13 - 10s - … - 773ms/step"),
-    ],
+KERAS = "13/13 - 10s - loss: 1.9545 - accuracy: 0.2066 - 773ms/step"
+RECORD = (
+    ':::MLLOG … {"top1": 76.95, "top5": 93.1, "loss": 1.0, "val_top1": 73.1, "val_loss": 1.2, "lr": 0.001}'
 )
-def test_a_long_line_of_a_log_keeps_its_numbers(line, width, shown):
-    assert shorten(line, width) == shown and len(shown) <= width
+
+
+@pytest.mark.parametrize(("line", "width", "metric", "shown"), [
+    ("13/13 - 8s - loss: 1.95", 40, "loss", "13/13 - 8s - loss: 1.95"),
+    ("[11/26/2026 03:48:37 AM] INFO - [EPOCH: 5] Train: 51 img/s", 40, "", "… [EPOCH: 5] Train: 51 img/s"),
+    (KERAS, 30, "", "13/13 - 10s - … - 773ms/step"), (KERAS, 30, "accuracy", "… accuracy: 0.2066 - 773ms/s …"),
+    (RECORD, 36, "val_top1", '… "val_top1": 73.1, "val_loss": 1. …'), (RECORD, 24, "lr", '… "lr": 0.001}'),
+    ("1 | Train acc: 0.2 | Val acc: 0.3 | Time: 47 s", 30, "val_acc", "… acc: 0.3 | Time: 47 s"),
+])  # fmt: skip
+def test_a_long_line_of_a_log_keeps_what_was_read(line, width, metric, shown):
+    assert shorten(line, width, metric) == shown and len(shown) <= width
 
 
 async def test_on_a_very_large_window_four_charts_or_one(filled_session):

@@ -27,7 +27,7 @@ from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane
 from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
-from labtui.tui.widgets.tail_view import STAMP, LogText
+from labtui.tui.widgets.tail_view import STAMP, LogText, metric_span
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 _NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
@@ -278,11 +278,11 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     async def action_log_line(self) -> None:
         """Open the log of the run that the point comes from, at the point's line."""
-        line, number = self._origin()
-        if line is not None:
+        found, (line, number) = self._point(), self._origin()
+        if found is not None and line is not None:
             await self.app.choose_run(line.run_id, open_log=True)
             log = self.screen.query_one(LogPane)
-            log.call_after_refresh(log.show_line, number)
+            log.call_after_refresh(log.show_line, number, found[1].metric or "seconds")
 
     # ------------------------------------------------------------------ showing
 
@@ -401,18 +401,19 @@ class ChartsPane(Pane, Container, can_focus=True):
         origins = (where, run, plural(len(numbers), "run"))
         origin = next((each for each in origins if len(each) < room), "")
         first = ends(left, ink(origin, styles.soft), self.size.width)
-        return Text("\n").join([first, self._log_text(row, line, number, not point.line)])
+        return Text("\n").join([first, self._log_text(point, line, number)])
 
-    def _log_text(self, row: ResultRow | None, line: RunLine | None, number: int | None, mean: bool) -> Text:
-        """A log line; `mean`: the last one of several epochs."""
+    def _log_text(self, point: Point, line: RunLine | None, number: int | None) -> Text:
+        """The log line of a point; of a mean, that of the last epoch."""
+        row = self._row()
         path = self.app.session.log_path(line.run.token, "out") if line is not None else None
         if path is None or number is None or row is None or line is None:
             return Text("")
         last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")
-        said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (mean and row.epochs > 1)
+        said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (not point.line and row.epochs > 1)
         styles, text = roles(self.app), line_text(self.app.session.folder.path, path, number)
         place = f"{said}line {number}  "
-        shown_text = shorten(text, self.size.width - len(place))
+        shown_text = shorten(text, self.size.width - len(place), point.metric)
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
 
 
@@ -424,9 +425,12 @@ def line_text(root: Path, path: Path, number: int) -> str:
     return _NO_VALUE.sub(r"\1 … ", log.line(number)).rstrip()
 
 
-def shorten(text: str, width: int) -> str:
-    """A log line cut to `width` characters: first its time stamp goes, then its middle."""
+def shorten(text: str, width: int, metric: str = "") -> str:
+    """A log line cut to `width` characters: first its time stamp goes, then what is not about the metric."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
-    half = max(0, width - 3) // 2
+    half, (begin, end) = max(0, width - 3) // 2, metric_span(text, metric)
+    if end > half and begin < len(text) - half and len(text) > width:
+        text = f"… {text[begin:]}"
+        return text if len(text) <= width else f"{text[: width - 2].rstrip()} …"
     return text if len(text) <= width else f"{text[:half].rstrip()} … {text[len(text) - half :].lstrip()}"

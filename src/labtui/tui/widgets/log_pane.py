@@ -66,12 +66,12 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         found = line.run.diagnosis[:1] if line is not None and line.phase is RunPhase.FAILED else ()
         return found[0].line + 2 if found and found[0].stream == "err" else None
 
-    def show_line(self, number: int | None) -> None:
-        """Mark a line of standard output and bring it into view; None: there is no line to mark."""
+    def show_line(self, number: int | None, metric: str) -> None:
+        """Mark a line of standard output and show it where it has the metric; None: there is no line to mark."""
         if number is not None:
             self.stream = "out"
             self.show(self.view)
-            self.tail.mark(number)
+            self.tail.mark(number, metric)
 
     def action_streams(self) -> None:
         """Switch between standard output and standard error."""

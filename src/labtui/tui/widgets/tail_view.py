@@ -184,6 +184,17 @@ STAMP = re.compile(
     r"(?:(?:DEBUG|INFO|WARNING|ERROR)\b[ :-]*)?"
 )
 """The time stamp and level that a logger puts at the beginning of a line."""
+
+
+def metric_span(text: str, metric: str) -> tuple[int, int]:
+    """Where a line has the name and the value of a metric; (0, 0) where it does not name it."""
+    for name, which in ((metric, 0), (metric.removeprefix("val_"), -1)):  # validation is printed last
+        found = list(re.finditer(rf'(?i)(?<!\w)"?{re.escape(name)}"?\W{{0,9}}[-+.\w]+', text))
+        if name and found:
+            return found[which].span()
+    return 0, 0
+
+
 EMPTY = "What a run prints appears here, from its first line on."
 
 
@@ -328,15 +339,15 @@ class TailView(ScrollView, can_focus=True):
         found = self.file.find(self.needle, self.match_line + (-1 if backwards else 1), backwards=backwards)
         self._show_match(found, "none above" if backwards else "none below")
 
-    def mark(self, number: int) -> None:
-        """Mark a line and bring it into view; for a folded record, all records are shown."""
+    def mark(self, number: int, metric: str = "") -> None:
+        """Mark a line and bring it into view, with its part about a metric; for a record, all records are shown."""
         self.search("")
         file = self.file
         if file is not None and file.line(number) and file.number(file.row(number)) != number:
             file.toggle_folding()
-        self._show_match(number, "")
+        self._show_match(number, "", metric)
 
-    def _show_match(self, line: int | None, none: str) -> None:
+    def _show_match(self, line: int | None, none: str, metric: str = "") -> None:
         self.search_ended = none if line is None else ""
         self.refresh()
         self.post_message(self.Moved())
@@ -345,7 +356,8 @@ class TailView(ScrollView, can_focus=True):
         self.match_line = line
         text = self._text(self.file, line)
         at = text.lower().find(self.needle.lower())
-        begin, end = cell_len(text[:at]), cell_len(text[: at + len(self.needle)])
+        span = metric_span(text, metric) if metric else (at, at + len(self.needle))
+        begin, end = (cell_len(text[:place]) for place in span)
         self._widest = max(self._widest, cell_len(text))
         self._resize()
         if end + 8 + cell_len(self.read_as.get(line, "")) < self.scrollable_content_region.width:
