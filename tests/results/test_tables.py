@@ -26,6 +26,7 @@ from labtui.results.numbers import (
     table_of,
     text_table,
     three_digits,
+    tick_texts,
     uncertainty,
     with_half_width,
     with_uncertainty,
@@ -41,6 +42,8 @@ def test_other_numbers():
     assert rate_text(Interval.exact(3676.47)) == "3,676" and rate_text(Interval.exact(2.5)) == "2.50"
     assert ratio_text(Interval.exact(1.6792)) == "1.68" and percent_text(0.8396) == "84.0 %"
     assert rate_text(None) == ratio_text(None) == percent_text(None) == lost_text(None) == ABSENT
+    assert tick_texts([0.74, 0.745, 0.75], percent=True) == ["74.0", "74.5", "75.0"], "none is there twice"
+    assert tick_texts([1000, 1000.25]) == ["1,000.0", "1,000.3"] and tick_texts([0, 0.5]) == ["0", "0.5"]
 
 
 @pytest.mark.parametrize(

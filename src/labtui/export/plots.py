@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from labtui.export import drawing
 from labtui.export.drawing import bounds, panels
 from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
-from labtui.results.numbers import clean, in_digits_of, tick_text
+from labtui.results.numbers import clean, in_digits_of, tick_texts
 from labtui.results.scaling import COLOUR_OF_PART
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
 
     Panels share their axes, so one call sets those of all.
     """
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    from matplotlib.ticker import NullLocator
 
     xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
     if spec.x_log:
@@ -289,8 +289,8 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
         return
     unit = " %" if spec.percent else "×" if spec.unit == "×" else ""
     steps = drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)
-    axes.yaxis.set_major_locator(FixedLocator(steps[:: 2 if panel and len(steps) > 4 else 1]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: tick_text(y, percent=spec.percent) + unit))
+    steps = steps[:: 2 if panel and len(steps) > 4 else 1]
+    axes.set_yticks(steps, [f"{text}{unit}" for text in tick_texts(steps, percent=spec.percent)])
     axes.grid(visible=True, axis="y")
 
 

@@ -145,6 +145,16 @@ def tick_text(value: float, *, percent: bool = False) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
 
 
+def tick_texts(values: Sequence[float], *, percent: bool = False) -> list[str]:
+    """The numbers on an axis, with as many decimals as tell them apart."""
+    texts = [tick_text(value, percent=percent) for value in values]
+    for places in range(1, 6 * (len(set(texts)) < len(texts))):
+        texts = [fixed(value * (100 if percent else 1), places) for value in values]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
 def fixed(value: float, places: int) -> str:
     """`value` with `places` decimals, halves up as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``."""
     if not math.isfinite(value):

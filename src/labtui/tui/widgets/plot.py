@@ -20,7 +20,7 @@ from labtui.results.charts import (
     looks,
     row_scale,
 )
-from labtui.results.numbers import tick_text
+from labtui.results.numbers import tick_texts
 from labtui.tui.format import HOLLOW, MARKS, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import Grid, braille
@@ -64,7 +64,9 @@ class _Drawing:
         self.grid = Grid(width, height)
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
-        self.y_labels = [self._tick(tick) for tick in self.scale.ticks]
+        unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
+        ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
+        self.y_labels = [f"{text}{unit}" for text in tick_texts(ticks, percent=spec.percent)]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = [each.short for each in spec.series if each.role == "fit"]
         ends += [self._label(at, width) for at in range(len(self.names))]
@@ -106,11 +108,6 @@ class _Drawing:
             low = min(low, 0.0)
         high = max(high, 1.0) if spec.percent and spec.compares else high
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
-
-    def _tick(self, tick: float) -> str:
-        text = tick_text(2.0**tick if self.spec.y_log else tick, percent=self.spec.percent)
-        unit = " %" if self.spec.percent else {"×": "×", "s": " s"}.get(self.spec.unit, "")
-        return f"{text}{unit}"
 
     def _column(self, x: float) -> int:
         """The column of an x; bars are in groups of equal width."""
