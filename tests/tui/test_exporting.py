@@ -31,32 +31,26 @@ def exported(
     return [messages.export_all(folder, told, remarks.extend).result(240), *remarks]
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (
-            r'{"files": ["/lab/x/plots/a.png", "/lab/x/plots/a.svg", "/lab/x/deck.pptx"],'
-            r' "notes": ["\\u001b[31mno answers"]}',
-            ["deck.pptx, 1 chart written. 1 remark: press ! to read.", "no answers"],
-        ),
-        (
-            f'{{"files": [{MANY}], "notes": []}}',
-            ["report.pdf, deck.pptx, results.csv, 10 other files written."],
-        ),
-    ],
-)
-def test_what_was_written_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
-    assert exported(tmp_path, f"print('{answer}')", monkeypatch) == said
+@pytest.mark.parametrize(("answer", "said"), [
+    (r'{"files": ["/lab/x/plots/a.png", "/lab/x/plots/a.svg", "/lab/x/deck.pptx"],'
+     r' "notes": ["\\u001b[31mno answers"]}',
+     ["deck.pptx, 1 chart in plots/. 1 remark: press ! to read.", "no answers"]),
+    (f'{{"files": [{MANY}], "notes": []}}', ["report.pdf, deck.pptx, results.csv, 10 other files."]),
+])  # fmt: skip
+def test_what_was_written_where_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
+    (below := tmp_path / "labtui").mkdir()
+    places = {tmp_path: "here", tmp_path.parent: f"to {tmp_path.name}", below: f"to {tmp_path}"}
+    for here, where in places.items():
+        monkeypatch.chdir(here)
+        whole = [f"Written {where}: {said[0]}", *said[1:]]
+        assert exported(tmp_path, f"print('{answer}')", monkeypatch) == whole
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("sys.exit('labtui: Nothing is there.')", "Nothing is there."),
-        ("sys.stderr.write('labtui: It is gone.\\n  hint: Run it.\\n'); sys.exit(2)", "It is gone."),
-        ("raise SystemError('bug')", "The export did not finish."),
-    ],
-)
+@pytest.mark.parametrize(("body", "sentence"), [
+    ("sys.exit('labtui: Nothing is there.')", "Nothing is there."),
+    ("sys.stderr.write('labtui: It is gone.\\n  hint: Run it.\\n'); sys.exit(2)", "It is gone."),
+    ("raise SystemError('bug')", "The export did not finish."),
+])  # fmt: skip
 def test_an_export_that_fails_is_a_sentence_and_a_hint(monkeypatch, tmp_path, body, sentence):
     with pytest.raises(ExportError) as caught:
         exported(tmp_path, body, monkeypatch)

@@ -67,6 +67,10 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):
             await until(pilot, lambda w=width: (title in text_of(app).splitlines()[0]) is (w == 120))
             header = text_of(app).splitlines()[0]
             assert "…" not in header and "Chapter 10" in header and "practice 20×" in header
+        said = "The cluster is inside this program; its clock runs 20 times as fast."
+        assert app.screen.query_one(frame.HeaderBar).tooltip.startswith(said)
+        await pilot.press("question_mark", "end")
+        await until(pilot, lambda: said[:35] in text_of(app))
 
 
 async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkeypatch):

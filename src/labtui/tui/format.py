@@ -140,6 +140,11 @@ def connection_label(view: View) -> tuple[str, str, str]:
     return CONNECTION_GLYPHS.get(status, "?"), word, CONNECTION_ROLES.get(status, "quiet")
 
 
+def about_practice(factor: float | None) -> str:
+    """What a practice cluster is, whose clock runs `factor` times as fast as ours."""
+    return f"The cluster is inside this program; its clock runs {factor or 1:g} times as fast. Its numbers are marked."
+
+
 NO_LINE = ("offline", "needs-login")
 """The connection's states in which nothing can be sent."""
 

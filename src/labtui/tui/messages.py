@@ -163,7 +163,7 @@ def _run(folder: Path, told: Callable[[str], None]) -> tuple[str, list[str]]:
         if child.returncode:
             raise _refusal("\n".join([*said, ""]))
         out.seek(0)
-        return _summary(out.read())
+        return _summary(out.read(), folder.resolve())
 
 
 def _refusal(said: str) -> ExportError:
@@ -174,8 +174,8 @@ def _refusal(said: str) -> ExportError:
     return ExportError(display_text(sentence.encode()), display_text(hint.encode()))
 
 
-def _summary(answer: bytes) -> tuple[str, list[str]]:
-    """What was written, in one sentence, and the export's remarks."""
+def _summary(answer: bytes, folder: Path) -> tuple[str, list[str]]:
+    """What was written, and where as seen from the working directory, in one sentence; the export's remarks."""
     import json
 
     report = json.loads(answer)
@@ -184,7 +184,10 @@ def _summary(answer: bytes) -> tuple[str, list[str]]:
     plots = {path.stem for path in paths if path.parent.name == "plots"}
     names = [path.name for path in paths if path.parent.name != "plots"]
     names.sort(key=lambda name: not name.startswith(("deck", "report")))
-    parts = [*names[:MAX_NAMED], *([plural(len(plots), "chart")] if plots else [])]
+    parts = [*names[:MAX_NAMED], *([f"{plural(len(plots), 'chart')} in plots/"] if plots else [])]
     parts += [plural(more, "other file")] if (more := len(names) - MAX_NAMED) > 0 else []
     said = f" {plural(len(notes), 'remark')}: press ! to read." if notes else ""
-    return f"{', '.join(parts)} written.{said}", notes
+    here = Path.cwd()
+    place = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    where = "here" if folder == here else f"to {place}"
+    return f"Written {where}: {', '.join(parts)}.{said}", notes

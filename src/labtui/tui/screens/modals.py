@@ -219,16 +219,11 @@ TOUR = (
     "s plans the runs of a task; s again submits them. r shows the runs, l the log, c the charts.",
     "a opens the answers; x writes plots and slides. ? lists the keys of a page.",
 )
-IN_PRACTICE = (
-    "The cluster is inside this program; its clock runs {factor:g} times as fast. Its numbers are marked."
-)
 
 
 def show_tour(app: LabApp, step: int = 0) -> None:
     """Show the tour of the first start from this step on, a dialog each; escape skips the rest."""
-    practice = (
-        IN_PRACTICE.format(factor=app.view_model.factor or 1) if app.session.practice and not step else ""
-    )
+    practice = words.about_practice(app.view_model.factor) if app.session.practice and not step else ""
     more = "Next" if step + 1 < len(TOUR) else "Begin"
     ask = Ask(
         "\n\n".join(filter(None, (practice, TOUR[step]))),
@@ -342,6 +337,8 @@ def help_page(app: LabApp) -> Table:
     table.add_row("")
     table.add_row("", "Runs", "  ".join(runs))
     table.add_row("", "Charts", "○ still running, or warm-up   ◉ cursor   ◆● two marks in one place")
+    if app.view_model.factor:
+        table.add_row("", "Practice", words.about_practice(app.view_model.factor))
     table.add_row("", "Tasks", f"{'  '.join(tasks)}  or the sign of its runs under way, failed, cancelled")
     return table
 

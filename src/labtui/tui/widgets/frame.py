@@ -161,6 +161,7 @@ class HeaderBar(ViewPart):
         super().show(view)
         covered = self._right(view, roles(self.app)).cell_len + 3
         self.screen.query(ToastRack).set_styles(padding=(0, covered, 0, 0))
+        self.tooltip = words.about_practice(view.factor) if view.factor else None
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
