@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from labtui.results.charts import Look
 from labtui.tui.app import LabApp
+from labtui.tui.themes import roles as roles_of
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, shorten
 from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
@@ -62,10 +63,8 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
         await pilot.press("3", "o")
         await until(pilot, lambda: "fit" in roles(app) and "o No laws" in text_of(app))
-        assert re.match(
-            r"Serial part: [\d.]+ % \(Amdahl, fixed work\), [\d.]+ % \(Gustafson, growing work\)",
-            text(app, "sentence"),
-        )
+        said = r"Serial part: [\d.]+ % \(Amdahl, fixed work\), [\d.]+ % \(Gustafson, growing work\)"
+        assert re.match(said, text(app, "sentence"))
         await pilot.press("3")
         assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
         await pilot.press("o")
@@ -74,6 +73,14 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         pane_of(app)._sentence = lambda: Text("A long sentence " * 8)
         app.repaint()
         await until(pilot, lambda: sentence.size.height == 2, "it is not cut")
+        chart = pane_of(app).query_one("#chart-speedup")
+        for heading, label, said in (
+            ("Error in validation", "error", ""),
+            ("Best", "best of all", "  of all"),
+        ):
+            chart.heading = heading
+            line = chart._heading(replace(chart.spec, y_label=label), roles_of(app))
+            assert line.plain == heading + said, "nothing twice"
 
 
 async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):

@@ -77,8 +77,11 @@ class ChartView(Widget, can_focus=False):
 
     def _heading(self, spec: ChartSpec | None, look: Roles) -> Text:
         text = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
-        told = spec is None or spec.y_label.casefold() == self.heading.casefold()
-        return text.append("" if told or spec is None else f"  {plain(spec.y_label)}", look.quiet)
+        label, said = "" if spec is None else plain(spec.y_label), self.heading.casefold()
+        if label.casefold() in said or label.casefold().startswith(said):
+            label = label[len(said) :].strip()
+        text.append(f"  {label}" * bool(label), look.quiet).truncate(self.size.width, overflow="ellipsis")
+        return text
 
 
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
