@@ -23,7 +23,14 @@ from labtui.results.measured import AccuracyCurve, MeasuredRun, accuracy_curves,
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
-from labtui.results.scaling_charts import cpu_gpu_charts, law_charts, loss_chart, quantity_chart, tuned_charts
+from labtui.results.scaling_charts import (
+    cpu_gpu_charts,
+    law_charts,
+    looks_of,
+    loss_chart,
+    quantity_chart,
+    tuned_charts,
+)
 from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
@@ -48,8 +55,7 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
     """
     rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
-    several, hues = Counter(line.model for line in lines), specs.hues_of(line.model for line in lines)
-    seen = specs.looks([Series(name=line.name, points=(), hue=hues[line.model]) for line in lines])
+    several, seen = Counter(line.model for line in lines), looks_of(lines)
     found: dict[str, Callable[[], Charts]] = {}
     for line, short in zip(lines, distinct([line.name for line in lines]), strict=True):
         alone = several[line.model] == 1

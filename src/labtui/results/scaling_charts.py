@@ -34,9 +34,9 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     Sizes that were tried but have no mark are on the axis as well: no line is drawn across them.
     """
     shorts = specs.distinct([line.name for line in lines])
-    hues = specs.hues_of(line.model for line in lines)
+    seen = looks_of(lines)  # of all lines, so that one keeps its look where another has no value
     series = [
-        Series(name=line.name, short=short, points=points, hue=hues[line.model])
+        Series(name=line.name, short=short, points=points, hue=seen[line.name].hue, look=seen[line.name])
         for line, short in zip(lines, shorts, strict=True)
         if (points := tuple(points_of(family, line.rows)))
     ]
@@ -62,6 +62,12 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))
     return specs.with_sizes(chart, counts)
+
+
+def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
+    """The look of each line, by name."""
+    hues = specs.hues_of(line.model for line in lines)
+    return specs.looks([Series(name=line.name, points=(), hue=hues[line.model]) for line in lines])
 
 
 def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
