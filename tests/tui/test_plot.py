@@ -119,7 +119,7 @@ def test_no_tick_stands_far_above_the_values(height):
     labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
     assert labels[-1] == "1×" and labels[0] in {"16×", "32×", "64×"}, "those between which values lie"
     mark = next(at for at, row in enumerate(rows) if "●" in row or "◉" in row)
-    assert mark <= height / 2, "the largest value stands in the upper half"
+    assert mark <= (height / 2 if height < 27 else 2), "the largest value stands in the upper half, or on top"
     rows = rows_of(replace(chart({1: 0.741, 2: 0.749}), unit="%", x_axis="batch"), 100, height)
     labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
     assert len(set(labels)) == len(labels) > 1, labels

@@ -101,7 +101,10 @@ class _Drawing:
             step = math.ceil(span / rows)
             if span % 2 == 0 and rows // (span // 2) > 2 * (rows // span):
                 step = 2  # a tick at every other doubling makes better use of the rows
-            each = step / max(1, rows * step // span)
+            each = (
+                rows * step / span
+            )  # rows from tick to tick: whole, unless that leaves much of a large chart free
+            each = step / (each if each >= 4 and each % 1 > 0.5 else max(1, int(each)))
             ticks = range(bottom, bottom + span + 1, step)
             return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
         if spec.x_axis != "batch" and (self.bars or spec.unit != "×"):
