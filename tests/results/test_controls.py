@@ -60,27 +60,24 @@ def shares(*logs: bytes) -> dict[str, float]:
 TRAININGS = (log(1, 1.0), log(4, 2.0))
 
 
-@pytest.mark.parametrize(
-    ("controls", "parts"),
-    [
-        ((), {"slower steps": 50}),
-        (((4, 1.4, INDEPENDENT),), {"communication and waiting": 30, "contention on the node": 20}),
-        (((4, 1.0, INDEPENDENT),), {"communication and waiting": 50}),
-        (((4, 2.0, INDEPENDENT),), {"contention on the node": 50}),
-        # A loader that costs 0.1 s on one GPU and 0.3 s on four; alone on one size it shows nothing.
-        (((4, 1.7, ONE_BATCH),), {"slower steps": 50}),
-        (((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH)), {"waiting for data": 10, "unexplained": 40}),
-        # One process feeds all GPUs and takes 0.9 s longer for four batches; by itself each GPU waits for its own.
-        (
-            ((1, 0.9, ONE_BATCH), (4, 1.0, ONE_BATCH), (4, 1.0, INDEPENDENT)),
-            {"waiting for data": 45, "communication and waiting": 5},
-        ),
-        (
-            ((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH), (4, 1.4, INDEPENDENT)),
-            {"waiting for data": 10, "communication and waiting": 30, "contention on the node": 10},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("controls", "parts"), [
+    ((), {"slower steps": 50}),
+    (((4, 1.4, INDEPENDENT),), {"communication and waiting": 30, "contention on the node": 20}),
+    (((4, 1.0, INDEPENDENT),), {"communication and waiting": 50}),
+    (((4, 2.0, INDEPENDENT),), {"contention on the node": 50}),
+    # A loader that costs 0.1 s on one GPU and 0.3 s on four; alone on one size it shows nothing.
+    (((4, 1.7, ONE_BATCH),), {"slower steps": 50}),
+    (((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH)), {"waiting for data": 10, "unexplained": 40}),
+    # One process feeds all GPUs and takes 0.9 s longer for four batches; by itself each GPU waits for its own.
+    (
+        ((1, 0.9, ONE_BATCH), (4, 1.0, ONE_BATCH), (4, 1.0, INDEPENDENT)),
+        {"waiting for data": 45, "communication and waiting": 5},
+    ),
+    (
+        ((1, 0.9, ONE_BATCH), (4, 1.7, ONE_BATCH), (4, 1.4, INDEPENDENT)),
+        {"waiting for data": 10, "communication and waiting": 30, "contention on the node": 10},
+    ),
+])  # fmt: skip
 def test_each_cause_lands_in_its_part(controls, parts):
     assert shares(*TRAININGS, *(log(*each) for each in controls)) == parts
 

@@ -29,14 +29,11 @@ def keras(first: int, last: int, planned: int, times: list[float], *, steps: int
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "planned", "note"),
-    [
-        (3, 5, 5, "The log has 3 epochs of 5."),
-        (1, 3, 999_999_999, "A run is unfinished in the log: 3 epochs of 999,999,999."),
-        *((1, 1, 5, "A run is unfinished in the log: 1 epoch of 5."), (1, 3, 3, None)),
-    ],
-)
+@pytest.mark.parametrize(("first", "last", "planned", "note"), [
+    (3, 5, 5, "The log has 3 epochs of 5."),
+    (1, 3, 999_999_999, "A run is unfinished in the log: 3 epochs of 999,999,999."),
+    *((1, 1, 5, "A run is unfinished in the log: 1 epoch of 5."), (1, 3, 3, None)),
+])  # fmt: skip
 def test_missing_epochs_are_said_and_the_first_of_a_process_is_warm_up(first, last, planned, note):
     log = "Model ResNet50 1 GPU\n" + keras(first, last, planned, [30.0, 10.0, 10.0][: last - first + 1])
     (row,) = results_of_text(log).rows
@@ -118,15 +115,12 @@ def report(*runs: ParsedRun, lines: tuple[tuple[int, str], ...] = ()) -> LogRepo
     return LogReport(runs=runs, diagnosis=diagnosis)
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "device", "n_gpus", "job_id"),
-    [
-        ("logs/ResNet50_seq_CPU.31337.out", "ResNet50", "cpu", 0, "31337"),
-        ("ResNet152_seq_GPU.7.out", "ResNet152", "gpu", 1, "7"),
-        *(("resnet-101.out", "ResNet101", None, None, ""), ("slurm-31337.out", None, None, None, "")),
-        *(("gpucluster.1.out", None, None, None, "1"), ("8xVM.GPU.H100.8", None, None, None, "")),
-    ],
-)
+@pytest.mark.parametrize(("name", "model", "device", "n_gpus", "job_id"), [
+    ("logs/ResNet50_seq_CPU.31337.out", "ResNet50", "cpu", 0, "31337"),
+    ("ResNet152_seq_GPU.7.out", "ResNet152", "gpu", 1, "7"),
+    *(("resnet-101.out", "ResNet101", None, None, ""), ("slurm-31337.out", None, None, None, "")),
+    *(("gpucluster.1.out", None, None, None, "1"), ("8xVM.GPU.H100.8", None, None, None, "")),
+])  # fmt: skip
 def test_what_a_file_name_tells(name, model, device, n_gpus, job_id):
     (one,) = measured_from_reports([(name, report(ParsedRun(epochs=EPOCHS)))])
     assert (one.run.model, one.run.device, one.run.n_gpus, one.job_id) == (model, device, n_gpus, job_id)
@@ -170,14 +164,11 @@ def validated(base: MeasuredRun) -> MeasuredRun:
     return changed(base, epochs=epochs)
 
 
-@pytest.mark.parametrize(
-    ("one", "four", "reason"),
-    [
-        ({}, {"tuning": (("mixed_precision", "fp16"),)}, "other options (fp32, here fp16)"),
-        ({}, {"epochs": validated(run(4, [4, 2, 2])).run.epochs}, "no validation inside its epochs"),
-        ({"gpu_kind": "P100"}, {"gpu_kind": "V100"}, "another GPU (P100, here V100)"),
-    ],
-)
+@pytest.mark.parametrize(("one", "four", "reason"), [
+    ({}, {"tuning": (("mixed_precision", "fp16"),)}, "other options (fp32, here fp16)"),
+    ({}, {"epochs": validated(run(4, [4, 2, 2])).run.epochs}, "no validation inside its epochs"),
+    ({"gpu_kind": "P100"}, {"gpu_kind": "V100"}, "another GPU (P100, here V100)"),
+])  # fmt: skip
 def test_unlike_runs_are_in_the_table_without_a_speedup(one, four, reason):
     runs = [changed(run(1, [9, 8, 8]), **one), changed(run(4, [4, 2, 2]), **four)]
     row = next(row for row in compute_results(runs, images=50_000).rows if row.n_gpus == 4)

@@ -46,17 +46,14 @@ def test_other_numbers():
     assert tick_texts([1000, 1000.25]) == ["1,000.0", "1,000.3"] and tick_texts([0, 0.5]) == ["0", "0.5"]
 
 
-@pytest.mark.parametrize(
-    ("interval", "ratio", "bounds", "percent", "percents"),
-    [
-        (Interval(0.84, 0.8381, 0.8411), "0.84", "", "84.0 %", "83.8 to 84.1 %"),
-        (Interval(2.53, 2.52, 2.549), "2.53", "2.52 to 2.55", "253 %", "252 to 255 %"),
-        (Interval(2.5, 2.1, 2.9), "2.5", "2.1 to 2.9", "250 %", "210 to 290 %"),
-        (Interval(3.2, 1.2, 5.2), "3", "1 to 5", "320 %", "120 to 520 %"),
-        (Interval.exact(1.0), "1.00", "", "100.0 %", ""),
-        (Interval(15.004, 15.0, 15.01), "15.0", "", "1,500.4 %", "1,500.0 to 1,501.0 %"),
-    ],
-)
+@pytest.mark.parametrize(("interval", "ratio", "bounds", "percent", "percents"), [
+    (Interval(0.84, 0.8381, 0.8411), "0.84", "", "84.0 %", "83.8 to 84.1 %"),
+    (Interval(2.53, 2.52, 2.549), "2.53", "2.52 to 2.55", "253 %", "252 to 255 %"),
+    (Interval(2.5, 2.1, 2.9), "2.5", "2.1 to 2.9", "250 %", "210 to 290 %"),
+    (Interval(3.2, 1.2, 5.2), "3", "1 to 5", "320 %", "120 to 520 %"),
+    (Interval.exact(1.0), "1.00", "", "100.0 %", ""),
+    (Interval(15.004, 15.0, 15.01), "15.0", "", "1,500.4 %", "1,500.0 to 1,501.0 %"),
+])  # fmt: skip
 def test_a_number_and_its_bounds_have_the_digits_that_the_interval_supports(
     interval, ratio, bounds, percent, percents
 ):
@@ -141,13 +138,10 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
     assert not any("Error bars" in note for chart in steady for note in chart.captions), "none can be seen"
 
 
-@pytest.mark.parametrize(
-    ("times", "half_width", "text"),
-    [
-        *(([70.0, 58.8, 60.9, 59.8], 0.05, "59.8 ±1.1"), ([30.0, 14.0, 14.0, 14.0], 0.5, "14.0 ±0.5")),
-        ([29.0, 13.6, 13.6, 13.6], 0.0125, "13.6"),
-    ],
-)
+@pytest.mark.parametrize(("times", "half_width", "text"), [
+    *(([70.0, 58.8, 60.9, 59.8], 0.05, "59.8 ±1.1"), ([30.0, 14.0, 14.0, 14.0], 0.5, "14.0 ±0.5")),
+    ([29.0, 13.6, 13.6, 13.6], 0.0125, "13.6"),
+])  # fmt: skip
 def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
     results = compute_results([run(1, times, half_width=half_width)])
     (row,) = results.rows

@@ -37,13 +37,10 @@ def test_the_scripts_travel_as_they_were_when_submitted(bench):
     assert bench.cluster.contents[f"/home/student/{only(bench).remote_dir}/mine.py"] == b"print('first')\n"
 
 
-@pytest.mark.parametrize(
-    ("fault", "asked"),
-    [
-        ("submit_then_cut", ["submit", "find_token"]),
-        ("submit_never_arrives", ["submit", "find_token", "submit"]),
-    ],
-)
+@pytest.mark.parametrize(("fault", "asked"), [
+    ("submit_then_cut", ["submit", "find_token"]),
+    ("submit_never_arrives", ["submit", "find_token", "submit"]),
+])  # fmt: skip
 def test_a_lost_answer_is_looked_up_and_what_certainly_did_not_arrive_is_sent_again(bench, fault, asked):
     setattr(bench.cluster, fault, 1)
     bench.online()
@@ -292,14 +289,11 @@ def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read
     bench.run(90, lambda: View.of(bench.session).every[1].word == "starting")
 
 
-@pytest.mark.parametrize(
-    ("minutes", "changes", "refusal_text"),
-    [
-        *((0, {}, "not a useful limit"), (500, {}, "Its limit is 30 min")),
-        (20, {"time_limit_s": 600.0}, "Its limit is 10 min"),
-        *((5, {"elapsed_s": 400.0}, "already been running for 7 min"), (8, {"elapsed_s": 400.0}, "")),
-    ],
-)
+@pytest.mark.parametrize(("minutes", "changes", "refusal_text"), [
+    *((0, {}, "not a useful limit"), (500, {}, "Its limit is 30 min")),
+    (20, {"time_limit_s": 600.0}, "Its limit is 10 min"),
+    *((5, {"elapsed_s": 400.0}, "already been running for 7 min"), (8, {"elapsed_s": 400.0}, "")),
+])  # fmt: skip
 def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal_text):
     submission = SubmissionState(
         token="lt1", task_id="6", form="one-gpu", job_name="x", run_ids=(1,), planned_at=0.0,

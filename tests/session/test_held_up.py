@@ -121,13 +121,10 @@ def only_sending(aside: Aside) -> None:
     aside.held = [(work, done) for work, done in aside.held if "Poller" not in done.__qualname__]
 
 
-@pytest.mark.parametrize(
-    ("answer", "became"),
-    [
-        *((LIMIT, SubmissionStatus.WITHDRAWN), (SubmitRefused("Never."), SubmissionStatus.REFUSED)),
-        (None, SubmissionStatus.ACCEPTED),
-    ],
-)
+@pytest.mark.parametrize(("answer", "became"), [
+    *((LIMIT, SubmissionStatus.WITHDRAWN), (SubmitRefused("Never."), SubmissionStatus.REFUSED)),
+    (None, SubmissionStatus.ACCEPTED),
+])  # fmt: skip
 def test_taken_back_while_the_answer_is_on_its_way(busy, answer, became):
     bench, aside = busy
     only_sending(aside)

@@ -19,30 +19,24 @@ from tests.session.scripted import keras_log
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
 
 
-@pytest.mark.parametrize(
-    ("directives", "logs"),
-    [
-        ("", {"out": "slurm-%j.out"}),
-        ("#SBATCH -o a.%j -e a.%j\n", {"out": "a.%j"}),
-        ("#SBATCH -o %x.%j.out -e /logs/%u/%N.err\n", {"out": "%x.%j.out", "err": "/logs/%u/%N.err"}),
-        ("#SBATCH -D /gpfs/here -o out/%j.log -e /dev/null\n", {"out": "/gpfs/here/out/%j.log"}),
-        ("#SBATCH -D ./sub -o %j.log\n", {"out": "sub/%j.log"}),
-    ],
-)
+@pytest.mark.parametrize(("directives", "logs"), [
+    ("", {"out": "slurm-%j.out"}),
+    ("#SBATCH -o a.%j -e a.%j\n", {"out": "a.%j"}),
+    ("#SBATCH -o %x.%j.out -e /logs/%u/%N.err\n", {"out": "%x.%j.out", "err": "/logs/%u/%N.err"}),
+    ("#SBATCH -D /gpfs/here -o out/%j.log -e /dev/null\n", {"out": "/gpfs/here/out/%j.log"}),
+    ("#SBATCH -D ./sub -o %j.log\n", {"out": "sub/%j.log"}),
+])  # fmt: skip
 def test_logs(directives, logs):
     assert dict(job_file_draft("a.slurm", HEAD + directives + "true\n").log_patterns) == logs
 
 
-@pytest.mark.parametrize(
-    ("directives", "copies"),
-    [
-        ("#SBATCH --output=mine-%j.out\n", ["logs/mine-7.out", "logs/mine-7.restart2.out"]),
-        ("#SBATCH -o logs/%x.%A -e logs/%x.%A.err\n", ["logs/a.7", "logs/a.restart2.7", "logs/a.7.err"]),
-        ("#SBATCH -o out/%j.txt -e err/%j.txt\n", ["logs/a.7.out", "logs/a.7.restart2.out", "logs/a.7.err"]),
-        ("#SBATCH -o train.out\n", ["logs/a.7.out"]),
-        ("#SBATCH -o %N-%j.out\n", ["logs/a.7.out"]),
-    ],
-)
+@pytest.mark.parametrize(("directives", "copies"), [
+    ("#SBATCH --output=mine-%j.out\n", ["logs/mine-7.out", "logs/mine-7.restart2.out"]),
+    ("#SBATCH -o logs/%x.%A -e logs/%x.%A.err\n", ["logs/a.7", "logs/a.restart2.7", "logs/a.7.err"]),
+    ("#SBATCH -o out/%j.txt -e err/%j.txt\n", ["logs/a.7.out", "logs/a.7.restart2.out", "logs/a.7.err"]),
+    ("#SBATCH -o train.out\n", ["logs/a.7.out"]),
+    ("#SBATCH -o %N-%j.out\n", ["logs/a.7.out"]),
+])  # fmt: skip
 def test_copies_of_logs_have_the_names_that_the_file_gives(bench, directives, copies):
     """Where these tell the jobs and the streams apart."""
     path = bench.path / "a"

@@ -104,13 +104,10 @@ def test_a_key_that_others_can_read(folder, tmp_path):
     assert key.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(
-    ("host", "profile"),
-    [
-        *(("alogin1.bsc.es", "mn5"), ("me@ALOGIN1.bsc.es:22", "mn5"), ("plogin1.bsc.es", "")),
-        *(("elsewhere", ""), ("", "")),
-    ],
-)
+@pytest.mark.parametrize(("host", "profile"), [
+    *(("alogin1.bsc.es", "mn5"), ("me@ALOGIN1.bsc.es:22", "mn5"), ("plogin1.bsc.es", "")),
+    *(("elsewhere", ""), ("", "")),
+])  # fmt: skip
 def test_a_known_login_host_brings_its_profile(host, profile):
     assert profile_of_host(host) == profile
 

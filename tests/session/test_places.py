@@ -196,14 +196,11 @@ def test_commands_are_quoted_as_a_person_would(bench):
     assert commands_of_cancel(bench.session, replace(item, job=None)) == ()
 
 
-@pytest.mark.parametrize(
-    ("settings", "host"),
-    [
-        *(({}, "transfer1.bsc.es"), ({"host": "alogin2.bsc.es"}, "transfer1.bsc.es")),
-        ({"host": "my-alias"}, "my-alias"),
-        ({"host": "alogin1.bsc.es", "port": 2222}, "alogin1.bsc.es"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "host"), [
+    *(({}, "transfer1.bsc.es"), ({"host": "alogin2.bsc.es"}, "transfer1.bsc.es")),
+    ({"host": "my-alias"}, "my-alias"),
+    ({"host": "alogin1.bsc.es", "port": 2222}, "alogin1.bsc.es"),
+])  # fmt: skip
 def test_copies_go_to_the_sites_own_host_only_where_the_site_is_meant(bench, settings, host):
     changes = {"profile": "mn5", "account": "nct_000", "user": "u1", **settings}
     write_settings(bench.session.folder.settings_path, changed(bench.session.settings, **changes))

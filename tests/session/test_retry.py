@@ -150,13 +150,10 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("sent", "again"),
-    [
-        *((("", "acc"), ("", "acc")), (("normal", "acc"), ("normal", "acc"))),
-        (("acc", ""), ("", "acc")),  # as a folder of an earlier version has it
-    ],
-)
+@pytest.mark.parametrize(("sent", "again"), [
+    *((("", "acc"), ("", "acc")), (("normal", "acc"), ("normal", "acc"))),
+    (("acc", ""), ("", "acc")),  # as a folder of an earlier version has it
+])  # fmt: skip
 def test_a_queue_that_is_a_partition_is_named_as_one_again(bench, sent, again):
     """`--qos=acc` is refused where `acc` is a partition."""
     ended(bench, "failed")

@@ -79,13 +79,10 @@ def test_a_rate_without_epochs_is_a_throughput_in_the_lab_folder_too(bench):
     assert (row.throughput.value, row.origins[0].line) == (466.31, 2)
 
 
-@pytest.mark.parametrize(
-    ("head", "differs"),
-    [
-        (b"Model ResNet101 1 GPUs\n", "model ResNet101, planned ResNet50"),
-        (b"Model ResNet50 4 GPUs\n", "GPUs 4, planned 1"),
-    ],
-)
+@pytest.mark.parametrize(("head", "differs"), [
+    (b"Model ResNet101 1 GPUs\n", "model ResNet101, planned ResNet50"),
+    (b"Model ResNet50 4 GPUs\n", "GPUs 4, planned 1"),
+])  # fmt: skip
 def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench, head, differs):
     """Nothing is credited, and the reason stands at the run."""
     run_one(bench, head + keras_log(40, 14, 14, 14, 14, head=False))

@@ -219,16 +219,13 @@ def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench):
         assert not own.read_only and len(own.state.submissions) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "copied"),
-    [
-        ({}, False),
-        ({"path": "/elsewhere/labtui.db"}, False),  # moved
-        ({"inode": 2}, False),  # restored in its place
-        ({"host": "laptop.wlan"}, False),  # a laptop has many names
-        *(({"path": "/elsewhere/labtui.db", "inode": 2}, True), ({"host": "another", "inode": 2}, True)),
-    ],
-)
+@pytest.mark.parametrize(("change", "copied"), [
+    ({}, False),
+    ({"path": "/elsewhere/labtui.db"}, False),  # moved
+    ({"inode": 2}, False),  # restored in its place
+    ({"host": "laptop.wlan"}, False),  # a laptop has many names
+    *(({"path": "/elsewhere/labtui.db", "inode": 2}, True), ({"host": "another", "inode": 2}, True)),
+])  # fmt: skip
 def test_what_makes_a_copy(change, copied):
     last = Writer(host="laptop", path="/home/me/labtui.db", inode=1)
     assert msgspec.structs.replace(last, **change).copied_from(last) is copied

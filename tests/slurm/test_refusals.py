@@ -81,20 +81,17 @@ def test_words_of_a_site(stderr, key, words, unclear):
     assert told.value.sentence == refusal.sentence and isinstance(told.value, SubmitRefused) is not unclear
 
 
-@pytest.mark.parametrize(
-    "stderr",
-    [
-        *(answer(v, f"{name}-slurmctld-sbatch").err for v in VERSIONS for name in ("frozen", "no")),
-        *("", "Terminated", "bash: line 9: 4711 Segmentation fault      (core dumped) sbatch"),
-        "sbatch: error: Batch job submission failed: Unspecified error",
-        "sbatch: error: Batch job submission failed: Protocol authentication error",
-        "sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: Munge encode failed: "
-        'Failed to access "/run/munge/munge.socket.2": No such file or directory\n'
-        "sbatch: error: authentication: Socket communication error",
-        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received",
-        "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
-    ],
-)
+@pytest.mark.parametrize("stderr", [
+    *(answer(v, f"{name}-slurmctld-sbatch").err for v in VERSIONS for name in ("frozen", "no")),
+    *("", "Terminated", "bash: line 9: 4711 Segmentation fault      (core dumped) sbatch"),
+    "sbatch: error: Batch job submission failed: Unspecified error",
+    "sbatch: error: Batch job submission failed: Protocol authentication error",
+    "sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: Munge encode failed: "
+    'Failed to access "/run/munge/munge.socket.2": No such file or directory\n'
+    "sbatch: error: authentication: Socket communication error",
+    "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received",
+    "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
+])  # fmt: skip
 def test_a_broken_question_is_no_refusal(stderr):
     refusal = classify(stderr)
     assert refusal.unclear and not refusal.wait
@@ -117,16 +114,13 @@ def test_every_reason_is_explained(reason):
     assert re.search(r"[.!]$", sentence)
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        *(("(Priority)", "higher priority"), ("JobHeldUser", "`labtui release RUN`")),
-        ("ReqNodeNotAvail, UnavailableNodes:as01r1b[01-99]", "maintenance"),
-        *(("launch failed requeued held", "held"), ("QOSMaxJobsPerUserLimit", "running jobs")),
-        *(("QOSGrpNodeLimit", "All jobs of this QoS together"), ("AssocGrpGRESMinutes", "budget")),
-        *(("QOSMaxWallDurationPerJobLimit", "more time"), ("QOSMaxGRESPerUser", "GPUs")),
-    ],
-)
+@pytest.mark.parametrize(("reason", "words"), [
+    *(("(Priority)", "higher priority"), ("JobHeldUser", "`labtui release RUN`")),
+    ("ReqNodeNotAvail, UnavailableNodes:as01r1b[01-99]", "maintenance"),
+    *(("launch failed requeued held", "held"), ("QOSMaxJobsPerUserLimit", "running jobs")),
+    *(("QOSGrpNodeLimit", "All jobs of this QoS together"), ("AssocGrpGRESMinutes", "budget")),
+    *(("QOSMaxWallDurationPerJobLimit", "more time"), ("QOSMaxGRESPerUser", "GPUs")),
+])  # fmt: skip
 def test_reasons_in_words(reason, words):
     assert words in explain_reason(reason)
 

@@ -168,17 +168,14 @@ def test_without_a_gpu_partition_the_profile_says_so():
             question_keys(replace(elsewhere, partitions=(*elsewhere.partitions, shut)), queue=wrong)
 
 
-@pytest.mark.parametrize(
-    ("training", "programs", "launch"),
-    [
-        ("/i/tf.sif", ("singularity",), {"container": "/i/tf.sif", "runtime": "singularity", "modules": []}),
-        ("/i/tf.sif", ("apptainer",), {"container": "/i/tf.sif", "runtime": "apptainer", "modules": []}),
-        ("/i/tf.sif", (), {"container": "/i/tf.sif", "runtime": "singularity", "modules": ["singularity"]}),
-        ("tensorflow/2.15", (), {"modules": ["tensorflow/2.15"], "python": "python3"}),
-        ("/env/bin/python3.11", (), {"python": "/env/bin/python3.11"}),
-        ("python3", (), {"python": "python3"}),
-    ],
-)
+@pytest.mark.parametrize(("training", "programs", "launch"), [
+    ("/i/tf.sif", ("singularity",), {"container": "/i/tf.sif", "runtime": "singularity", "modules": []}),
+    ("/i/tf.sif", ("apptainer",), {"container": "/i/tf.sif", "runtime": "apptainer", "modules": []}),
+    ("/i/tf.sif", (), {"container": "/i/tf.sif", "runtime": "singularity", "modules": ["singularity"]}),
+    ("tensorflow/2.15", (), {"modules": ["tensorflow/2.15"], "python": "python3"}),
+    ("/env/bin/python3.11", (), {"python": "/env/bin/python3.11"}),
+    ("python3", (), {"python": "python3"}),
+])  # fmt: skip
 def test_how_python_is_started(training, programs, launch):
     site = SiteProbe(partitions=(gpu(),), programs=programs, modules=("singularity/4",))
     made = site_profile("h", PROBE, site, Choices(training=training))

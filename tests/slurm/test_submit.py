@@ -185,16 +185,13 @@ def test_a_job_without_receipt_is_found_by_its_comment(site):
     assert site.look().job_id == "99"
 
 
-@pytest.mark.parametrize(
-    ("comment", "work_dir", "ours"),
-    [
-        ("labtui:1111-2222-b2c4", "", False),  # two tokens that end alike
-        ("labtui:1111-2222-b2c4", "/gpfs/lab/token", False),
-        ("", "/gpfs/lab/lt00112233445566778899", False),  # in another submission's directory
-        ("", "/gpfs/lab/elsewhere", True),
-        ("charged to course 7", "", True),  # the site's own comment says nothing
-    ],
-)
+@pytest.mark.parametrize(("comment", "work_dir", "ours"), [
+    ("labtui:1111-2222-b2c4", "", False),  # two tokens that end alike
+    ("labtui:1111-2222-b2c4", "/gpfs/lab/token", False),
+    ("", "/gpfs/lab/lt00112233445566778899", False),  # in another submission's directory
+    ("", "/gpfs/lab/elsewhere", True),
+    ("charged to course 7", "", True),  # the site's own comment says nothing
+])  # fmt: skip
 def test_a_job_of_the_same_name_that_bears_another_token_is_not_ours(site, comment, work_dir, ours):
     site.queue_holds("96", comment, NAME, work_dir)
     assert site.look().job_id == ("96" if ours else None)
@@ -232,14 +229,11 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
     assert look.no_job_at is not None and not NoJobPeriod().after(look).certain
 
 
-@pytest.mark.parametrize(
-    ("answers", "certain"),
-    [
-        *(((0, 100, 310), True), ((0, 10, 20, 30, 310), True), ((0, 310), False), ((0, 100, 309), False)),
-        ((0, 100, None, 310), False),  # an outage: the first answer after it begins anew
-        *(((0, None, 100, 200, 409), False), ((0, None, 100, 200, 410), True), ((), False)),
-    ],
-)
+@pytest.mark.parametrize(("answers", "certain"), [
+    *(((0, 100, 310), True), ((0, 10, 20, 30, 310), True), ((0, 310), False), ((0, 100, 309), False)),
+    ((0, 100, None, 310), False),  # an outage: the first answer after it begins anew
+    *(((0, None, 100, 200, 409), False), ((0, None, 100, 200, 410), True), ((), False)),
+])  # fmt: skip
 def test_no_job_is_certain_after_three_complete_answers_over_310_seconds(answers, certain):
     period = NoJobPeriod()
     for at in answers:

@@ -88,19 +88,16 @@ def test_time(minutes, text):
     assert duration_text(60 * minutes) == text
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("job_name", name) for name in ("two words", "a/b", "%j", "-x", "x" * 200)),
-        *(("runs", ()), ("cpus", 0), ("time_limit_minutes", 0), ("account", "<account>")),
-        *(
-            ("qos", "acc debug"),
-            ("reservation", "x;y"),
-            ("container", "/images/{user}.sif"),
-            ("container", "~/x.sif"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("field", "value"), [
+    *(("job_name", name) for name in ("two words", "a/b", "%j", "-x", "x" * 200)),
+    *(("runs", ()), ("cpus", 0), ("time_limit_minutes", 0), ("account", "<account>")),
+    *(
+        ("qos", "acc debug"),
+        ("reservation", "x;y"),
+        ("container", "/images/{user}.sif"),
+        ("container", "~/x.sif"),
+    ),
+])  # fmt: skip
 def test_what_cannot_be_a_job_is_refused(field, value):
     with pytest.raises(TemplateError) as caught:
         rendered("one-job", **{field: value})
@@ -131,14 +128,11 @@ def test_a_relative_data_folder_starts_at_home(path):
     assert "export CIFAR10_DATA=\"$HOME\"/'data set/cifar'\n" in rendered("cpu", PLAIN, data_dir=path)
 
 
-@pytest.mark.parametrize(
-    ("form", "option", "given"),
-    [
-        *(("torchrun", "global", 1024), ("torchrun", "per-node", 512), ("torchrun", "per-task", 128)),
-        *(("task-per-gpu", "per-gpu", 128), ("task-per-gpu", "per-node", 512)),
-        *(("srun-python", "per-task", 512), ("srun-python", "per-gpu", 128), ("srun-python", "global", 1024)),
-    ],
-)
+@pytest.mark.parametrize(("form", "option", "given"), [
+    *(("torchrun", "global", 1024), ("torchrun", "per-node", 512), ("torchrun", "per-task", 128)),
+    *(("task-per-gpu", "per-gpu", 128), ("task-per-gpu", "per-node", 512)),
+    *(("srun-python", "per-task", 512), ("srun-python", "per-gpu", 128), ("srun-python", "global", 1024)),
+])  # fmt: skip
 def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_batch(form, option, given):
     plan = draft(form)
     spec = replace(plan.runs[0], batch_size=1024, batch_option=option)

@@ -123,17 +123,14 @@ def test_of_bars_one_a_line_the_first_and_the_last_are_read():
     assert read([data]) == line_by_line(lines)
 
 
-@pytest.mark.parametrize(
-    "spoiler",
-    [
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.\n",
-        *("Epoch: [0][ 10/100]\tTime  0.500 ( 0.500)\n", "Epoch: [0][75/100]\tTime  0.500 ( 0.500)\n"),
-        *("Epoch: [0][75/100]\tTime  nan ( nan)\n", "Epoch: [1][  1/100]\tTime  0.500 ( 0.500)\n"),
-        *("\r\x1b[1mgarbage\n", "caf\u00e9\n"),
-        "=> creating model 'resnet50'\n",
-        "Traceback (most recent call last):\n  File\nValueError: no\n",
-    ],
-)
+@pytest.mark.parametrize("spoiler", [
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.\n",
+    *("Epoch: [0][ 10/100]\tTime  0.500 ( 0.500)\n", "Epoch: [0][75/100]\tTime  0.500 ( 0.500)\n"),
+    *("Epoch: [0][75/100]\tTime  nan ( nan)\n", "Epoch: [1][  1/100]\tTime  0.500 ( 0.500)\n"),
+    *("\r\x1b[1mgarbage\n", "caf\u00e9\n"),
+    "=> creating model 'resnet50'\n",
+    "Traceback (most recent call last):\n  File\nValueError: no\n",
+])  # fmt: skip
 def test_a_line_between_is_read(spoiler):
     for place in (0, 1, 2, 50, 98, 99, 100):
         lines = epoch_lines(0) + epoch_lines(1)

@@ -113,15 +113,12 @@ def test_hints_of_a_missing_gpu_give_way_to_what_says_more():
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "outcome", "kind", "says"),
-    [
-        ("a-rank-killed", "failed", "process-lost", "Rank 1 on node2 was killed, or its node failed"),
-        ("a-node-lost", "cancelled", "node-lost", "The node node2 failed while the job ran"),
-        ("a-node-that-never-came", "failed", "rendezvous", "Not all nodes joined the training"),
-        ("cancelled", "cancelled", "cancelled", "The job was cancelled, by you"),
-    ],
-)
+@pytest.mark.parametrize(("name", "outcome", "kind", "says"), [
+    ("a-rank-killed", "failed", "process-lost", "Rank 1 on node2 was killed, or its node failed"),
+    ("a-node-lost", "cancelled", "node-lost", "The node node2 failed while the job ran"),
+    ("a-node-that-never-came", "failed", "rendezvous", "Not all nodes joined the training"),
+    ("cancelled", "cancelled", "cancelled", "The job was cancelled, by you"),
+])  # fmt: skip
 def test_a_training_on_two_nodes_names_who_ended_it(name, outcome, kind, says):
     """What srun and torchrun end because of the first failure is neither cancelled nor out of memory."""
     text = (samples.LOGS / f"two-nodes-{name}.err").read_bytes()

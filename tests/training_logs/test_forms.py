@@ -80,28 +80,22 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     assert Forms().read(LogLine(1, form.example), form.example) == form.read(1, form.example, None)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("Epoch 4 time: 47.04", "Epoch 3: total time 50s", "Epoch 3 elapsed time: 40 s"),
-        *("Epoch [3/10], Step [100/500], Loss: 0.3, Time: 0.5s", "Epoch 4 Validation: time 5.0s"),
-        "Epoch 4, data time: 0.3 s, batch time: 0.5 s",
-        *("Epoch 0.5 time: 3 s", "Download took 3 s"),
-    ],
-)
+@pytest.mark.parametrize("line", [
+    *("Epoch 4 time: 47.04", "Epoch 3: total time 50s", "Epoch 3 elapsed time: 40 s"),
+    *("Epoch [3/10], Step [100/500], Loss: 0.3, Time: 0.5s", "Epoch 4 Validation: time 5.0s"),
+    "Epoch 4, data time: 0.3 s, batch time: 0.5 s",
+    *("Epoch 0.5 time: 3 s", "Download took 3 s"),
+])  # fmt: skip
 def test_what_is_no_epochs_time_is_left_out(line):
     assert read_hand_written(line) is None
     assert parse_log(f"{line}\n".encode()).runs == ()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]",
-        "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]",
-        "100%|███| 170498071/170498071 [00:24<00:00, 8.06it/s]",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]",
+    "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]",
+    "100%|███| 170498071/170498071 [00:24<00:00, 8.06it/s]",
+])  # fmt: skip
 def test_bars_that_are_no_training(line):
     assert parse_log(f"{line}\n".encode()).runs == ()
 
@@ -147,16 +141,13 @@ def test_what_is_no_pattern(pattern, tmp_path, command):
     assert "pattern" in command(["parse", str(log), "--pattern", pattern], 2).err
 
 
-@pytest.mark.parametrize(
-    ("line", "suggested"),
-    [
-        ("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", False),
-        *(("[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32", False), ("Epoch 1 took 1,234.5 s", False)),
-        ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000", False),
-        *(("Ep 3 [2/10] done after 47.04 s, 812.5 img/s", True), ("epoch 4 finished, time 47.04", True)),
-        *(("epoch 7: 1234 ms (it's late)", True), ("Epoch=5 speed 31.97 samples/s", True)),
-    ],
-)
+@pytest.mark.parametrize(("line", "suggested"), [
+    ("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", False),
+    *(("[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32", False), ("Epoch 1 took 1,234.5 s", False)),
+    ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000", False),
+    *(("Ep 3 [2/10] done after 47.04 s, 812.5 img/s", True), ("epoch 4 finished, time 47.04", True)),
+    *(("epoch 7: 1234 ms (it's late)", True), ("Epoch=5 speed 31.97 samples/s", True)),
+])  # fmt: skip
 def test_the_likeliest_line_of_an_unread_log_is_named_with_a_pattern_that_matches(
     line, suggested, tmp_path, command
 ):

@@ -17,16 +17,13 @@ def line(second: int, index: int, busy: int) -> str:
     return f"2025/11/21 {clock}, {index}, {busy}, 30, 60000, 65247, 500.5\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        (HEADER + line(0, 0, 97) + line(0, 1, 0), [(0, 0.97), (1, 0.0)]),
-        ("2025/11/21 09:40:00.000, 0, 97 %, 30 %, 60000 MiB, 65247 MiB, 500.25 W\n", [(0, 0.97)]),
-        ("2025/11/21 09:40:02, 0, [N/A], 1, 2, 3, [Not Supported]\n", [(0, None)]),
-        (line(0, 0, 50) + "Unable to determine the device handle\n2025/11/2", [(0, 0.5)]),
-        (f"node1, {HEADER}node1, {line(0, 1, 50)}", [(1, 0.5)]),
-    ],
-)
+@pytest.mark.parametrize(("text", "read"), [
+    (HEADER + line(0, 0, 97) + line(0, 1, 0), [(0, 0.97), (1, 0.0)]),
+    ("2025/11/21 09:40:00.000, 0, 97 %, 30 %, 60000 MiB, 65247 MiB, 500.25 W\n", [(0, 0.97)]),
+    ("2025/11/21 09:40:02, 0, [N/A], 1, 2, 3, [Not Supported]\n", [(0, None)]),
+    (line(0, 0, 50) + "Unable to determine the device handle\n2025/11/2", [(0, 0.5)]),
+    (f"node1, {HEADER}node1, {line(0, 1, 50)}", [(1, 0.5)]),
+])  # fmt: skip
 def test_the_samplers_lines(text, read):
     samples = read_samples(text.encode())
     assert [(sample.index, sample.utilization) for sample in samples] == read

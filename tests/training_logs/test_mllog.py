@@ -43,17 +43,14 @@ def test_records_of_one_line_are_all_read(between):
     assert run.outcome == "cancelled"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(":::MLLOG", ":::MLLOG {", ':::MLLOG {"key": 3}', ":::MLLOG [1]", ":::MLLOG " + "[" * 100_000),
-        ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1e400, "seconds": NaN}}',
-        ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": -5, "seconds": -1}}',
-        ':::MLLOG {"key": "epoch_start", "time_ms": "soon", "metadata": [1]}',
-        ':::MLLOG {"key": "global_batch_size", "value": ' + "9" * 4000 + "}",
-        ':::MLLOG {"key": "block_stop", "metadata": {"epoch_count": 1e11}}',
-    ],
-)
+@pytest.mark.parametrize("text", [
+    *(":::MLLOG", ":::MLLOG {", ':::MLLOG {"key": 3}', ":::MLLOG [1]", ":::MLLOG " + "[" * 100_000),
+    ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1e400, "seconds": NaN}}',
+    ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": -5, "seconds": -1}}',
+    ':::MLLOG {"key": "epoch_start", "time_ms": "soon", "metadata": [1]}',
+    ':::MLLOG {"key": "global_batch_size", "value": ' + "9" * 4000 + "}",
+    ':::MLLOG {"key": "block_stop", "metadata": {"epoch_count": 1e11}}',
+])  # fmt: skip
 def test_broken_records_mean_nothing(text):
     report = parse_log((text + "\n").encode())
     assert all(run.epochs == () and run.batch_size is None for run in report.runs)

@@ -47,13 +47,10 @@ def test_a_metrics_unit_comes_from_its_line():
     assert run.epochs[0].metrics == {"Acc": pytest.approx(0.8), "Loss": 0.52}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2026-11-21 10:00:00: I gpu_device.cc:1925] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 14000 MB memory:  -> device: 0, name: Tesla P100-PCIE-16GB, pci bus id: 0000:3b:00.0\n",
-        "GPU 0: Tesla P100-PCIE-16GB (UUID: GPU-1)\n",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "2026-11-21 10:00:00: I gpu_device.cc:1925] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 14000 MB memory:  -> device: 0, name: Tesla P100-PCIE-16GB, pci bus id: 0000:3b:00.0\n",
+    "GPU 0: Tesla P100-PCIE-16GB (UUID: GPU-1)\n",
+])  # fmt: skip
 def test_the_gpus_name(line):
     assert [run.gpu_kind for run in runs_of(line + KERAS)] == ["P100-PCIE-16GB"]
 
@@ -64,13 +61,10 @@ ARGUMENTS = "Namespace(batch_size=256, epochs=1)\n"
 
 
 @pytest.mark.parametrize("head", [SUMMARY, ARGUMENTS, "+ python resnet50.py --epochs 1 --batch_size 256\n"])
-@pytest.mark.parametrize(
-    "epoch",
-    [
-        *(FIT, "Epoch 1/1 | loss: 2.0 | time: 47.04 s\n", "Epoch 1 | loss: 2.0 | time: 47.04 s\n"),
-        "Epoch 1/1: 100%|####| 196/196 [00:24<00:00, 8.06it/s]\n",
-    ],
-)
+@pytest.mark.parametrize("epoch", [
+    *(FIT, "Epoch 1/1 | loss: 2.0 | time: 47.04 s\n", "Epoch 1 | loss: 2.0 | time: 47.04 s\n"),
+    "Epoch 1/1: 100%|####| 196/196 [00:24<00:00, 8.06it/s]\n",
+])  # fmt: skip
 def test_a_training_of_one_epoch_and_a_like_one_after_its_own_head_are_two_runs(head, epoch):
     runs = runs_of((head + epoch) * 2)
     assert [(len(run.epochs), run.outcome, run.interleaved) for run in runs] == [(1, "completed", False)] * 2
@@ -112,20 +106,17 @@ BY_HAND = "Epoch 3 | Time: 10.20s\nEpoch 4 | Time: 10.30s\n"
 CONFIG = "### model: resnet50\n### batch_size: 128\n### epochs: 3\n"
 
 
-@pytest.mark.parametrize(
-    ("log", "planned", "model"),
-    [
-        *((KERAS + BY_HAND, [5, None], None), (f"{KERAS}Epoch 3/5\n{DIED}{BY_HAND}", [5, None], None)),
-        *((CONFIG + BY_HAND, [3, None], "ResNet50"), (CONFIG + DIED + KERAS, [3, 5], "ResNet50")),
-        ("### batch_size: 32\n" + DIED + samples.PYTORCH_OLD, [None, None], None),
-        ("iter 0: loss 8.0, time 245.00ms, mfu 3.00%\n" + BY_HAND, [None, None], None),
-        (f"{BAR.format(1, 196)}{DIED}{BAR.format(2, 98)}", [None, None], None),
-        ("Epoch 2/2 | Time: 9.00s\n" + BY_HAND, [2, None], None),
-        ("### model: r50\nKilled\n" + KERAS, [5], None),
-        (BY_HAND + "`Trainer.fit` stopped: `max_epochs=10` reached.\n", [None], None),
-        (BY_HAND + "`Trainer.fit` stopped: `max_epochs=4` reached.\n", [4], None),
-    ],
-)
+@pytest.mark.parametrize(("log", "planned", "model"), [
+    *((KERAS + BY_HAND, [5, None], None), (f"{KERAS}Epoch 3/5\n{DIED}{BY_HAND}", [5, None], None)),
+    *((CONFIG + BY_HAND, [3, None], "ResNet50"), (CONFIG + DIED + KERAS, [3, 5], "ResNet50")),
+    ("### batch_size: 32\n" + DIED + samples.PYTORCH_OLD, [None, None], None),
+    ("iter 0: loss 8.0, time 245.00ms, mfu 3.00%\n" + BY_HAND, [None, None], None),
+    (f"{BAR.format(1, 196)}{DIED}{BAR.format(2, 98)}", [None, None], None),
+    ("Epoch 2/2 | Time: 9.00s\n" + BY_HAND, [2, None], None),
+    ("### model: r50\nKilled\n" + KERAS, [5], None),
+    (BY_HAND + "`Trainer.fit` stopped: `max_epochs=10` reached.\n", [None], None),
+    (BY_HAND + "`Trainer.fit` stopped: `max_epochs=4` reached.\n", [4], None),
+])  # fmt: skip
 def test_epochs_belong_to_a_training_that_printed_such_lines_and_got_as_far(log, planned, model):
     runs = runs_of(log)
     assert [run.epochs_planned for run in runs] == planned

@@ -176,13 +176,10 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert ("GPU use" in run_facts(view, line, (0.5,), ROLES).plain) is (line.phase is RunPhase.RUNNING)
 
 
-@pytest.mark.parametrize(
-    ("task", "scope"),
-    [
-        *(("10.5", {"10.5", "own 10.5"}), ("10.7", {"10.5", "10.6", "10.7"})),
-        *(("10.1", {"10.1"}), ("10.4", {"10.3", "10.4"})),
-    ],
-)
+@pytest.mark.parametrize(("task", "scope"), [
+    *(("10.5", {"10.5", "own 10.5"}), ("10.7", {"10.5", "10.6", "10.7"})),
+    *(("10.1", {"10.1"}), ("10.4", {"10.3", "10.4"})),
+])  # fmt: skip
 def test_a_task_shows_its_own_runs_or_those_it_compares(task, scope):
     names = ("10.1", "10.3", "10.4", "10.5", "10.6", "10.7", "own 10.5")
     runs, submissions = {}, {}
@@ -544,13 +541,10 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
         assert title in " ".join(texts[1].split()).replace("running ", "") and "▶" in texts[1]
 
 
-@pytest.mark.parametrize(
-    ("batch", "advice"),
-    [
-        (8192, "The task plans a batch of 2,048 per GPU, on every size."),
-        (2048, "Halve the batch on every size: 1,024 per GPU."),
-    ],
-)
+@pytest.mark.parametrize(("batch", "advice"), [
+    (8192, "The task plans a batch of 2,048 per GPU, on every size."),
+    (2048, "Halve the batch on every size: 1,024 per GPU."),
+])  # fmt: skip
 def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_larger(batch, advice):
     run = one_run(1, spec(batch=batch), outcome="oom", diagnosis=(OOM,))
     online = ConnectionState(status="online")
