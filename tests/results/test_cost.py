@@ -58,6 +58,8 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
     assert hours(None) == pytest.approx(4 * 80 / 3600)
     assert hours(9e9, phase=JobPhase.QUEUED) == pytest.approx(4 * 80 / 3600), "its log is newer"
     assert hours(9e9, phase=JobPhase.UNKNOWN) == pytest.approx(4 * 80 / 3600)
+    ended_by_its_log = {"phase": JobPhase.FINISHED, "elapsed_s": None}
+    assert hours(9e9, **ended_by_its_log) == pytest.approx(4 * 80 / 3600), "while Slurm does not answer"
     assert hours(None, phase=JobPhase.FINISHED, end_time=2830.0) == pytest.approx(4 * 1830 / 3600)
 
 

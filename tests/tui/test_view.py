@@ -29,6 +29,8 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.messages import left_out_lines
 from labtui.session.labs import load_edition
+from labtui.slurm.job_evidence import observe
+from labtui.slurm.queue import QueueAnswer
 from labtui.tui import format as words
 from labtui.tui.guidance import (
     NextStep,
@@ -268,6 +270,8 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 500), run_ids=(1, 2), task_id="10.6")
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
     view = replace(seen(state), task_id="10.6")
+    late = replace(view, state=replace(state, cluster_time=None))
+    assert title_state(late)[1:] == ("running", "(run 2)"), "until its start is known"
     assert title_state(view)[1:] == ("running", "for 0:30 (run 2)") and view.every[1].took_s == 470.0
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
@@ -352,15 +356,19 @@ def test_a_run_that_is_done_counts_no_more_seconds(phase):
     assert state_text(view, view.every[1], ROLES, 26).plain == "done in 1:40"
 
 
-def test_gpu_hours_are_counted_to_the_same_moment_as_the_times_of_the_runs():
+def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
     job = replace(sent(JobPhase.RUNNING, start_time=NOW - 100), gpus=4)
     run = one_run(started=True, phase=RunPhase.RUNNING)
     read = {"refreshed_at": NOW - 60, "cluster_time": NOW - 60}
     view = seen(LabState(runs={1: run}, submissions={"lt1": job}, **read))
-    assert (view.every[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 100 / 3600))
+    assert (view.every[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 40 / 3600))
     gone = ConnectionState(sentence="Lost.", hint="Start it.")
     lost = replace(view, state=replace(view.state, connection=gone))
-    assert gpu_hours(lost) == pytest.approx(4 * 40 / 3600), "as of the last answer"
+    assert gpu_hours(lost) == gpu_hours(view), "as of the last answer"
+    for jobs, at in ((None, NOW), (None, NOW + 99), ((), NOW + 999)):
+        (unheard,) = observe(view.state, QueueAnswer(jobs=jobs, accounting=None), at).values()
+        view = replace(view, state=view.state.with_job("lt1", unheard))
+        assert gpu_hours(view) == gpu_hours(lost)
     stopped = replace(lost, practice=True)  # a kept practice lab beside no practice cluster
     assert (next_step(stopped).action, status_line(stopped)[1]) == ("leave", "Start it.")
     assert next_step(replace(stopped, factor=20.0)).action == "refresh_now", "only cut off for a moment"
@@ -369,9 +377,7 @@ def test_gpu_hours_are_counted_to_the_same_moment_as_the_times_of_the_runs():
     answer, run = (CheckItem("", "Missing.", kind=kind) for kind in ("answers", "runs"))
     made = TaskCheck(task_id="10.3", status="partial", items=(replace(run, missing=""), answer), missing="")
     checks = {"10.6": replace(made, task_id="10.6", items=(run, answer)), "10.3": made}
-    assert next_step(replace(over, checks=checks)).label == "Go to 10.3", (
-        "where runs are missing none can be made"
-    )
+    assert next_step(replace(over, checks=checks)).label == "Go to 10.3", "not where runs are missing"
     assert next_step(replace(over, checks=checks, task_id="10.3")).label == "Answer question 1"
 
 
@@ -563,9 +569,8 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     for runs, missing in (({1: going}, "Run it."), ({}, "")):
         items = (CheckItem("", missing, kind="runs"), *asked)
         check = TaskCheck(task_id="10.5", status="partial", items=items, missing="?")
-        begun = View(state=replace(view.state, runs=runs), edition=EDITION, task_id="10.5", now=NOW)
-        step = next_step(replace(begun, checks={"10.5": check}))
-        assert step.label == "Answer question 1", "the first without an answer, not the second"
+        begun = replace(view, state=replace(view.state, runs=runs), checks={"10.5": check})
+        assert next_step(begun).label == "Answer question 1", "the first without an answer, not the second"
     items = tuple(CheckItem("", "?", kind="runs", run=spec(), task_id=each) for each in "23467")
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})

@@ -47,8 +47,8 @@ class LabCost(msgspec.Struct, frozen=True, kw_only=True):
     total: CostTotal
 
 
-def lab_cost(state: LabState, *, practice: bool = False, now: float | None = None) -> LabCost:
-    """GPU-hours of all real jobs; a job that trains counts up to `now`, else the last reading of the queue.
+def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
+    """GPU-hours of all real jobs; a running job counts up to the last reading of the queue, or of its log's epochs.
 
     A job that asks Slurm for no GPU has none allocated, and may have trained on those that the student told of.
     With `practice`, those of the rehearsed jobs instead.
@@ -56,7 +56,7 @@ def lab_cost(state: LabState, *, practice: bool = False, now: float | None = Non
     by_task: dict[str, list[JobCost]] = {}
     for submission in state.submissions.values():
         if submission.job is not None and submission.practice is practice:
-            job = _job_cost(submission, submission.job, state, now)
+            job = _job_cost(submission, submission.job, state)
             by_task.setdefault(job.task_id, []).append(job)
     jobs = [job for found in by_task.values() for job in found]
     tasks = {task: _total(found) for task, found in by_task.items()}
@@ -72,12 +72,11 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
     )
 
 
-def _job_cost(submission: SubmissionState, job: JobView, state: LabState, now: float | None) -> JobCost:
+def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
     runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
-    trains = any(run.outcome is None for run in runs)
-    wall, gpus = job.ran_s((trains and now) or state.cluster_time), submission.gpus * submission.nodes
+    wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
     trained = sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)
-    if job.phase is not JobPhase.FINISHED:  # its log may be newer than the queue's answer
+    if job.end_time is None:  # its log may be newer than the queue's answer
         wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
     return JobCost(
         task_id=submission.task_id,

@@ -52,8 +52,10 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
     its IDs from the start again.
     """
     views = {}
-    for submission, old in live_jobs(state):
+    for submission, job in live_jobs(state):
         row, account = (_row_of(rows, submission) for rows in (answer.jobs, answer.accounting))
+        ran = job.ran_s(state.cluster_time) or None  # stays when Slurm no longer says
+        old = replace(job, elapsed_s=ran)
         if answer.jobs is None:
             view = view_if_unanswered(old, at)
         elif row is not None:

@@ -330,7 +330,7 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
         run = next(each for each in view.lines if each.phase is line.live)
         which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
         ran = run.took_s or 0.0
-        return line.live, line.word, f"for {words.clock_span(ran)}{which}" if ran >= 1 else ""
+        return line.live, line.word, f"{f'for {words.clock_span(ran)}' * (ran >= 1)}{which}".strip()
     if line.live is None and line.status == "done":
         return "done", "done", plural(len(view.lines), "run") if view.lines else ""
     waits = live_reason(view).removesuffix(".") if line.live is None else also
@@ -338,13 +338,12 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
 
 
 def gpu_hours(view: View) -> float:
-    """The GPU-hours that the lab has used, as far as known, up to the moment of its runs' times."""
+    """The GPU-hours that the lab has used, as far as known: they never fall, as an estimate up to now would."""
     if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
         return 0.0
     from labtui.results.cost import lab_cost
 
-    now = words.cluster_now(view) if connected(view.state) else None
-    return lab_cost(view.state, practice=view.practice, now=now).total.allocated
+    return lab_cost(view.state, practice=view.practice).total.allocated
 
 
 def _largest_row(view: View) -> ResultRow | None:
