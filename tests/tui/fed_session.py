@@ -279,6 +279,6 @@ def lab_session(session: FedSession, *, practice: bool = False) -> None:
         waiting,
         changes.status("lt000000000000000eee", SubmissionStatus.WAITING, "acc_debug takes one job per user"),
         *online(),
-    )  # fmt: skip
+    )
     for token, gpus, count in (("bbb", 1, 5), ("ccc", 2, 5), ("ddd", 4, 3)):
         write_log(session, f"lt000000000000000{token}", log_text(spec(gpus=gpus), count))

@@ -44,7 +44,7 @@ CONTRACTS = [
     Contract("runs-120", (120, 40), ("r",), "(2.53×) so far"),
     Contract("tasks-80", (80, 24), ("g",), "10.6 A larger model"),
     Contract("charts-80-light", (80, 24), ("c",), "(2.53×) so far", "labtui-light"),
-]  # fmt: skip
+]
 
 
 def normal(svg: str) -> str:

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labtui.tui.widgets import tail_view
-from labtui.tui.widgets.charts_pane import line_text
+from labtui.tui.widgets.log_pane import line_text
 from labtui.tui.widgets.tail_view import LogText
 from tests.training_logs.samples import mllog
 

@@ -1,10 +1,7 @@
 """The charts pane: five views, one large chart with a cursor on its points, or four charts on very large windows."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -25,13 +22,10 @@ from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
-from labtui.tui.widgets.log_pane import LogPane
+from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
 from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
-from labtui.tui.widgets.tail_view import STAMP, LogText, metric_span
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
-_NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
-"""What a record has before its value, or metadata where that is null, and after it."""
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
@@ -338,10 +332,22 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f"{title} ", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
         if lines:
-            shown = plain(self._only) if self._only in lines else f"{len(lines)} lines"
+            shown = plain(self._only) if self._only in lines else self._choices()
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
             right.truncate(self.size.width - left.cell_len - 1, overflow="ellipsis")
         return ends(left, right, self.size.width)
+
+    def _choices(self) -> str:
+        """What `m` chooses among: ``3 models``; "Filter" where the lines differ in several ways."""
+        from labtui.results.catalogue import policy
+
+        rows, count = self.view.charted, len(self.view.alone)
+        kinds = {
+            "models": {row.model for row in rows},
+            "data sets": {row.configuration.data_set for row in rows},
+            "policies": {policy(run) for row in rows for run in row.members},
+        }
+        return next((f"{count} {kind}" for kind, found in kinds.items() if len(found) == count), "Filter")
 
     def _sentence(self) -> Text:
         view, spec = self.view, self.spec
@@ -418,22 +424,3 @@ class ChartsPane(Pane, Container, can_focus=True):
         place = f"{said}line {number}  "
         shown_text = shorten(text, self.size.width - len(place), point.metric)
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
-
-
-@lru_cache(maxsize=8)
-def line_text(root: Path, path: Path, number: int) -> str:
-    """The text of a log line; of a record (`:::MLLOG`), its value or its metadata."""
-    log = LogText(path, root)
-    log.refresh()
-    return _NO_VALUE.sub(r"\1 … ", log.line(number)).rstrip()
-
-
-def shorten(text: str, width: int, metric: str = "") -> str:
-    """A log line cut to `width` characters: first its time stamp goes, then what is not about the metric."""
-    if len(text) > width:
-        text = STAMP.sub("… ", text, count=1)
-    half, (begin, end) = max(0, width - 3) // 2, metric_span(text, metric)
-    if end > half and begin < len(text) - half and len(text) > width:
-        text = f"… {text[begin:]}"
-        return text if len(text) <= width else f"{text[: width - 2].rstrip()} …"
-    return text if len(text) <= width else f"{text[:half].rstrip()} … {text[len(text) - half :].lstrip()}"

@@ -1,5 +1,8 @@
 """The log pane: standard output or standard error of the selected run, to follow and to search."""
 
+import re
+from functools import lru_cache
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -14,7 +17,10 @@ from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, TRAINING, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane
-from labtui.tui.widgets.tail_view import TailView
+from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, metric_span
+
+_NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
+"""What a record has before its value, or metadata where that is null, and after it."""
 
 
 class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the run's
@@ -171,3 +177,22 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
             if problem.stream == stream:
                 found[problem.line] = f"{whose}error"
     return found
+
+
+@lru_cache(maxsize=8)
+def line_text(root: Path, path: Path, number: int) -> str:
+    """The text of a log line; of a record (`:::MLLOG`), its value or its metadata."""
+    log = LogText(path, root)
+    log.refresh()
+    return _NO_VALUE.sub(r"\1 … ", log.line(number)).rstrip()
+
+
+def shorten(text: str, width: int, metric: str = "") -> str:
+    """A log line cut to `width` characters: first its time stamp goes, then what is not about the metric."""
+    if len(text) > width:
+        text = STAMP.sub("… ", text, count=1)
+    half, (begin, end) = max(0, width - 3) // 2, metric_span(text, metric)
+    if end > half and begin < len(text) - half and len(text) > width:
+        text = f"… {text[begin:]}"
+        return text if len(text) <= width else f"{text[: width - 2].rstrip()} …"
+    return text if len(text) <= width else f"{text[:half].rstrip()} … {text[len(text) - half :].lstrip()}"
