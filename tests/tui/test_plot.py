@@ -161,6 +161,11 @@ def test_names_are_in_the_order_of_the_last_values_near_their_ends_and_cut_to_th
     assert named == sorted(named, key=lambda at: -ends[int(at)])
     assert {"2", "3", "6"} < set(named) < set("0123456")
     assert re.search(r"▲ net2 long long.*… 4.90×", text) and "· net3 long long" in text and "◆" not in text
+    fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
+    rows = rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None))
+    assert any(row.rstrip().endswith("▲ net2 long long long long long") for row in rows), (
+        "the value gives way"
+    )
 
 
 def test_names_say_only_what_tells_the_lines_apart():

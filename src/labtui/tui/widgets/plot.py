@@ -269,13 +269,13 @@ class _Drawing:
         return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
     def _label(self, at: int, room: int) -> str:
-        """The name of a line, cut to fit, with its last value if there are few lines or it is the chosen one."""
+        """The name of a line, cut to fit, with its last value if there are few lines, or room at the chosen one."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
         told = self.few or at == self.cursor.series or not name
         value = self._value(last) if told else ""
         far = " warm-up" if last.hollow else " so far" if last.live else ""
         full = f"{name}  {value}".strip()
-        for text in (f"{full}{far}", full) if told else (full,):
+        for text in (f"{full}{far}", full, *[name] * (not self.few)) if told else (full,):
             if cell_len(text) <= room:
                 return text
         size = max(0, room - len(value) - 2)
