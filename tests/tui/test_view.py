@@ -337,6 +337,19 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     ended[1] = replace(ended[1], outcome="failed", diagnosis=(lost,))
     again = seen(LabState(runs=ended, submissions={"lt1": job}))
     assert [line.word for line in again.lines] == ["failed: node failure", *never], "no other word later"
+    ended[3] = replace(ended[3], diagnosis=(lost,))  # the job's lines are of all that had not begun
+    told = seen(LabState(runs=ended, submissions={"lt1": job}))
+    card = error_card(told, told.every[3], ROLES, 90).plain
+    assert "Run 3 never started.\n  Run 1 of the same job failed: node failure." in card and "7" not in card
+    assert selected(told.state) == 1, "the run that failed"
+
+
+def selected(state: LabState) -> int | None:
+    """The run of task 10.5 that is selected until the student chooses one."""
+    told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
+    model = ViewModel(SimpleNamespace(state=state, **told), clock=lambda: NOW)  # type: ignore[arg-type]
+    model.choose_task("10.5")
+    return model.run_id
 
 
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:
@@ -635,10 +648,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     again = remedy(replace(view, checks={view.task_id: check}), view.every[4])
     assert again.reason == "Run 3 of the same size is done. The task needs no other run."
     assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
-    told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
-    model = ViewModel(SimpleNamespace(state=view.state, **told), clock=lambda: NOW)  # type: ignore[arg-type]
-    model.choose_task("10.5")
-    assert model.run_id == 3  # not the later one that failed
+    assert selected(view.state) == 3  # not the later one that failed
 
 
 def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_room_in_the_table():

@@ -137,6 +137,14 @@ class RunState(RunRecord, frozen=True, kw_only=True):
         return self.outcome == "oom" and not ("host-memory" in kinds and "oom" not in kinds)
 
 
+def ended_by(run: RunState, runs: Iterable[RunState]) -> RunState | None:
+    """The run whose bad end kept `run`, of the same job, from starting; None if it did start or no run ended so."""
+    if run.end != "never-started":
+        return None
+    same = (each for each in runs if each.token == run.token)
+    return next((each for each in same if each.end not in ("", "completed", run.end)), None)
+
+
 class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the connection to the cluster. `status`: offline, connecting, online, stale, needs-login.
 

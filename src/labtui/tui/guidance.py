@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, plural
-from labtui.domain.state import CLUSTER_OVER, submission_queue
+from labtui.domain.state import CLUSTER_OVER, ended_by, submission_queue
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, TRAINING, RunLine, View, connected, planned_sizes
 
@@ -109,6 +109,8 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
 def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: the label for running it again ("" if it ended as it should), and advice."""
     run, aim = line.run, ended_as_asked(view, line)
+    if (first := ended_by(run, (each.run for each in view.every.values()))) is not None:
+        return NextStep("Run again", f"Run {first.run_id} of the same job {first.deed}.")
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if aim:
         return NextStep("", "This is what the task asks for.")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
-from labtui.domain.state import LabState, RunState
+from labtui.domain.state import LabState, RunState, ended_by
 from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ViewModel:
     def run_id(self) -> int | None:
         """The selected run: the one that the student chose, else the one that trains now or is the next to start.
 
-        When all have ended, it is the last one, except failures with a later success.
+        When all have ended, it is the last one, except failures with a later success and what they kept from starting.
         """
         runs = self._task_runs()
         if self.chosen in {run.run_id for run in runs}:
@@ -100,8 +100,9 @@ class ViewModel:
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
             return min(coming)
         done = {run.spec.label for run in runs if run.phase is RunPhase.DONE}
-        told = [run.run_id for run in runs if run.phase not in ENDED_BADLY or run.spec.label not in done]
-        return max(told or (run.run_id for run in runs), default=None)
+        told = [run for run in runs if run.phase not in ENDED_BADLY or run.spec.label not in done]
+        began = [run for run in told if ended_by(run, runs) is None]
+        return max((run.run_id for run in began or told or runs), default=None)
 
     @run_id.setter
     def run_id(self, run_id: int | None) -> None:

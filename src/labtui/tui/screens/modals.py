@@ -290,9 +290,14 @@ def problems_text(app: LabApp) -> Text:
     connection = state.connection
     for task in app.view.tasks:
         mine = (line for line in app.view.every.values() if line.run.task_id == task.task_id)
+        jobs: dict[str, dict[str, list[int]]] = {}
         for line in app.view.failures(task.task_id, mine):
-            page.append(f"! Run {line.run_id} {line.word}.\n", style="bold")
-            page.append(f"  {task.task_id} {task.title}: Runs (r) says why, R runs it again.\n\n")
+            jobs.setdefault(line.run.token, {}).setdefault(line.word, []).append(line.run_id)
+        for ends in jobs.values():
+            said = " ".join(f"{words.run_numbers(runs)} {word}." for word, runs in ends.items())
+            page.append(f"! {said}\n", style="bold")
+            them = "it" if sum(map(len, ends.values())) == 1 else "them"
+            page.append(f"  {task.task_id} {task.title}: Runs (r) says why, R runs {them} again.\n\n")
     if not page and not connection.sentence and not incidents:
         page.append("The connection and labtui have no problem.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))

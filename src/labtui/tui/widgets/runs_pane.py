@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits
 
 from labtui.domain.model import RunPhase
+from labtui.domain.state import ended_by
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import MEAN_BASELINE
@@ -305,7 +306,8 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The card of a failed run: the log's own error line with its place, one sentence, advice, the keys."""
     ground = f" on {styles.bad_ground}"
     text, room = Text(), max(20, width - 2)
-    for found in line.run.diagnosis[:1]:
+    theirs = ended_by(line.run, (each.run for each in view.every.values()))  # so are the job's error lines
+    for found in line.run.diagnosis[:1] if theirs is None else ():
         for part in wrap(found.text.strip(), room):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
         place = f"{found.place}, run {line.run_id} on {line.run.spec.devices}\n\n"
