@@ -108,6 +108,14 @@ class ViewModel:
     def run_id(self, run_id: int | None) -> None:
         self.chosen = run_id
 
+    @property
+    def run_to_read(self) -> int | None:
+        """The run whose log to open: the selected one, or between two runs the last that has begun."""
+        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
+        begun = [each.run_id for each in self._task_runs() if each.started and each.task_id == self.task_id]
+        waits = run is not None and run.phase in {RunPhase.QUEUED, RunPhase.WAITING}
+        return max(begun, default=self.run_id) if waits else self.run_id
+
     # ------------------------------------------------------------------ the view
 
     def view(self) -> View:

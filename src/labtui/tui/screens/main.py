@@ -104,7 +104,7 @@ class MainScreen(FramedScreen):
         self.pane = name
         model = self.app.view_model
         if name == "log" and model.chosen is None:  # a log that is read stays, whichever run trains next
-            model.chosen, self._held = model.run_id, True
+            model.chosen, self._held = model.run_to_read, True
         elif name != "log" and self._held:
             model.chosen, self._held = None, False
         with self.app.one_frame(self):
