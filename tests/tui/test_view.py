@@ -384,7 +384,8 @@ def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
         assert gpu_hours(view) == gpu_hours(lost)
     stopped = replace(lost, practice=True)  # a kept practice lab beside no practice cluster
     assert (next_step(stopped).action, status_line(stopped)[1]) == ("leave", "Start it.")
-    assert next_step(replace(stopped, factor=20.0)).action == "refresh_now", "only cut off for a moment"
+    step = next_step(replace(stopped, factor=20.0))
+    assert (step.action, step.reason) == ("refresh_now", "labtui keeps trying; u tries now."), "only cut off"
     over = replace(stopped, state=replace(view.state, connection=replace(gone, hint=CLUSTER_OVER)))
     assert (next_step(over).action, status_line(over)) == ("export", ("warning", CLUSTER_OVER))
     answer, run = (CheckItem("", "Missing.", kind=kind) for kind in ("answers", "runs"))

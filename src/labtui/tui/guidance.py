@@ -58,7 +58,9 @@ def _next_step(view: View) -> NextStep:
         if hint == CLUSTER_OVER and view.factor is None:
             return _without_cluster(view)
         again = NextStep("Quit and start practice", hint, "leave")
-        connect = NextStep("Connect", "Not connected to the cluster.", "refresh_now")
+        retried = view.state.connection.status == "offline"  # after a refused login nothing is
+        why = "labtui keeps trying; u tries now." if retried else "Not connected to the cluster."
+        connect = NextStep("Connect", why, "refresh_now")
         return again if _stopped(view) else connect
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
     if starved is not None:
