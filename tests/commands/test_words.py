@@ -89,7 +89,7 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     session.keep()
     main(["check"])  # beside the open window
     shown = capsys.readouterr().out
-    assert "▶ 10.5   running" in shown and "◐ 10.3   begun" in shown and "partial" not in shown
+    assert "▶ 10.5   running" in shown and "◐ 10.3   runs done" in shown and "partial" not in shown
     assert re.search(r"\d more: `labtui check 10\.5`\.\n", shown)
     session.close()
     main(["check", "10.5"])
@@ -110,7 +110,8 @@ def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys)
         assert kept.why_read_only is None and kept.state.runs.keys() == runs
     # Its cluster is over, unlike one in the same folder as the lab.
     key, practice = tmp_path / "cluster" / "keys" / "id", load_profile("practice")
-    assert start_again(practice, str(key)) == CLUSTER_OVER and not start_again(load_profile("mn5"), str(key))
+    assert start_again(practice, str(tmp_path / "labtui-practice-1" / "keys" / "id")) == CLUSTER_OVER
+    assert not start_again(load_profile("mn5"), str(key)) and start_again(practice, str(key)).endswith(" DIR")
     key.parent.mkdir(parents=True)
     key.touch()
     assert start_again(practice, str(key)).endswith(f": labtui practice --keep {tmp_path}")

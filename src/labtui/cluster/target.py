@@ -38,9 +38,10 @@ def start_again(profile: Profile, identity: str) -> str:
     if profile.status != "practice":
         return ""
     root = Path(identity).parent.parent
-    if root.name != "cluster" or not Path(identity).is_file():
+    if root.name != "cluster":  # as it is called where it is kept
         return CLUSTER_OVER
-    return f"Start the cluster again: {shlex.join(['labtui', 'practice', '--keep', str(root.parent)])}"
+    kept = str(root.parent) if Path(identity).is_file() else "DIR"  # that was moved
+    return f"Start the cluster again: {shlex.join(['labtui', 'practice', '--keep', kept])}"
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
