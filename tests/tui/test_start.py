@@ -105,7 +105,7 @@ async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(t
         async with screens(session) as (app, pilot):
             await until(pilot, lambda: "○ offline" in text_of(app))
             await pilot.press("!")
-            words = "A practice cluster runs", "start that."
+            words = "This cluster is over", "starts a new one."
             await until(pilot, lambda: all(each in text_of(app) for each in words))
 
 
