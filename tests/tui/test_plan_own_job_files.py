@@ -45,7 +45,7 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session
         assert set(screen.plan.drafts[0].runs[0].unknown) == {"model", "n_gpus", "batch_size", "epochs"}
         path.write_text(TOLD)
         await until(pilot, lambda: "stands for" not in text_of(app) and ready(screen))
-        assert "your own job file, as it is" in text_of(app) and "lines, slurm/mine.slurm" in text_of(app)
+        assert "your own job file, unchanged" in text_of(app) and "lines, slurm/mine.slurm" in text_of(app)
         (draft,) = screen.plan.drafts
         assert (draft.form, draft.job_file, draft.task_id) == ("own", "mine.slurm", "10.5")
         assert screen.plan.previews[0].script == TOLD

@@ -122,7 +122,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
         there = f"Run {same[-1]} of the same size is done. " if same else ""
         return NextStep("Run again", f"{there}The task needs no other run.")
     if run.outcome == "time-limit":
-        advice = "The plan gives it more time, where the queue allows."
+        advice = "The new plan gives it more time, if the queue allows it."
     elif run.outcome is None and line.submission is not None:
         advice = line.submission.hint or advice
     elif run.gpu_memory_ran_out:
@@ -217,7 +217,7 @@ def _next_task(view: View) -> NextStep:
     """The first task that is not done, as in `labtui check`; when all are done, the hand-in."""
     far = view.progress
     if far is None:
-        return NextStep("Looking at the tasks ..." if view.loading or view.edition is not None else "")
+        return NextStep("Checking the tasks ..." if view.loading or view.edition is not None else "")
     for row in view.tasks:
         if row.task_id == far.current:
             return NextStep(f"Go to {row.task_id}", row.title, f"go_to({row.task_id!r})")

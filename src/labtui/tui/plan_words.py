@@ -201,7 +201,7 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
     started += f"  started by {', '.join(forms)}" if forms else ""
     if plan.job_file is not None:
         untold = any(run.unknown for draft in plan.drafts for run in draft.runs)
-        started = "  of your own job file, as it is"
+        started = "  from your own job file, unchanged"
         started += f"; its log will tell what {UNKNOWN} stands for" if untold else ""
     text = ink("Runs", "bold").append(started, styles.quiet)
     if shared := shared_options(plan):
@@ -383,7 +383,7 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
         return Text("")
     whose = f"slurm/{plan.job_file.name}" if plan.job_file is not None else "yours to edit"
     if plan.drafts[job] in plan.scripts:
-        whose = "edited: it is used, not the table"
+        whose = "edited by you: it replaces the table"
     left = ink("▸ ", styles.quiet).append("Job script", "bold")
     left.append(f"  {plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
     if changed := [each.path for each in preview.files if each.changed and each.used]:
