@@ -179,8 +179,8 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> li
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
     """The limits of y: from 0, which makes efficiencies comparable; other shares from a ten below the least value."""
-    ys = [p.y for s in spec.series if s.role != "fit" for p in s.points]
-    low, high = min(ys), max(ys)
+    points = [point for series in spec.series if series.role != "fit" for point in series.points]
+    low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
     if spec.y_log:
         return low / 1.3, high * 1.12
     if spec.percent and low > 0.1 and not spec.compares:
