@@ -660,6 +660,10 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GB" in facts
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
+    state = LabState(runs={1: replace(view.state.runs[1], task_id="2")})
+    study = replace(view, edition=load_edition("thesis-2019"), task_id="2", state=state)
+    for each, column in ((view, "speedup"), (study, "accuracy")):
+        assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
     for width, there in ((60, False), (86, True)):
         columns, (row,) = table_of(view, ROLES, width)
         cells = dict(zip([column.title for column in columns], map(str, row.cells), strict=True))

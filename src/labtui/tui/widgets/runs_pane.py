@@ -14,7 +14,7 @@ from labtui.domain.model import RunPhase
 from labtui.domain.state import ended_by
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec
-from labtui.results.measured import MEAN_BASELINE
+from labtui.results.measured import MEAN_BASELINE, MeasuredRun, accuracy_curves
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, result, sizes_of, unit_of
@@ -167,6 +167,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
         "rate": ("img/s" if width < 84 and unit == "images" else f"{unit}/s", max(8, len(unit) + 2)),
         "speedup": ("speedup", 8),
         "efficiency": ("efficiency", 10),
+        "accuracy": ("val. acc", 8),
         "training": ("training", 8),
         "memory": ("GPU mem.", 8),
     }
@@ -175,6 +176,8 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
+    learns = first_view(view, view.charts) == "training" and any(map(_accuracy, lines))
+    drop |= {"accuracy"} if not learns else {"speedup", "efficiency"}
     drop |= set() if _compares(view) else {"speedup", "efficiency"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
@@ -237,6 +240,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
+        "accuracy": _accuracy(line) or NOTHING,
         "training": _training(line) or NOTHING,
         "memory": _memory(line) or NOTHING,
         "state": state_text(view, line, styles, state),
@@ -245,6 +249,14 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         cells["gpus"] = str(spec.processes)
         cells["epoch"] = time_text(row) if row is not None else NOTHING
     return cells
+
+
+def _accuracy(line: RunLine) -> str:
+    """The accuracy in validation after the last epoch that tells it; "" if none does."""
+    from labtui.results.numbers import percent_text
+
+    told = [each.points[-1] for each in accuracy_curves(MeasuredRun(run=line.run)) if each.validation]
+    return percent_text(told[0].accuracy) if told else ""
 
 
 def _training(line: RunLine) -> str:
@@ -353,11 +365,12 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         going = line.phase is RunPhase.RUNNING and len(run.epochs) < spec.epochs
         epoch = len(run.epochs) + going
         facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", str(epoch), planned))
-    for name, shown in (("loss", "loss"), ("accuracy", "accuracy"), ("val_accuracy", "val. acc")):
+    for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
         if values:
             first, last = (f"{x:.2f}" if name == "loss" else percent_text(x) for x in (values[0], values[-1]))
-            facts.append((shown, last, f" from {first}" if len(values) > 1 else ""))
+            facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
+    facts += [("val. acc", told, "")] if (told := _accuracy(line)) else []
     facts += [("training", _training(line), " in all")] * (line.run.total_seconds is not None)
     facts += [("GPU mem.", _memory(line), "")] * (line.run.gpu_memory is not None)
     sparks = ""
