@@ -122,9 +122,10 @@ class Ask(Modal[str | None]):
         self.choose("enter")
 
     @on(Input.Changed)
-    def _typed(self) -> None:
-        """Clear the problem of the previous text."""
-        self.query_one("#problem", Static).update("")
+    def _typed(self, event: Input.Changed) -> None:
+        """Clear the problem once the text is right."""
+        if not self.check(event.value.strip()):
+            self.query_one("#problem", Static).update("")
 
     def action_last(self) -> None:
         """Take the safe choice."""
