@@ -166,7 +166,10 @@ def try_practice(root: Path, user: str) -> Outcome:
     try:
         for wanted, keys, limit_s in (
             ("● online", "", OPENING_S),
-            ("practice", "q", LEAVING_S),
+            ("Step 1 of 3", "\r", LEAVING_S),
+            ("Step 2 of 3", "\r", LEAVING_S),
+            ("Step 3 of 3", "\r", LEAVING_S),
+            ("Hints", "q", LEAVING_S),  # what was behind the dialog
             ("is not kept", "y", LEAVING_S),
             ("", "", LEAVING_S),
         ):
