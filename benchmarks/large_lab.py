@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -143,18 +146,36 @@ def queue_looks(others: int) -> dict[str, float]:
                     cluster.as_root(
                         "sbatch", "--hold", "--time=1", array, "--wrap=true", "--output=/dev/null"
                     )
-                with Session.open(folder.path) as session:
+                with _times_of("tick") as looks, Session.open(folder.path) as session:
                     _wait_until(lambda: session.state.connection.status == "online")
                     for _ in range(5):
-                        seen = len(session.commands)
+                        seen = len(looks)
                         session.refresh()
-                        _wait_until(lambda seen=seen: len(session.commands) > seen)  # type: ignore[misc]
-                    ticks = [one.seconds for one in session.commands if one.name == "tick"]
-                    figures[f"look_{name}_s"] = min(ticks)
+                        _wait_until(lambda seen=seen: len(looks) > seen)  # type: ignore[misc]
+                    figures[f"look_{name}_s"] = min(looks)
             figures["other_jobs"] = len(cluster.as_root("squeue", "-h", "-r", "-o", "%i").out.splitlines())
         return figures
     finally:
         cluster.down()
+
+
+@contextlib.contextmanager
+def _times_of(name: str) -> Iterator[list[float]]:
+    """The seconds that each question of this name to the cluster takes, meanwhile."""
+    from labtui.cluster.connection import Connection
+
+    seconds: list[float] = []
+    ask = Connection.ask
+
+    def timed(connection: Connection, call: Any) -> Any:
+        began = time.monotonic()
+        answer = ask(connection, call)
+        if call.name == name:
+            seconds.append(time.monotonic() - began)
+        return answer
+
+    with mock.patch.object(Connection, "ask", timed):
+        yield seconds
 
 
 def _wait_until(condition: Any, limit_s: float = 120.0) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from labtui.cluster.connection import Connection
 from labtui.cluster.target import LoginQuestion, Overrides, resolve_hosts
 from labtui.domain.profile import Profile
-from labtui.slurm.remote_command import CommandRecord
 
 
 class Person:
@@ -39,7 +38,6 @@ def connection(
     key: Path | str = "",
     host_key: str = "",
     person: Person | None = None,
-    records: list[CommandRecord] | None = None,
     hosts: tuple[str, ...] = (),
     config: str = "",
 ) -> Connection:
@@ -52,6 +50,4 @@ def connection(
         config_file=config_file, known_hosts=(tmp_path / "known_hosts",),
         own_known_hosts=tmp_path / "own" / "known_hosts",
     )  # fmt: skip
-    return Connection(
-        resolve_hosts(PROFILE, overrides), person, records.append if records is not None else None
-    )
+    return Connection(resolve_hosts(PROFILE, overrides), person)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from labtui.cluster.connection import Connection
 from labtui.domain.errors import ConnectionLost, RemoteFailure
-from labtui.slurm.remote_command import CommandRecord
 from tests.cluster.conftest import Connect
 from tests.real_cluster import Student
 from tests.real_cluster.cluster import wait_until
@@ -19,14 +18,9 @@ from tests.real_cluster.proxy import Fault, FaultProxy
 pytestmark = pytest.mark.cluster
 
 
-def test_output_status_and_record(connect):
-    records: list[CommandRecord] = []
-    line = connect(records=records)
-    line.connect()
-    result = line.run("echo out; echo err >&2; exit 3", name="try")
+def test_output_and_status(line):
+    result = line.run("echo out; echo err >&2; exit 3")
     assert (result.out, result.err, result.status) == ("out\n", "err\n", 3)
-    assert [(record.name, record.status) for record in records] == [("try", 3)]
-    assert records[0].command == "echo out; echo err >&2; exit 3"
 
 
 def test_noise_is_no_output(line, cluster):

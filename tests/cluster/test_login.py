@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
-from labtui.slurm.remote_command import CommandRecord
 from tests.cluster.conftest import Connect
 from tests.cluster.prompting import Person
 
@@ -196,22 +195,21 @@ def test_every_host_is_told_when_none_answers(connect):
 def test_secrets_show_nowhere(connect, student, caplog):
     caplog.set_level(logging.DEBUG)
     secrets = ("hunter2-password", "hunter2-passphrase")
-    records: list[CommandRecord] = []
     seen = ""
     tries = (
         {"key": "", "person": Person(password=secrets[0])},
         {"key": student.encrypted_key, "person": Person(passphrase=secrets[1])},
     )
     for sentence in tries:
-        connection = connect(records=records, **sentence)
+        connection = connect(**sentence)
         try:
             connection.connect()
         except LabError as error:
             trace = traceback.TracebackException.from_exception(error, capture_locals=False)
             seen += "".join(trace.format()) + error.sentence + error.hint
         seen += repr(connection.__dict__)
-    good = connect(key="", records=records, person=Person(password=student.password))
+    good = connect(key="", person=Person(password=student.password))
     good.connect()
     good.run("true")
-    seen += repr(good.__dict__) + repr(good._memory) + repr(records) + caplog.text
+    seen += repr(good.__dict__) + repr(good._memory) + caplog.text
     assert not any(secret in seen for secret in (*secrets, student.password))

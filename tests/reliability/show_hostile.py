@@ -17,7 +17,6 @@ from labtui.domain.state import Change, LabState
 from labtui.session.folder import LabFolder
 from labtui.session.labs import LABS
 from labtui.session.settings import Settings
-from labtui.slurm.remote_command import CommandRecord
 from labtui.tui.app import LabApp
 from tests import changes
 from tests.changes import after
@@ -116,7 +115,6 @@ def fill(session: EvilSession) -> None:
         fed_session.write_log(session, token, lines + f"ModuleNotFoundError: No module named '{EVIL}'\n")
         fed_session.write_log(session, token, f"slurmstepd: error: {EVIL}\n", "err")
     session.feed(changes.problem("queue", f"squeue: {EVIL}", EVIL))
-    session._commands.append(CommandRecord(fed_session.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis
-from labtui.slurm.remote_command import CommandRecord
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
@@ -136,9 +135,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
     assert prompter.ask(LoginQuestion(kind="password", text="too late", host=HOST)) is None
 
 
-async def test_help_palette_and_requests(filled_session):
-    command = CommandRecord(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]\x1b[2J", 0.08, 0)
-    filled_session._commands.append(command)
+async def test_help_and_palette(filled_session):
     async with screens(filled_session) as (app, pilot):
         await pilot.press("question_mark")
         await until(pilot, lambda: text_of(app).count("◆● two marks") == 1)
@@ -150,8 +147,6 @@ async def test_help_palette_and_requests(filled_session):
         assert any("Charts c the charts of this task; 1 to 5" in line for line in lines)
         await pilot.press(*"charts", "enter")
         await until(pilot, lambda: app.main.pane == "charts")
-        await pilot.press("colon", *"requests", "enter")
-        await until(pilot, lambda: "squeue --me -h [x]" in text_of(app) and "\x1b" not in text_of(app))
 
 
 async def test_answers_are_stored_and_never_written_over(filled_session):

@@ -16,7 +16,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refused_by_server
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, failure
 from labtui.domain.errors import CannotConnect, LabError, RemoteFailure
-from labtui.slurm.remote_command import Call, CommandRecord, CommandResult, T, cut_frame, frame
+from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 
 if TYPE_CHECKING:
     import paramiko
@@ -45,7 +45,6 @@ PUSH_BATCH = 200
 class Connection:
     """A connection to the first of `hosts` that can be reached; `endpoint` is the current or last one.
 
-    `on_command` gets each remote command after it ran, for the remote-command panel; scripts contain no secrets.
     `offline_hint` replaces the hint of errors in connecting.
     """
 
@@ -53,14 +52,12 @@ class Connection:
         self,
         hosts: Sequence[Endpoint],
         prompter: Prompter | None = None,
-        on_command: Callable[[CommandRecord], None] | None = None,
         offline_hint: str = "",
     ) -> None:
         self.hosts, self.endpoint = tuple(hosts), hosts[0]
         self._offline_hint = offline_hint
         self.files = RemoteFiles(self._sftp_channel)
         self._prompter = prompter or NonInteractivePrompter()
-        self._on_command = on_command
         self._memory = Memory()
         self._chain: SshChain | None = None
         self._sftp: paramiko.SFTPClient | None = None
@@ -129,7 +126,7 @@ class Connection:
             ConnectionLost, RemoteFailure: as `run`; and what the reader of the answer raises.
         """
         nonce = secrets.token_hex(8)
-        return call.answer(self.run(call.text(nonce), name=call.name, timeout_s=call.limit_s), nonce)
+        return call.answer(self.run(call.text(nonce), timeout_s=call.limit_s), nonce)
 
     def push(self, files: Mapping[str, bytes], remote_dir: str) -> int:
         """Put `files` (relative paths) into `remote_dir`; each is renamed into place when complete.
@@ -154,28 +151,20 @@ class Connection:
             raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
         return sum(len(file.data) for file in contents.values())
 
-    def run(self, script: str, *, name: str = "shell", timeout_s: float = COMMAND_LIMIT_S) -> CommandResult:
+    def run(self, script: str, *, timeout_s: float = COMMAND_LIMIT_S) -> CommandResult:
         """Run a shell script in a login shell. `status` is None if it is unknown how it ended (see `CommandResult`).
 
         Raises:
             ConnectionLost: the connection broke or does not answer; the command may or may not have run.
             RemoteFailure: the login shell did not start the command, or two others were still running.
         """
-        at, began = time.time(), time.monotonic()
-        status: int | None = None
+        # With a limit, because logs are read between two commands.
+        if not self._execs.acquire(timeout=TURN_LIMIT_S):
+            raise failure("no-turn", host=self.host, wait=True)
         try:
-            # With a limit, because logs are read between two commands.
-            if not self._execs.acquire(timeout=TURN_LIMIT_S):
-                raise failure("no-turn", host=self.host, wait=True)
-            try:
-                result = self._execute(script, timeout_s)
-            finally:
-                self._execs.release()
-            status = result.status
+            result = self._execute(script, timeout_s)
         finally:
-            if self._on_command is not None:
-                seconds = time.monotonic() - began
-                self._on_command(CommandRecord(at, name, script, seconds, status))
+            self._execs.release()
         if not result.began:
             raise self._start_error(result)
         return result

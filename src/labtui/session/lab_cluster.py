@@ -21,19 +21,13 @@ if TYPE_CHECKING:
     from labtui.doctor.findings import Check
     from labtui.doctor.setup import Ask, SiteSetup
     from labtui.session.folder import LabFolder
-    from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 
 IN_PROFILE = ("account", "partition", "data_dir", "container")
 """Settings that a profile made from a cluster's answers holds, so that lab.toml need not."""
 
 
-def connection_to(
-    settings: Settings,
-    profile: Profile,
-    prompter: Prompter | None,
-    on_command: Callable[[CommandRecord], None] | None = None,
-) -> Connection:
+def connection_to(settings: Settings, profile: Profile, prompter: Prompter | None) -> Connection:
     """The connection to the cluster that a lab folder's settings name, by OpenSSH's rules; not opened yet.
 
     Raises:
@@ -41,8 +35,7 @@ def connection_to(
     """
     from labtui.cluster.connection import Connection
 
-    hint = start_again(profile, settings.identity)
-    return Connection(hosts_of(settings, profile), prompter, on_command, hint)
+    return Connection(hosts_of(settings, profile), prompter, start_again(profile, settings.identity))
 
 
 def check_settings(settings: Settings, profile: Profile) -> None:

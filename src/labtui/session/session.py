@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -41,9 +40,7 @@ if TYPE_CHECKING:
     from labtui.session.preview import Preview
     from labtui.slurm.job_control import SbatchAnswer
     from labtui.slurm.job_evidence import MyJob
-    from labtui.slurm.remote_command import CommandRecord
 
-_COMMANDS_KEPT = 500
 _LOOK_EVERY_S = 0.5
 
 
@@ -64,7 +61,6 @@ class Session:
         self.readings = Readings(folder, store)
         self._journal.change(self._mirrored)
         self._save_readings()
-        self._commands: deque[CommandRecord] = deque(maxlen=_COMMANDS_KEPT)
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
         self._threads: dict[str, Callable[[], None]] = {}
@@ -122,8 +118,7 @@ class Session:
 
         try:
             planning.lab_root(self.profile, self.settings, user=self.user)
-            on_command = self._commands.append
-            cluster = connection_to(self.settings, self.profile, self._prompter, on_command)
+            cluster = connection_to(self.settings, self.profile, self._prompter)
         except LabError as error:
             self._not_started = problem = error
             offline = ConnectionState(sentence=error.sentence, hint=error.hint)
@@ -225,11 +220,6 @@ class Session:
     def user(self) -> str:
         """The user name on the cluster: as set, or as the SSH configuration says; empty when that cannot be read."""
         return cluster_user(self.settings, self.profile)
-
-    @property
-    def commands(self) -> tuple[CommandRecord, ...]:
-        """The last 500 commands that labtui ran on the cluster, oldest first."""
-        return tuple(self._commands)
 
     def next_state(self, told: LabState, timeout_s: float | None = None) -> LabState:
         """Wait until the state differs from `told`; return `told` on a time-out or when the session is closed."""

@@ -22,19 +22,6 @@ from labtui.slurm.values import number
 T = TypeVar("T")
 
 
-class CommandRecord(msgspec.Struct, frozen=True):
-    """One remote command, for the panel that shows what labtui ran on the cluster.
-
-    `at` is UNIX seconds by this computer's clock; `status` is None if no answer came.
-    """
-
-    at: float
-    name: str
-    command: str
-    seconds: float
-    status: int | None
-
-
 class CommandResult(msgspec.Struct, frozen=True):
     """What a command printed between the markers. `status` None: unknown, neither success nor failure.
 

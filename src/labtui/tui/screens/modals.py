@@ -279,7 +279,6 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, C
         go = partial(app.go_to_task, row.task_id)
         yield f"Task {row.task_id}", "", f"{row.title}  {row.word}", go
     yield "Theme", "", "light colours, or dark ones again", app.action_change_theme
-    yield "Requests", "", "commands run on the cluster, timed", partial(app.action_page, "requests")
 
 
 def problems_text(app: LabApp) -> Text:
@@ -310,22 +309,6 @@ def problems_text(app: LabApp) -> Text:
     page.append(
         f"\nUnexpected errors of labtui itself are in {app.session.folder.problem_log}\n", style="dim"
     )
-    return page
-
-
-PREAMBLE = ("unset ", "export LC_ALL", "limit() ", "nonce=", "mark() ")
-"""How the lines begin that every remote script starts with; they are not shown."""
-
-
-def requests_text(app: LabApp) -> Text:
-    """The recorded requests to the cluster, the newest first: time, duration, exit status and command."""
-    page = Text()
-    for record in reversed(list(app.session.commands)):
-        when = time.strftime("%H:%M:%S", time.localtime(record.at))
-        status = "" if record.status is None else f"exit {record.status}"
-        page.append(f"{when}  {record.name}", "bold").append(f"  {record.seconds:.2f} s  {status}\n", "dim")
-        lines = [each for each in record.command.splitlines() if not each.startswith(PREAMBLE)]
-        page.append("".join(f"  {display_text(line.encode())}\n" for line in lines))
     return page
 
 
@@ -374,7 +357,6 @@ def jobs_page(app: LabApp) -> Table | Text:
 PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
     "help": ("Keys here", help_page),
     "problems": ("Problems of the connection, of labtui and of runs", problems_text),
-    "requests": ("Requests to the cluster", requests_text),
     "jobs": ("Your jobs on the cluster", jobs_page),
 }
 FOLLOWING = ("problems", "jobs")
