@@ -16,7 +16,7 @@ from labtui.commands.cli import COMMANDS, main
     (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),
     (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--port", "99999"], "65535"),
     *((["queue"], "no lab folder"), (["/nowhere/lab"], "/nowhere/lab is not a lab folder")),
-    (["practice", "--rehearse", "nope"], "`labtui practice --list`"),
+    (["practice", "--rehearse", "drop", "nope"], "`labtui practice --list`"),
 ])  # fmt: skip
 def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

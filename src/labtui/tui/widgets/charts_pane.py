@@ -321,15 +321,15 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _views_text(self) -> Text:
         styles, left = roles(self.app), Text(no_wrap=True)
-        there = {each.view for each in self._charts()}
         tint = self.app.current_theme.variables["tint"]
         for at, (name, title) in enumerate(VIEWS.items(), 1):
             chosen = name == self.view_name
             ground = f" on {tint}" if chosen else ""
-            plain_style = f"bold{ground}" if chosen else styles.soft if name in there else styles.quiet
-            action = f"view('{name}')"
-            left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}"))
-            left.append(f"{title} ", clickable(action, plain_style)).append(" ")
+            count, action = len(self._charts_in(name)), f"view('{name}')"
+            plain_style = f"bold{ground}" if chosen else styles.soft if count else styles.quiet
+            left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}" if count else plain_style))
+            turn = f"{self._turn[name] % count + 1}/{count} " if chosen and count > 1 and not self._four else ""
+            left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
         if lines:
             shown = plain(self._only) if self._only in lines else self._choices()

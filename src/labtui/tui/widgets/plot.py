@@ -21,7 +21,7 @@ from labtui.results.charts import (
     row_scale,
 )
 from labtui.results.numbers import tick_texts
-from labtui.tui.format import HOLLOW, MARKS, look_of, names_of, place_text, plain, value_text
+from labtui.tui.format import look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import Grid, braille
 
@@ -34,7 +34,6 @@ LAWS = {"Amdahl": "###     ", "Gustafson": "    ##. "}
 """Which columns have a dash or a dot: laws that lie on the measured line take turns with it."""
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 ON_CURSOR = {"●": "◉", "◆": "◈"}
-_SIGNS = frozenset((*MARKS, *HOLLOW, *ON_CURSOR.values()))
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
 
@@ -73,7 +72,8 @@ class _Drawing:
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
         self.columns = max(8, width - self.left - 1 - self.right)
-        self.most = self.columns // 3 if spec.over_time else len(MARKS) * width  # points of a line with marks
+        longest = max((len(each.points) for each in self.measured), default=0)
+        self.apart = max(len(self.measured), math.ceil(3 * longest / self.columns)) if spec.over_time else 1
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
         if high <= low:
@@ -154,7 +154,7 @@ class _Drawing:
             self._draw_line(at)
         self._draw_dashes("fit")
         self._draw_cursor()
-        for at in order[::-1] if len(order) <= HUES else order:
+        for at in order:
             self._draw_marks(at)
         self._write_names(order[::-1])
         if not self.spec.over_time:
@@ -241,19 +241,20 @@ class _Drawing:
                     self.grid.put(first + column, row, sign, style)
 
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; with few series, one in a cell of another mark moves to its left."""
-        style, series, few = self._style(at), self.measured[at], len(self.measured) <= HUES
-        for point in series.points if len(series.points) <= self.most else ():
+        """Draw the marks of a series; over time at every `apart`-th point, so that those of others show between."""
+        style, points = self._style(at), self.measured[at].points
+        for place, point in enumerate(points):
+            chosen, hollow = at == self.cursor.series, point.live or point.hollow
+            here = chosen and point.x == self.cursor.x
+            if not here and not point.hollow and (place - at) % min(self.apart, len(points)):
+                continue
             column, row = self._column(point.x), self._row(point.y)
             lo, hi = point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(column, each, "│", style)
-            while few and self.grid.cells.get((column, row), ("", ""))[0] in _SIGNS:
-                column -= 1
-            chosen, hollow = at == self.cursor.series, point.live or point.hollow
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
-            mark = ON_CURSOR.get(mark, mark) if chosen and point.x == self.cursor.x else mark
+            mark = ON_CURSOR.get(mark, mark) if here else mark
             mark = "↑" if self._beyond(point) else mark
             self.grid.put(column, row, mark, f"bold {style}")
 
@@ -271,7 +272,7 @@ class _Drawing:
     def _label(self, at: int, room: int) -> str:
         """The name of a line, cut to fit, with its last value if there are few lines, or room at the chosen one."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        told = self.few or at == self.cursor.series or not name
+        told = len(self.measured) <= HUES or at == self.cursor.series
         value = self._value(last) if told else ""
         far = " warm-up" if last.hollow else " so far" if last.live else ""
         full = f"{name}  {value}".strip()
