@@ -48,10 +48,7 @@ def pictures(
         figure.supxlabel(note or " ", size=14, color=drawing.AXIS, **place)
         mark = drawing.MARK_LINES[spec.mark]
         figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
-        place_labels(figure)
-        drawn = {name: _save(figure, name, stamp) for name in formats}
-        figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
-        return drawn
+        return _saved(figure, formats, stamp)
 
 
 def _wrap(text: str, width: float, size: float, lines: int) -> str:
@@ -61,9 +58,14 @@ def _wrap(text: str, width: float, size: float, lines: int) -> str:
 def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> bytes:
     """The charts as an SVG for a page, sizes in inches; its text stays text."""
     with drawing.chart_style(outlines=False):
-        figure = figure_of(specs, width, height)
-        place_labels(figure)
-        return _save(figure, "svg", "")
+        return _saved(figure_of(specs, width, height), ("svg",), "")["svg"]
+
+
+def _saved(figure: Any, formats: Iterable[Format], stamp: str) -> dict[Format, bytes]:
+    place_labels(figure)
+    made = {name: _save(figure, name, stamp) for name in formats}
+    figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
+    return made
 
 
 def _save(figure: Any, name: Format, stamp: str) -> bytes:
