@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from labtui.cluster.files import plan_push, put_files, store_of
 from labtui.domain.errors import ConnectionLost, RemoteFailure, UsageError
+from labtui.slurm.probe import paths_exist, paths_probe
 from labtui.slurm.remote_command import Call, cut_frame, frame
 from tests.slurm.recorded import read
 
@@ -62,6 +63,13 @@ def test_arguments_of_a_shell_file_stay_words(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split("\0")[:-1] == hostile
     assert not list(tmp_path.iterdir())
+
+
+def test_a_path_from_home_is_looked_for_at_home(tmp_path):
+    (tmp_path / "my data").mkdir()
+    there, data = paths_exist(["~/my data", "~/none"]), paths_probe("~/labtui", ["~/my data"])
+    out = [run(call.text("abc"), tmp_path, cwd=tmp_path).stdout.decode() for call in (there, data)]
+    assert "there\nmissing" in out[0] and "dir readable" in out[1]
 
 
 SHELLS = map(shutil.which, ("sh", "bash", "dash", "zsh", "fish", "csh", "tcsh", "ksh"))

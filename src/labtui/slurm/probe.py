@@ -172,7 +172,7 @@ def paths_probe(
     return Call(
         name="probe-places",
         script=shell_file("paths"),
-        arguments=(root or ".", " ".join(CIFAR10), f"{len(paths)}", *paths, *pairs),
+        arguments=(_sent(root) or ".", " ".join(CIFAR10), f"{len(paths)}", *map(_sent, paths), *pairs),
         limit_s=110 + extra_s,
         read=partial(_read_paths, paths=paths),
     )
@@ -220,13 +220,18 @@ def from_home(path: str) -> str:
     return path if path.startswith(("/", "~")) else f"~/{path}"
 
 
+def _sent(path: str) -> str:
+    """A remote path as a word of a command: in quotes ~ is a plain character, and commands start at home anyway."""
+    return path.removeprefix("~/")
+
+
 def paths_exist(paths: Sequence[str]) -> Call[dict[str, bool]]:
     """Whether each of these paths exists; a broken link does not. Reading raises RemoteFailure without an answer."""
     look = 'for path; do [ -e "$path" ] && echo there || echo missing; done'
     return Call(
         name="look",
         script=f"limit 20 bash -c '{look}' look \"$@\"",
-        arguments=tuple(paths),
+        arguments=tuple(map(_sent, paths)),
         limit_s=30,
         read=partial(_read_existence, paths=paths),
     )
