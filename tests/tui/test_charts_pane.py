@@ -58,8 +58,8 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
             await until(pilot, lambda name=name: app.main.pane == "charts" and shown(app) == {name}, name)
             assert text(app, "sentence").strip(), name
         assert text(app, "sentence").strip() == "Accuracy, ResNet50", "4 GPUs have less epochs by now"
-        await pilot.press("2")
-        await until(pilot, lambda: shown(app) == {"throughput"})
+        await pilot.press("1", "1")
+        await until(pilot, lambda: "1 Time 2/2" in text(app, "views") and "Efficiency 1" not in text_of(app))
         await pilot.press("4", "o")
         await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
         await pilot.press("3", "o")
@@ -95,8 +95,7 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await pilot.press("2")
         await until(pilot, lambda: "6,173 images per second   (6,168 to 6,178)" in text(app, "strip"))
         assert "efficient" not in text(app, "strip") and text_of(app).count("images per second") == 3
-        await pilot.press("3")
-        await pilot.press("left")
+        await pilot.press("3", "left")
         await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))
         assert "efficient" not in text(app, "strip"), "it is compared with itself"
         filled_session.feed(changes.ended(2, "cancelled"))
@@ -256,7 +255,9 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         app.go_to_task("10.5")
         await until(pilot, lambda: "Press s to plan" in text(app, "sentence"))
-        chart = pane_of(app).query_one("#chart-speedup")
+        chart, views = pane_of(app).query_one("#chart-speedup"), pane_of(app)._views_text()
+        styles = " ".join(str(span.style) for span in views.spans)
+        assert roles_of(app).busy not in styles and roles_of(app).quiet in styles, "empty views are dim"
         assert [label for _, label in chart.spec.x_ticks] == ["1", "2", "4"]
         assert chart.size.height >= 8
         await pilot.press("2")

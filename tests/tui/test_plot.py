@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, row_scale
-from labtui.tui.format import place_text
+from labtui.tui.format import MARKS, place_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import braille
-from labtui.tui.widgets.plot import MARKS, Cursor, draw
+from labtui.tui.widgets.plot import Cursor, draw
 
 COLOURS = tuple((each,) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
@@ -163,9 +163,7 @@ def test_names_are_in_the_order_of_the_last_values_near_their_ends_and_cut_to_th
     assert re.search(r"▲ net2 long long.*… 4.90×", text) and "· net3 long long" in text and "◆" not in text
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
     rows = rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None))
-    assert any(row.rstrip().endswith("▲ net2 long long long long long") for row in rows), (
-        "the value gives way"
-    )
+    assert any(row.rstrip().endswith("▲ net2" + " long" * 5) for row in rows), "the value gives way"
 
 
 def test_names_say_only_what_tells_the_lines_apart():
@@ -179,8 +177,8 @@ def test_what_still_runs_is_hollow_and_so_far():
     rows = rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True))
     text = "\n".join(rows)
     assert "○" in text and "(2.53×) so far" in text and text.count("●") == 2 and "1.68×" in text
-    first = Point(x=1, y=663.0, hollow=True, live=True)
-    alone = rows_of(replace(chart({1: 1.0}), unit="s", series=(Series(name="net", points=(first,)),)))
+    first = Series(name="net", points=(Point(x=1, y=663.0, hollow=True, live=True),))
+    alone = rows_of(replace(chart({1: 1.0}), unit="s", series=(first,)))
     assert any("(663 s) warm-up" in row for row in alone), "no result"
 
 
@@ -211,8 +209,9 @@ def test_a_place_is_told_in_words():
 @pytest.mark.parametrize("kind", ["bars", "stacked"])
 def test_bars_are_as_high_as_their_values(kind):
     rows = rows_of(chart({1: 15.0, 2: 8.1, 4: 0.3}, kind=kind), 86, 25)
-    columns = (rows[23].index(size) for size in "124")
-    filled = ([row[at] for row in rows[:22] if row[at] in "▃▄▅▆▇█"] for at in columns)
+    filled = (
+        [row[rows[23].index(n)] for row in rows[:22] if row[rows[23].index(n)] in "▃▄▅▆▇█"] for n in "124"
+    )
     eighths = [sum(map("   ▃▄▅▆▇█".find, signs)) for signs in filled]
     assert eighths == [8 * 18, round(8.1 / 15 * 8 * 18), round(0.3 / 15 * 8 * 18)]
     assert kind == "stacked" or all(value in "\n".join(rows) for value in ("15.00×", "8.10×", "0.30×"))
@@ -283,10 +282,13 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
     assert line >= set(range(marks[0], last)), "no name or value lies on the chosen line"
 
 
-def test_marks_that_meet_stand_side_by_side_and_have_their_numbers():
+def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
     rows = rows_of(chart(MICRO, TINY), 86, 16)
-    assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), len(TINY)]
-    assert sum(row.count("◆●") for row in rows) >= 3
+    assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), 0]
+    curves = replace(chart(*[{x: float(x) for x in range(1, 13)}] * 3), x_axis="epochs")
+    marks = sorted((at, sign) for (at, _), (sign, _) in cells_of(curves, 86, 30).items() if sign in "●◆▲")
+    assert "".join(sign for _, sign in marks).startswith("●◆▲" * 4)
+    assert "\n".join(rows_of(curves)).count("12.00×") == 3, "each end has its value"
     assert all(value in "".join(rows) for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
     upper, lower = (next(at for at, row in enumerate(rows) if value in row) for value in ("3.86×", "3.72×"))
     assert lower == upper + 2

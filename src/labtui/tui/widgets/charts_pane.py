@@ -328,9 +328,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             count, action = len(self._charts_in(name)), f"view('{name}')"
             plain_style = f"bold{ground}" if chosen else styles.soft if count else styles.quiet
             left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}" if count else plain_style))
-            turn = (
-                f"{self._turn[name] % count + 1}/{count} " if chosen and count > 1 and not self._four else ""
-            )
+            several = chosen and count > 1 and not self._four
+            turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
         if lines:
