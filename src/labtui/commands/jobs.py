@@ -197,11 +197,12 @@ def run_cancel(args: argparse.Namespace) -> int:
     if args.job:
         return _cancel_jobs(args)
     with Open(args, start=False) as lab:
-        tokens = {run_of(lab.state, number).token: number for number in args.runs}
-        submissions = {token: lab.state.submissions[token] for token in tokens}
-        open_ones = {token: number for token, number in tokens.items() if not submissions[token].over}
-        for token in tokens.keys() - open_ones.keys():
-            say(f"Run {tokens[token]} is already over: there is nothing to cancel.")
+        submissions, open_ones = lab.state.submissions, {}
+        for run in [run_of(lab.state, number) for number in args.runs]:
+            if run.outcome is not None or submissions[run.token].over:
+                say(f"Run {run.run_id} is already over: there is nothing to cancel.")
+            else:
+                open_ones[run.token] = run.run_id
         if not open_ones:
             return 0
         if args.show_commands:
