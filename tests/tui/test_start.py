@@ -78,9 +78,9 @@ async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session,
         await until(pilot, lambda: types(app))
         app.screen.query_one(Input).value = str(tmp_path / "lab")
         await pilot.press("enter")
-        await until(pilot, lambda: "not there yet" in text_of(app))
+        await until(pilot, lambda: "exists already" in text_of(app))
         app.screen.query_one(Input).value = "kept"
-        await until(pilot, lambda: "not there yet" not in text_of(app))
+        await until(pilot, lambda: "exists already" not in text_of(app))
         await pilot.press("enter")
     assert app.return_value == 0 and app.keep_in == tmp_path / "kept"
 

@@ -180,11 +180,11 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
         rest = f" And {more} more: `labtui check {check.task_id}`." if more > 0 and not full else ""
         print_wrapped(plain(f"         {check.missing}{rest}"))
     for item in check.items if full else ():
-        mark = "stale" if item.met and item.stale else "yes" if item.met else "no"
+        mark = "outdated" if item.met and item.stale else "yes" if item.met else "no"
         shown = f"  [{item.evidence}]" if item.evidence else ""
-        print_wrapped(plain(f"         {mark:<5} {item.sentence}{shown}"))
+        print_wrapped(plain(f"         {mark:<8} {item.sentence}{shown}"))
         if item.evidence and item.missing not in ("", check.missing):
-            print_wrapped(plain(f"               {item.missing}"))
+            print_wrapped(plain(f"                  {item.missing}"))
     for note in check.notes:
         print_wrapped(plain(f"         note: {note}"))
 

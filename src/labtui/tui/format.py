@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "◐"}
-TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "stale"}
+TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "outdated"}
 CONNECTION_GLYPHS = {"online": "●", "connecting": "○", "stale": "○", "offline": "○", "needs-login": "!"}
 CONNECTION_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
 CONNECTION_WORDS = {"needs-login": "not logged in", "stale": "no answer"}

@@ -142,7 +142,7 @@ class MainScreen(FramedScreen):
         self.show_frame(view)
         for tab in self.query(Tab):
             count = view.count(tab.id or "")
-            means = " stale" if count.stale else " exported" if tab.id == "charts" and count.of else ""
+            means = " outdated" if count.stale else " exported" if tab.id == "charts" and count.of else ""
             label = f"{PANES[tab.id or 'task']} {count}{means}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)

@@ -176,7 +176,11 @@ LOST = (
     "This practice session is not kept: its runs, answers and exports are deleted when you leave. "
     "`labtui practice --keep DIR` keeps its cluster, too."
 )
-NEW_FOLDER = "Name a folder that is not there yet."
+
+
+def _why_not_new(folder: str) -> str:
+    there = folder and Path(folder).expanduser().exists()
+    return f"{folder} exists already: name a new folder." if there else "" if folder else "Name a new folder."
 
 
 async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
@@ -199,7 +203,7 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
                 "The folder for its answers, logs and charts; the cluster ends with this session.",
                 choices=entry_choices("Keep it and leave"),
                 entry=str(Path.cwd() / "practice"),
-                check=lambda text: "" if text and not Path(text).expanduser().exists() else NEW_FOLDER,
+                check=_why_not_new,
             )
             app.push_screen(place, kept_in)
         elif answer:
@@ -297,7 +301,7 @@ def problems_text(app: LabApp) -> Text:
             said = " ".join(f"{words.run_numbers(runs)} {word}." for word, runs in ends.items())
             page.append(f"! {said}\n", style="bold")
             them = "it" if sum(map(len, ends.values())) == 1 else "them"
-            page.append(f"  {task.task_id} {task.title}: Runs (r) says why, R runs {them} again.\n\n")
+            page.append(f"  {task.task_id} {task.title}: press r to see why, R to run {them} again.\n\n")
     if not page and not connection.sentence and not incidents:
         page.append("The connection and labtui have no problem.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))
