@@ -212,6 +212,17 @@ def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench):
     assert min(gaps[1:]) >= 20
 
 
+def test_the_state_stays_offline_while_labtui_tries_again_by_itself(bench):
+    bench.cluster.reachable, said, connect = False, [], bench.cluster.connect
+    bench.cluster.connect = lambda: said.append(bench.session.state.connection.status) or connect()
+    bench.run(400)
+    assert said[0] == "connecting" and {*said[1:]} == {"offline"}
+    bench.cluster.reachable = True
+    bench.session.refresh()
+    bench.run(30, lambda: bench.session.state.connection.status == "online")
+    assert said[-1] == "connecting", "asked for by a key"
+
+
 def test_cancel_in_every_state(bench):
     bench.cluster.one_job_per_user = True
     running = bench.session.submit(draft(qos="acc_debug"))

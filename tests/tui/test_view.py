@@ -20,7 +20,15 @@ from labtui.domain.model import (
     RunSpec,
     SubmissionStatus,
 )
-from labtui.domain.state import CLUSTER_OVER, ConnectionState, LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import (
+    CLUSTER_OVER,
+    ConnectionState,
+    LabState,
+    Problem,
+    RunState,
+    SubmissionState,
+    run_phase,
+)
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
 from labtui.results.catalogue import catalogue
@@ -382,6 +390,9 @@ def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
         (unheard,) = observe(view.state, QueueAnswer(jobs=jobs, accounting=None), at).values()
         view = replace(view, state=view.state.with_job("lt1", unheard))
         assert gpu_hours(view) == gpu_hours(lost)
+    unset = replace(lost.state, problems=(Problem(key="settings", sentence="", hint=""),))
+    assert status_line(lost)[1].endswith(". labtui keeps trying.")
+    assert status_line(replace(lost, state=unset))[1] == "Lost. Start it.", "nothing tries"
     stopped = replace(lost, practice=True)  # a kept practice lab beside no practice cluster
     assert (next_step(stopped).action, status_line(stopped)[1]) == ("leave", "Start it.")
     step = next_step(replace(stopped, factor=20.0))

@@ -256,8 +256,9 @@ class ConnectionMonitor:
 
     def _connect(self) -> None:
         context = self._context
-        self._retry_at = None
-        self._set("connecting")
+        self._retry_at, since = None, context.at()
+        if not self._failures:  # else it stays "offline", so that the word does not flicker at each attempt
+            self._set("connecting", since=since)
         self._attempts.append(context.now())
         try:
             context.cluster.connect()
@@ -269,7 +270,7 @@ class ConnectionMonitor:
             self._failures, self._retry_at = 0, None
             self._attempts.clear()
             self.record_answer()
-            self._set("online")
+            self._set("online", since=since)
 
     def mark_lost(self, error: LabError) -> None:
         """Record that the connection broke while in use."""
@@ -319,12 +320,12 @@ class ConnectionMonitor:
             )
             self._set("stale", waited)
 
-    def _set(self, status: str, error: LabError | None = None) -> None:
+    def _set(self, status: str, error: LabError | None = None, since: float | None = None) -> None:
         connection = ConnectionState(
             status=status,
             sentence=error.sentence if error else "",
             hint=error.hint if error else "",
             host=self._context.cluster.host,
-            since=self._context.at() if status == "connecting" else self._state.since,
+            since=self._state.since if since is None else since,
         )
         self._context.journal.change(lambda state: replace(state, connection=connection))

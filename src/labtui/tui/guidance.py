@@ -58,8 +58,7 @@ def _next_step(view: View) -> NextStep:
         if hint == CLUSTER_OVER and view.factor is None:
             return _without_cluster(view)
         again = NextStep("Quit and start practice", hint, "leave")
-        retried = view.state.connection.status == "offline"  # after a refused login nothing is
-        why = "labtui keeps trying; u tries now." if retried else "Not connected to the cluster."
+        why = "labtui keeps trying; u tries now." if _retried(view) else "Not connected to the cluster."
         connect = NextStep("Connect", why, "refresh_now")
         return again if _stopped(view) else connect
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
@@ -72,6 +71,12 @@ def _next_step(view: View) -> NextStep:
     if item is not None:
         return _what_is_missing(view, item)
     return _next_task(view)
+
+
+def _retried(view: View) -> bool:
+    """Whether labtui connects again by itself: not after a refused login, nor if lab.toml names no cluster."""
+    unset = any(problem.key == "settings" for problem in view.state.problems)
+    return view.state.connection.status == "offline" and not unset
 
 
 def _stopped(view: View) -> bool:
@@ -409,10 +414,10 @@ def status_line(view: View) -> tuple[str, str]:
         return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
     if not connected(state):
         at = state.refreshed_at
-        if at is None or _stopped(view):
+        if at is None or _stopped(view) or not (_retried(view) or view.read_only):
             said = "" if _stopped(view) and connection.hint else connection.sentence
             return "warning", f"{said} {connection.hint}".strip()
-        how = connection.hint if view.read_only else "Press u to connect."
+        how = connection.hint if view.read_only else "labtui keeps trying."
         since = f"numbers are from {words.clock(at)}"
         return "warning", f"Offline for {words.clock_span(view.now - at)}. Jobs go on; {since}. {how}"
     if state.problems:
