@@ -187,15 +187,19 @@ def test_no_two_parts_contradict_each_other(state, cancel):
 
 
 @pytest.mark.parametrize(("task", "scope"), [
-    *(("10.5", {"10.5", "own 10.5"}), ("10.7", {"10.5", "10.6", "10.7"})),
-    *(("10.1", {"10.1"}), ("10.4", {"10.3", "10.4"})),
+    *(("10.5", {"10.5", "own 10.5", "as 10.5"}), ("10.7", {"10.5", "10.6", "10.7", "as 10.5"})),
+    *(("10.1", {"10.1"}), ("10.4", {"10.3", "10.4"}), ("10.2", {"as 10.5"})),
 ])  # fmt: skip
 def test_a_task_shows_its_own_runs_or_those_it_compares(task, scope):
-    names = ("10.1", "10.3", "10.4", "10.5", "10.6", "10.7", "own 10.5")
+    names = ("10.1", "10.3", "10.4", "10.5", "10.6", "10.7", "own 10.5", "as 10.5")
     runs, submissions = {}, {}
     for number, name in enumerate(names, 1):
-        what = replace(spec(), model="mine") if name.startswith("own") else spec()
-        of = name.removeprefix("own ")
+        what = (
+            replace(spec(), model="mine")
+            if name.startswith("own")
+            else spec(batch=2048 if "as" in name else 7)
+        )
+        of = "10.2" if "as" in name else name.removeprefix("own ")
         runs[number] = one_run(number, what, token=name, task_id=of)
         submissions[name] = SubmissionState(
             token=name, task_id=of, form="own", job_name="j", run_ids=(number,), planned_at=NOW,

@@ -10,12 +10,13 @@ from labtui.export.hand_in import Answer, Block, Document, Listing, Page, one_li
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
+from labtui.lab.run_choice import has_run, runs_made, runs_of
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, networks
 from labtui.results.charts import ChartSpec, slug, with_kind
 from labtui.results.measured import is_accuracy
 from labtui.results.numbers import clean, program_columns, table_of
-from labtui.results.rows import ResultRow, Results, of_rows
+from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines
 
 UNANSWERED = "No answer yet to "
@@ -242,33 +243,22 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     """The results of a page: those of its models or of the task's runs; only real ones where there are any."""
     results, names = contents.named, {task.id, *(name for check in task.checks for name in check.tasks)}
     tasks = list(filter(None, map(contents.edition.task, names)))
-    planned = {
-        (each.id, run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
-        for each in tasks
-        for run in (plan.spec.called(contents.edition.names) for plan in each.runs)
-    }
-    data_sets = {data_set for *_, data_set, _ in planned}
-
-    def tasks_of(row: ResultRow) -> set[str]:
-        """The page's tasks that plan such a run or made it."""
-        made = row.configuration
-        planned_as = (row.model, row.device, row.n_gpus, row.batch_size, made.data_set, made.tuning)
-        planning = {name for name in names if (name, *planned_as) in planned}
-        return planning | names.intersection(run.task_id for run in row.members)
-
-    def made_here(row: ResultRow) -> bool:
-        """Whether the row is of the page's networks, or of others that were trained for the task."""
-        return not plan.models or row.model in plan.models or task.id in {r.task_id for r in row.members}
-
-    shown = [row for row in without_small(results).rows if made_here(row)]
-    rows = own = [row for row in shown if tasks_of(row)]
+    data_sets = {run.spec.data_set for each in tasks for run in each.runs}
+    made, compared = runs_made(task, contents.state), runs_of(contents.edition, task, contents.state)
+    # of the page's networks, or of others that were trained for the task
+    shown = [
+        row
+        for row in without_small(results).rows
+        if not plan.models or row.model in plan.models or has_run(row, made)
+    ]
+    rows = own = [row for row in shown if has_run(row, compared)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)
     if not scales and set(plan.charts) - OF_RUNS:
         others = data_sets or {row.configuration.data_set for row in shown}
-        rows = [row for row in shown if row.configuration.data_set in others or tasks_of(row)]
+        rows = [row for row in shown if row.configuration.data_set in others or has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
-    if task.runs and not any(task.id in tasks_of(row) for row in rows):
+    if task.runs and not any(has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
     if "accuracy" in plan.charts:
         rows = [

@@ -6,19 +6,19 @@ the band, its source and a question to ask; it never fails a check, and a result
 interval is.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
 from labtui.domain.run import DEEDS, Mark
-from labtui.domain.state import RunState
+from labtui.domain.state import LabState, RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task
 from labtui.lab.evidence import Evidence
 from labtui.lab.plan import expected_learning_rate, planned_specs
-from labtui.lab.runs import QUANTITIES, Band, RunSelector
+from labtui.lab.runs import QUANTITIES, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow, renamed
@@ -28,8 +28,9 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
     """Notes on the measured configurations that a task is about."""
     raw, named = evidence.results, renamed(evidence.results, edition.names)
     rows = zip((*raw.measured, *raw.programs), (*named.measured, *named.programs), strict=True)
+    mine = runs_of(edition, task, evidence.state)
     for row, called in rows:
-        if not _concerns(edition, task, row):
+        if not has_run(row, mine):
             continue
         wanted = images_of(edition, row.configuration.data_set, task)
         made = row.configuration
@@ -48,23 +49,6 @@ def images_of(edition: Edition, data_set: str, task: Task | None) -> int:
     plans = [plan for each in (task, *edition.tasks) if each is not None for plan in each.runs]
     own = (plan.images for plan in plans if plan.spec.data_set == data_set and plan.images)
     return next(own, edition.images)
-
-
-def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
-    """Whether the task, or a task that its checks name, plans runs with the row's configuration."""
-    named = [name for check in task.checks for name in check.tasks]
-    sources = (task, *edition.tasks_of(task, named))
-    return any(
-        RunSelector(
-            model=run.spec.model,
-            gpus=run.spec.n_gpus,
-            batch_size=None if source.own_runs_check.batch == "any" else run.spec.batch_size,
-            processes=run.spec.processes or None,
-            size=run.spec.size or None,
-        ).matches(row)
-        for source in sources
-        for run in source.runs
-    )
 
 
 def remark(band: Band, row: ResultRow, name: str) -> str:
@@ -150,15 +134,58 @@ def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
     return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"
 
 
+def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ...]:
+    """The runs of a task and those its checks compare them with, as a GPU's epoch with the CPU's of an earlier task.
+
+    While a task that plans runs has none, there is nothing to compare. A run of another task from a job file of the
+    student's own is compared only if that task plans such a run.
+    """
+    named = {name for check in task.checks for name in check.tasks} - {task.id}
+    others = {each.id: each for each in edition.tasks if each.id in named}
+    own = {run.run_id for run in runs_made(task, state)}
+    if not own and task.runs:
+        return ()
+
+    def compared(run: RunState) -> bool:
+        other, submission = others.get(run.task_id), state.submissions.get(run.token)
+        if other is None:
+            return any(_is_planned(run, each) for each in others.values())
+        own = submission is not None and bool(submission.job_file)
+        return not own or any(_same_device(run, plan.spec) for plan in other.runs)
+
+    return tuple(run for run in state.runs.values() if run.run_id in own or compared(run))
+
+
+def runs_made(task: Task, state: LabState) -> tuple[RunState, ...]:
+    """The runs that were made for a task, or for another one and just as this one plans them."""
+    return tuple(run for run in state.runs.values() if run.task_id == task.id or _is_planned(run, task))
+
+
+def has_run(row: ResultRow, runs: Iterable[RunState]) -> bool:
+    """Whether a row is of any of these runs."""
+    return not {run.run_id for run in row.members}.isdisjoint(run.run_id for run in runs)
+
+
+def _is_planned(run: RunState, task: Task) -> bool:
+    any_batch = task.own_runs_check.batch == "any"
+    return any(
+        _same_device(run, plan.spec)
+        and (any_batch or run.spec.batch_size in (0, plan.spec.batch_size))
+        and run.spec.tuning == plan.spec.tuning
+        for plan in task.runs
+    )
+
+
 def _same_device(run: RunState, spec: RunSpec) -> bool:
     mine, planned = run.spec, spec
+    if (mine.model, mine.device, mine.n_gpus) != (planned.model, planned.device, planned.n_gpus):
+        return False
     if (mine.processes, mine.size) != (planned.processes, planned.size):
         return False
     if mine.data_set and planned.data_set and mine.data_set != planned.data_set:
         return False
-    if (mine.launcher in PROCESS_PER_GPU or mine.is_control) and mine.tuning != planned.tuning:
-        return False
-    return (mine.model, mine.device, mine.n_gpus) == (planned.model, planned.device, planned.n_gpus)
+    tuned = mine.launcher in PROCESS_PER_GPU or mine.is_control
+    return not tuned or mine.tuning == planned.tuning
 
 
 def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence) -> int | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus, first_sentence
+from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
 from labtui.domain.state import LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
@@ -192,8 +192,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def lines(self) -> tuple[RunLine, ...]:
         """The runs of the current task, in the order of their numbers."""
-        mine = {run.run_id for run in runs_of(self.state, self.edition, self.task_id)}
-        return tuple(line for number, line in sorted(self.every.items()) if number in mine)
+        return tuple(
+            self.every[number]
+            for number in sorted(run.run_id for run in runs_of(self.state, self.edition, self.task_id))
+        )
 
     @cached_property
     def charted(self) -> tuple[ResultRow, ...]:
@@ -288,38 +290,19 @@ NO_VIEW = View(state=LabState(), loading=True)
 
 
 def runs_of(state: LabState, edition: Edition | None, task_id: str) -> tuple[RunState, ...]:
-    """The runs of a task and those its checks compare them with, as a GPU's epoch with the CPU's of an earlier task.
-
-    While a task that plans runs has none of its own, there is nothing to compare.
-    A run of another task from a job file of the student's own is included only if that task plans such a run.
-    """
+    """The runs that a task shows; without an edition, those made for it."""
     task = edition.task(task_id) if edition is not None else None
-    begun = any(run.task_id == task_id for run in state.runs.values())
-    others = _compared(edition, task) if edition and task and (begun or not task.runs) else {}
+    if edition is None or task is None:
+        return tuple(run for run in state.runs.values() if run.task_id == task_id)
+    from labtui.lab import run_choice
 
-    def shown(run: RunState) -> bool:
-        submission = state.submissions.get(run.token)
-        own = submission is not None and bool(submission.job_file)
-        planned = others.get(run.task_id)
-        return run.task_id == task_id or (planned is not None and (not own or _size(run.spec) in planned))
-
-    return tuple(run for run in state.runs.values() if shown(run))
-
-
-def _compared(edition: Edition, task: Task) -> dict[str, set[tuple[object, ...]]]:
-    """The sizes planned by the other tasks whose runs a task shows, by their ids."""
-    named = {name for check in task.checks for name in check.tasks} - {task.id}
-    return {each.id: {_size(plan.spec) for plan in each.runs} for each in edition.tasks if each.id in named}
+    return run_choice.runs_of(edition, task, state)
 
 
 def planned_sizes(task: Task | None) -> set[int]:
     """The numbers of GPUs, or of processes, of the runs that a task plans."""
     specs = [run.spec for run in task.runs] if task is not None else []
     return {spec.n_gpus or spec.processes for spec in specs} - {0}
-
-
-def _size(spec: RunSpec) -> tuple[object, ...]:
-    return spec.model, spec.devices, spec.size, spec.processes
 
 
 # ------------------------------------------------------------------ the fields of a run's line
