@@ -217,8 +217,9 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     view = seen(LabState(runs={1: run}, submissions={"lt1": ended}))
     assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
     killed = sent(JobPhase.FINISHED, slurm_state="OUT_OF_MEMORY")
-    line = seen(LabState(runs={1: run}, submissions={"lt1": killed})).every[1]
-    assert line.word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
+    full = seen(LabState(runs={1: run}, submissions={"lt1": killed}))
+    assert full.every[1].word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
+    assert "--cpus-per-task (R, then e)" in error_card(full, full.every[1], ROLES, 80).plain
     other = sent(JobPhase.FINISHED, slurm_state="COMPLETED", seen_at=NOW)
     over = seen(LabState(runs={1: run}, submissions={"lt1": other}))
     line, later = (replace(over, now=at).every[1] for at in (NOW + 9, NOW + 99))

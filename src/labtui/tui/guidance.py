@@ -132,6 +132,10 @@ def remedy(view: View, line: RunLine) -> NextStep:
         advice = line.submission.hint or advice
     elif run.gpu_memory_ran_out:
         return _after_oom(view, line)
+    elif run.outcome == "oom" and line.submission is not None and not line.submission.job_file:
+        advice = (
+            "Raise --cpus-per-task (R, then e): memory comes with CPUs. Or keep less of the data in memory."
+        )
     return NextStep("Run again", advice)
 
 
