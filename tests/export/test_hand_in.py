@@ -415,7 +415,7 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
     spec = next(each for each in charts_of("hpc4ai-ch10") if each.family == "laws")
     (axes,) = drawn(spec).axes
     names = {text.get_text(): text for text in axes.texts if text.get_gid() == "name"}
-    assert any(name.endswith("× step as on 4 GPUs") for name in names)
+    assert any(name.endswith("× if a step stays as on 4 GPUs") for name in names)
     at_four, at_eight = (axes.transData.transform((x, 1))[0] for x in (4, 8))
     box, end = names["2.53×"].get_window_extent(), axes.transData.transform((4, 2.53))[1]
     assert at_four < box.x1 < at_eight and box.y1 < end, "lines go on above it"

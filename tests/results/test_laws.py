@@ -68,6 +68,7 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert all(says in " ".join(fit.remarks) for fit in results.fits)
     negative = says == "superlinear"  # and not clipped
     assert {fit.serial_fraction.hi < 0 for fit in results.fits} == {negative}
+    assert not negative or "cost that grows" not in str(results.fits)
     assert {row.karp_flatt.value < 0 for row in results.rows if row.karp_flatt} == {negative}
     told = [laws_message(results, ()), *fit_sentences(results.fits)]
     assert {"o serial part can be measured" in line for line in told} == {negative}

@@ -37,9 +37,10 @@ def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads):
     text = heads and "".join(f"{node}, {HEADER}" for node in ("node1", "node2"))
     text += "".join(f"{node}, {line(second, gpu, busy)}" for second in (0, 2) for node, gpu, busy in rows)
     samples = read_samples(text.encode())
-    assert {sample.name: sample.index for sample in samples}["node2 GPU 1"] == 3
+    assert {sample.name: sample.index for sample in samples}["node2 · GPU 1"] == 3
     chart = job_gpu_chart(samples)
-    assert [series.name for series in chart.series][1:3] == ["node1 GPU 1", "node2 GPU 0"]
+    named = [(series.name, series.group) for series in chart.series]
+    assert named[1:3] == [("node1 · GPU 1", "node1"), ("node2 · GPU 0", "node2")], "a panel for each node"
 
 
 @given(st.binary(max_size=400))

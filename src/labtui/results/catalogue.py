@@ -297,7 +297,9 @@ def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list
     named = [(policy(run) or "constant", run, points) for run, points in runs]
     several = len({name for name, *_ in named}) > 1
     alike = Counter((name, run.run.n_gpus) for name, run, _ in named)
-    batches = [f"batch {run.run.batch_size or 0:,}" * (alike[n, run.run.n_gpus] > 1) for n, run, _ in named]
+    batches = [
+        f"global batch {run.run.batch_size or 0:,}" * (alike[n, run.run.n_gpus] > 1) for n, run, _ in named
+    ]
     return [
         Series(name=_name(run, ", ", batch, name), points=points, group=name * several)
         for (name, run, points), batch in zip(named, batches, strict=True)
@@ -341,13 +343,13 @@ def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = 
     """Utilisation of each GPU over a job, named after its id, else its `log`; None without two moments of one GPU."""
     origin = min((sample.at for sample in samples), default=0.0)
     series = []
-    for index, name in sorted({sample.index: sample.name for sample in samples}.items()):
+    for index, (name, node) in sorted({each.index: (each.name, each.node) for each in samples}.items()):
         mine = [each for each in samples if each.index == index]
         pairs = [(each.at - origin, each.utilization) for each in mine if each.utilization is not None]
         size = -(-len(pairs) // MAX_POINTS) or 1
         pieces = [pairs[start : start + size] for start in range(0, len(pairs), size)]
         means = (map(statistics.fmean, zip(*piece, strict=True)) for piece in pieces)
-        series.append(Series(name=name, points=tuple(Point(x=x, y=y) for x, y in means)))
+        series.append(Series(name=name, points=tuple(Point(x=x, y=y) for x, y in means), group=node))
     if not any(len(each.points) > 1 for each in series):
         return None
     return make_chart(

@@ -239,10 +239,8 @@ def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
         return ""
     if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
         return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
-    of_what = "images" if configuration.unit == "images" else "sequences"
-    theirs = f"{baseline.per_gpu_batch:,.0f} {of_what} per GPU per step"
     mine = f"this run {configuration.per_gpu_batch:,.0f}"
-    return f"The one-GPU baseline has {theirs}, {mine}: the speedup mixes both effects."
+    return f"The one-GPU baseline has {baseline.batch_words}, {mine}: the speedup mixes both effects."
 
 
 def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:

@@ -92,6 +92,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return self.batch_size / max(1, self.n_gpus)
 
     @property
+    def batch_words(self) -> str:
+        """``2,048 images per GPU per step``; "" where the batch is not known."""
+        counted = "sequences" if self.unit == "tokens" else self.unit
+        return "" if self.per_gpu_batch is None else f"{self.per_gpu_batch:,.0f} {counted} per GPU per step"
+
+    @property
     def images_bound(self) -> Interval | None:
         """The images per epoch, else their bounds from steps x batch: only the last batch may be short."""
         if self.images is not None:

@@ -128,7 +128,8 @@ def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[Res
     if any(point.scatter is None for point in points):
         rounding = "The interval covers the rounding of the printed times, not the scatter between epochs"
         yield f"{rounding}: one size has a single epoch."
-    yield from filter(None, (_bend_sentence(points), _gain_sentence(rows)))
+    bend = "" if share.hi < 0 else _bend_sentence(points)  # no cost grows where more GPUs gain more
+    yield from filter(None, (bend, _gain_sentence(rows)))
 
 
 def _bend_sentence(points: Sequence[ScalingPoint]) -> str:

@@ -8,6 +8,7 @@ from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
+from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve
 from labtui.results.numbers import (
     clean,
@@ -264,7 +265,8 @@ def tuning_message(rows: Sequence[ResultRow]) -> str:
         return ""
     (best, name), (worst, other) = (pick(rates, key=lambda each: each[0].value) for pick in (max, min))
     if best.lo <= worst.hi:
-        return f"{clean(rows[0].model)}: no setting is faster than another by more than the uncertainty"
+        where = f"{clean(rows[0].model)} on {devices(rows[0].n_gpus)}"
+        return f"No setting of {where} is faster beyond the uncertainty"
     rate = f"{rate_text(best)} {rows[0].configuration.unit} per second"
     times = ratio_text(best.over(worst)) if worst.lo > 0 else "many"
     if len(name) + len(other) > 28 and len(rates) > 2:
@@ -369,9 +371,8 @@ def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
     """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to."""
     told = []
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
-        made, batch = fit.baseline, fit.baseline.per_gpu_batch
-        per_gpu = f"{batch:,.0f} images per GPU per step" if batch is not None else ""
-        what = (fit.law.capitalize(), made.network, *tuning, per_gpu, MARKS[made.mark])
+        made = fit.baseline
+        what = (fit.law.capitalize(), made.network, *tuning, made.batch_words, MARKS[made.mark])
         sizes = ", ".join(map(str, fit.n_gpus))
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, from {sizes} GPUs.")
     return told

@@ -199,7 +199,7 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
         message=messages.tuning_message(rows),
         x_label=axis,
         x_ticks=tuple((float(x), text) for x, text in enumerate(shown)),
-        notes=("The same network, data and GPUs; the bars differ in what is named below them.",),
+        notes=("The same network, data and GPUs; batches are per GPU.",),
     )
 
 
@@ -290,8 +290,8 @@ def _outlook_series(outlook: Outlook) -> Iterable[Series]:
     last = outlook.line.beyond[-1].speedup
     n = outlook.measured
     for name, speedup in (
-        (f"step as on {n} GPUs", outlook.same),
-        (f"step grows as from {n // 2} to {n}", outlook.grows),
+        (f"if a step stays as on {n} GPUs", outlook.same),
+        (f"if it grows as from {n // 2} to {n}", outlook.grows),
     ):
         if last is not None:
             end = Point(x=outlook.n_gpus, y=speedup, label=numbers.three_digits(speedup))

@@ -23,7 +23,7 @@ SLOWED_BY = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat", 0x40: "he
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU at one moment: `at` in seconds since 1970, `utilization` as a fraction of 1, None where unknown.
 
-    `index` counts from 0 through all nodes of the job; `name` is ``GPU 2`` or ``node2 GPU 0``. `clock_mhz` is the clock
+    `index` counts from 0 through all nodes of the job; `name` is ``GPU 2`` or ``node2 · GPU 0``. `clock_mhz` is that
     of its multiprocessors, `slowed_by` what slows it down (None where the driver does not report it).
     """
 
@@ -51,7 +51,7 @@ def read_samples(data: bytes) -> tuple[GpuSample, ...]:
         replace(
             one,
             index=(nodes.index(one.node) * width if one.node else 0) + one.index,
-            label=f"{one.node} GPU {one.index}",
+            label=f"{one.node} · GPU {one.index}",
         )
         for one in samples
     )
