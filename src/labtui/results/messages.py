@@ -93,8 +93,9 @@ def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
     times = " to ".join(dict.fromkeys(shown)).replace(" % to", " to")
     if efficient:
         return f"{many} keep {times} efficiency"
-    if families == {"epoch-time"} and not best.by_rate:
-        return f"An epoch is {times} times as fast on {count_words(rows[0].n_gpus or 0)} as on one"
+    if families == {"epoch-time"}:
+        told = f"An epoch is {times} times as fast on {count_words(rows[0].n_gpus or 0)} as on one"
+        return told * (not best.by_rate)
     return (
         f"{many} give {times} times {faster(best, 'one')}"
         if best.by_rate

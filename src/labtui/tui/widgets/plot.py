@@ -66,6 +66,9 @@ class _Drawing:
         unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
         self.y_labels = [f"{text}{unit}" for text in tick_texts(ticks, percent=spec.percent)]
+        self.tick_rows = [
+            self.rows - 1 - int(self.scale.height(each, self.rows)) for each in self.scale.ticks
+        ]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = [each.short for each in spec.series if each.role == "fit"]
         ends += [self._label(at, width) for at in range(len(self.names))]
@@ -95,22 +98,22 @@ class _Drawing:
             return RowScale(0.0, 1.0, ())
         low, high = min(values), max(values)
         if spec.y_log:
-            bottom = math.floor(self._fy(low))
-            span = max(1, math.ceil(self._fy(high) - 1e-9) - bottom)  # doublings
-            rows = self.rows - 1
-            step = math.ceil(span / rows)
-            if span % 2 == 0 and rows // (span // 2) > 2 * (rows // span):
-                step = 2  # a tick at every other doubling makes better use of the rows
-            each = (
-                rows * step / span
-            )  # rows from tick to tick: whole, unless that leaves much of a large chart free
-            each = step / (each if each >= 4 and each % 1 > 0.5 else max(1, int(each)))
-            ticks = range(bottom, bottom + span + 1, step)
-            return RowScale(bottom - each / 2, bottom + (self.rows - 0.5) * each, tuple(ticks))
+            return self._doublings(self._fy(low), self._fy(high))
         if spec.x_axis != "batch" and (self.bars or spec.unit != "×"):
             low = min(low, 0.0)
         high = max(high, 1.0) if spec.percent and spec.compares else high
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
+
+    def _doublings(self, low: float, high: float) -> RowScale:
+        """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
+        rows, step, apart = self.rows, 0, 0
+        while apart < 2:
+            step += 1
+            apart = max(n for n in range(rows) if round(high * n / step) - round(low * n / step) < rows)
+        each, first = step / apart, round(low * apart / step)
+        last = min((first + rows - 1) // apart, math.ceil(high / step - 1e-9))
+        ticks = tuple(float(step * at) for at in range(-(-first // apart), last + 1))
+        return RowScale((first - 0.5) * each, (first + rows - 0.5) * each, ticks)
 
     def _column(self, x: float) -> int:
         """The column of an x; bars are in groups of equal width."""
@@ -131,6 +134,18 @@ class _Drawing:
     def _beyond(self, point: Point) -> bool:
         """Whether a point, of a warm-up, lies above the scale."""
         return self._fy(point.y) > self.scale.high
+
+    def _misleads(self, row: int) -> bool:
+        """Whether a mark on a tick's row, a third of a row off, would read as the tick: there are too few rows."""
+        ticks, points = self.scale.ticks, (point for each in self.measured for point in each.points)
+        steps = ticks[1] - ticks[0] if self.spec.y_log and ticks[1:] else 1.0
+        if (
+            self.bars
+            or self.spec.over_time
+            or self.tick_rows[0] - self.tick_rows[-1] >= 1.5 * steps * len(ticks[1:])
+        ):
+            return False
+        return any(self._row(p.y) == row and abs(self._height(p.y) % 1 - 0.5) > 1 / 3 for p in points)
 
     def _style(self, at: int) -> str:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
@@ -174,10 +189,10 @@ class _Drawing:
         look, grid = self.look, self.grid
         for row in range(self.rows):
             grid.put(self.left, row, "│", look.axis)
-        for tick, label in zip(self.scale.ticks, self.y_labels, strict=True):
-            row = self.rows - 1 - int(self.scale.height(tick, self.rows))
+        for row, label in zip(self.tick_rows, self.y_labels, strict=True):
             grid.put(self.left, row, "┼", look.axis)
-            grid.put(self.left - 1 - len(label), row, label, look.quiet)
+            if not self._misleads(row):
+                grid.put(self.left - 1 - len(label), row, label, look.quiet)
             if not self.bars or row < self.rows - 1:
                 grid.put(self.left + 1, row, ("▁" if self.bars else "┈") * self.columns, look.line)
         grid.put(self.left, self.rows, " └"[not self.bars] + "─▔"[self.bars] * self.columns, look.axis)
@@ -280,9 +295,12 @@ class _Drawing:
             if cell_len(text) <= room:
                 return text
         size = max(0, room - len(value) - 2)
-        if sum(each.startswith(name[:size]) for each in self.names) > 1:  # cut so, another has this name
-            return f"…{name[len(name) - size :]} {value}".strip()
-        return f"{name[:size]}… {value}".strip()
+        tail, alike = name[len(name) - size :], sum(each.startswith(name[:size]) for each in self.names)
+        if size < 3:
+            return value
+        if alike > 1 and (" " not in tail or f" {tail}" in name):  # cut so, another has this name
+            return f"…{tail} {value}".strip()
+        return f"{name[:size].rstrip()}… {value}".strip()
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
         """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
@@ -335,18 +353,22 @@ class _Drawing:
 
     def _write_values(self) -> None:
         """Write the values of all points but the last beside their marks, if there are free cells."""
+        places = {self._column(x) for x in self.xs}
         for at, series in enumerate(self.measured):
             points, style = series.points, self._style(at)
             others = [p for each in self.measured if each is not series for p in each.points]
             for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
-                text, column, row = self._value(point), self._column(point.x), self._row(point.y)
+                text = f" {self._value(point)} "  # no grid line touches a number
+                column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
                 near = 1 if not others or any(p.x == point.x and p.y > point.y for p in others) else -1
-                starts = (column, column - 1 - cell_len(text), column - 1 - cell_len(text) // 2)
                 alone = not any(p.x == point.x for p in others)
                 steps = (near, 2 * near, -near)[: 2 + alone]
+                starts = (column, column + 1 - size, column - size // 2)
                 spots = [(start, row + step) for step in steps for start in starts]
                 spots += [(column + gap, row) for gap in (1, 3, 5, 7)]  # beyond a steep line
-                text = f" {text} "  # no grid line touches a number, which would read as its height
+                beyond = (places - {column}).union(range(max(places) + 1, self.grid.width))
+                spots = [spot for spot in spots if beyond.isdisjoint(range(spot[0], spot[0] + size))]
+                spots.sort(key=lambda spot: spot[1] != row and spot[1] in self.tick_rows)
                 self._write(spots, text, style, 0) or self._write(spots, text, style, 0, self.look.quiet)
 
     def _write_table(self) -> None:
