@@ -206,9 +206,8 @@ def test_a_place_is_told_in_words():
 @pytest.mark.parametrize("kind", ["bars", "stacked"])
 def test_bars_are_as_high_as_their_values(kind):
     rows = rows_of(chart({1: 15.0, 2: 8.1, 4: 0.3}, kind=kind), 86, 25)
-    filled = (
-        [row[rows[23].index(n)] for row in rows[:22] if row[rows[23].index(n)] in "▃▄▅▆▇█"] for n in "124"
-    )
+    columns = (rows[23].index(size) - 5 for size in "124")  # the left of a bar: a part has its number inside
+    filled = ([row[at] for row in rows[:22] if row[at] in "▃▄▅▆▇█"] for at in columns)
     eighths = [sum(map("   ▃▄▅▆▇█".find, signs)) for signs in filled]
     assert eighths == [8 * 18, round(8.1 / 15 * 8 * 18), round(0.3 / 15 * 8 * 18)]
     assert kind == "stacked" or all(value in "\n".join(rows) for value in ("15.00×", "8.10×", "0.30×"))
@@ -219,11 +218,14 @@ def test_bars_below_zero_and_parts_of_a_stack_end_within_a_cell():
     assert {sign for sign, style in below.values() if "reverse" in style} == {"▄"}
     stack = cells_of(chart({1: 1.3}, {1: 1.0}, {1: 1.2}, kind="stacked"), 60, 12)
     assert [sign for sign, style in stack.values() if " on " in style] == ["▄"] * 24
+    rows = rows_of(chart({1: 7.0, 2: 9.9}, {1: 3.0, 2: 0.1}, kind="stacked"), 60, 16, Cursor(0, 2.0))
+    assert re.search(r"■ net0 9.90×(.|\n)*■ net1 0.10×", "\n".join(rows)), "those of the cursor's bar"
+    assert all(number in "".join(rows) for number in ("█7.00×█", "█3.00×█", "█9.90×█"))
 
 
 def test_bars_of_several_networks_have_their_sizes_and_names_below():
     spec = chart(dict.fromkeys(range(10), 5.0), kind="stacked")
-    names = [f"{name} on {n} GPUs" for name in ("A-long-name", "Another") for n in (1, 2, 4, 8, 16)]
+    names = [f"net ({name}) on {n} GPUs" for name in ("A-long-name", "Another") for n in (1, 2, 4, 8, 16)]
     rows = rows_of(replace(spec, x_ticks=tuple(enumerate(names))), 80, 16)
     assert rows[14].split() == ["1", "2", "4", "8", "16"] * 2
     assert rows[15].split() == ["A-long-name", "Another"]

@@ -27,11 +27,10 @@ class Grid:
             for at, sign in enumerate(text):
                 self.cells[column + at, row] = (sign, style)
 
-    def free(self, column: int, row: int, width: int, around: int = 1, over: str = "") -> bool:
-        """Whether `width` cells, and `around` more on each side, are blank, grid lines, or of the style `over`."""
+    def free(self, column: int, row: int, width: int, around: int = 1) -> bool:
+        """Whether `width` cells, and `around` more on each side, are blank or grid lines."""
         places = range(column - around, column + width + around)
-        found = (self.cells.get((at, row), (" ", "")) for at in places)
-        return all(sign in " ┈▁" or style == over for sign, style in found)
+        return all(self.cells.get((at, row), " ")[0] in " ┈▁" for at in places)
 
     def lines(self) -> list[Text]:
         cells = self.cells

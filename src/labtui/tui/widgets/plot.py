@@ -16,6 +16,7 @@ from labtui.results.charts import (
     Role,
     RowScale,
     Series,
+    distinct,
     line_pieces,
     looks,
     row_scale,
@@ -176,11 +177,11 @@ class _Drawing:
             (self._write_values if self.few else self._write_table)()
         return self.grid.lines()
 
-    def _write(self, spots: Spots, text: str, style: str, around: int = 1, over: str = "") -> bool:
+    def _write(self, spots: Spots, text: str, style: str, around: int = 1) -> bool:
         """Write a text at the first free spot; return whether there was one."""
         for column, row in spots:
             inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
-            if inside and self.grid.free(column, row, cell_len(text), around, over):
+            if inside and self.grid.free(column, row, cell_len(text), around):
                 self.grid.put(column, row, text, style)
                 return True
         return False
@@ -206,7 +207,8 @@ class _Drawing:
         parts = {x: name.rpartition(" on ") for x, name in reversed(names.items())}
         if all(group for group, _, _ in parts.values()) and sum(map(len, names.values())) > self.columns:
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
-            for group, x in reversed({group: x for x, (group, _, _) in parts.items()}.items()):
+            groups = {group: x for x, (group, _, _) in parts.items()}
+            for group, x in reversed(list(zip(distinct(list(groups)), groups.values(), strict=True))):
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
@@ -369,7 +371,7 @@ class _Drawing:
                 beyond = (places - {column}).union(range(max(places) + 1, self.grid.width))
                 spots = [spot for spot in spots if beyond.isdisjoint(range(spot[0], spot[0] + size))]
                 spots.sort(key=lambda spot: spot[1] != row and spot[1] in self.tick_rows)
-                self._write(spots, text, style, 0) or self._write(spots, text, style, 0, self.look.quiet)
+                self._write(spots, text, style, 0)
 
     def _write_table(self) -> None:
         """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
@@ -403,13 +405,19 @@ class _Drawing:
             if len(self.measured) > 1:
                 column, row = self.left + self.columns + 2, self.rows // 2 + at
                 self.grid.put(column, row, "■", fill)
-                self.grid.put(column + 2, row, self.names[at][: max(0, self.right - 3)], style)
+                here = [self._value(each) for each in series.points if stack and each.x == self.cursor.x]
+                name = " ".join([self.names[at].ljust(max(map(len, self.names))), *here])
+                self.grid.put(column + 2, row, name[: max(0, self.right - 3)], style)
             for point in series.points:
                 left = self._column(point.x) - count * wide // 2 + (0 if stack else at * wide)
                 chosen = self.cursor == Cursor(at, point.x) and not stack
                 self.grid.put(left, self.rows, "━" * wide * chosen, style)
                 low, high = below[point.x], below[point.x] + point.y
                 self._draw_bar(left, wide, low, high, fill, live=point.live)
+                number = self._value(point).strip("()").split()[0]
+                if stack and wide >= len(number) and self._height(high) - self._height(low) >= 2:
+                    ink = f"on {fill}" if fill in (look.axis, look.line) else f"reverse {fill}"
+                    self.grid.put(left + (wide - len(number)) // 2, self._row((low + high) / 2), number, ink)
                 below[point.x] = high if stack else 0.0
                 if not stack:
                     row = self.rows - math.ceil(self._height(max(0.0, point.y)))
