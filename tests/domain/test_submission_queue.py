@@ -46,6 +46,9 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
         assert token(sendable(after(*base, status(1, word)), PROFILE)) == "t2"
     lab = after(*base, status(1, SubmissionStatus.SENDING))
     waits = lab.submissions["t2"]
-    assert waiting_reason(PROFILE, waits) == "one takes one job per user; sent when one ends."
-    assert waiting_reason(PROFILE, waits, online=False) == "Sent when the cluster can be reached."
-    assert waiting_reason(PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
+    assert waiting_reason(lab, PROFILE, waits) == "one takes one job per user; sent when one ends."
+    assert waiting_reason(lab, PROFILE, waits, online=False) == "Sent when the cluster can be reached."
+    assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
+    assert waiting_reason(after(base[1]), PROFILE, waits) == "Sent as soon as the queue accepts it.", (
+        "nothing is ahead of it"
+    )

@@ -57,8 +57,10 @@ async def test_facts_and_chart_are_those_of_the_question_under_the_cursor(filled
         await until(pilot, lambda: "Images per second" in text_of(app))
         facts = {each.id: " ".join(each.text.split()) for each in app.view_model.edition.facts}
         chart, charts = pane_of(app).query_one("#answer-chart", ChartView), {2: "speedup", 3: "efficiency"}
+        await pilot.press("g")  # the list of tasks closes: nobody types into what is not shown
         for number, question in enumerate(app.view_model.view().task.questions, 1):
             await pilot.press("ctrl+n")
+            assert not app.main.has_class("-open")
             await until(pilot, lambda number=number: f"For question {number}\n" in beside(app))
             key = charts.get(number)
             await until(pilot, lambda key=key: chart.spec and key in (None, chart.spec.key))

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from textual.command import CommandList
 from textual.events import Key
 from textual.widgets import Input, TextArea
@@ -16,7 +17,7 @@ from textual.widgets import Input, TextArea
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
-from labtui.domain.model import Diagnosis
+from labtui.domain.model import Diagnosis, RunPhase
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
@@ -64,6 +65,14 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.requests[1][2].set_exception(ZeroDivisionError("secret detail"))
         await until(pilot, lambda: "Something unexpected happened" in text_of(app))
         assert "secret detail" not in text_of(app)
+        await pilot.press("ctrl+k")
+        await until(pilot, lambda: chooses(app))
+        last = filled_session.state.runs[4]
+        filled_session.feed(lambda state: state.with_runs([replace(last, outcome="completed")]))
+        await until(pilot, lambda: app.view.every[4].phase is RunPhase.DONE)
+        await pilot.press("y")  # it has ended while the question was open
+        await until(pilot, lambda: "Run 4 has ended." in [each.message for each in app._notifications])
+        assert len(filled_session.requests) == 2
         assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
 

@@ -118,7 +118,7 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
                 name: getattr(submission, name)
                 for name in ("token", "status", "job_file", "held", "accepted")
             },
-            "sentence": waiting_reason(profile, submission),
+            "sentence": waiting_reason(state, profile, submission),
         },
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,

@@ -380,7 +380,9 @@ def _has_room(state: LabState, profile: Profile, queue_name: str) -> bool:
     return sum(item.status is not SubmissionStatus.WAITING for item in ours) < queue.max_submit_per_user
 
 
-def waiting_reason(profile: Profile | None, submission: SubmissionState, *, online: bool = True) -> str:
+def waiting_reason(
+    state: LabState, profile: Profile | None, submission: SubmissionState, *, online: bool = True
+) -> str:
     """Why a submission has no job yet, or how it ended: the sentence for screens and commands."""
     if submission.status is not SubmissionStatus.WAITING:
         plain = {
@@ -396,8 +398,8 @@ def waiting_reason(profile: Profile | None, submission: SubmissionState, *, onli
     if submission.sentence:
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None
-    if queue is not None and queue.max_submit_per_user is not None:
-        number = queue.max_submit_per_user
+    number = queue.max_submit_per_user if queue is not None else None
+    if profile is not None and number is not None and sendable(state, profile) != submission:
         jobs = "one job" if number == 1 else f"{number} jobs"
         return f"{submission.queue} takes {jobs} per user; sent when one ends."
     return "Sent as soon as the queue accepts it."

@@ -261,7 +261,7 @@ class ClusterWorker:
 
 ACCOUNTING_KEY = "accounting"
 _LOG_CHECK_S = 60.0
-_ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
+_ACCOUNTING_SILENT = "Slurm's accounting does not answer: how jobs ended is not known yet."
 _QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is shown."
 
 
@@ -346,7 +346,8 @@ class Poller:
         if answer.accounting is not None:
             self._context.clear_problem(ACCOUNTING_KEY)
         else:
-            problem = RemoteFailure(answer.accounting_problem, _ACCOUNTING_HINT)
+            hint = f"Nothing is lost. It says: {answer.accounting_problem}"
+            problem = RemoteFailure(_ACCOUNTING_SILENT, hint)
             self._context.raise_problem(ACCOUNTING_KEY, problem)
 
     def _store_jobs(self, jobs: Mapping[str, JobView], *other_changes: Change) -> None:

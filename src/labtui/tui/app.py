@@ -142,6 +142,11 @@ class LabApp(SanitizedApp[int]):
         if (why := self.session.why_read_only) is not None:
             self.report(why)
 
+    def notify(self, message: str, **options: Any) -> None:
+        """Show a message, unless the same one is still shown."""
+        if all(each.message != message for each in self._notifications):
+            super().notify(message, **options)
+
     def exit_on_signal(self) -> None:
         self.save_answers()
         super().exit_on_signal()

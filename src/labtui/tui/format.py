@@ -176,7 +176,8 @@ def waits_for(view: View, submission: SubmissionState) -> str:
     """Why a submission has no job, for example ``Run 5 waits. Sent when the cluster can be reached.``."""
     numbers = submission.run_ids
     head = f"{run_numbers(numbers)} wait{'s' if len(numbers) == 1 else ''}. "
-    why = waiting_reason(view.profile, submission, online=view.state.connection.status not in NO_LINE)
+    online = view.state.connection.status not in NO_LINE
+    why = waiting_reason(view.state, view.profile, submission, online=online)
     return head * (submission.status is SubmissionStatus.WAITING) + why
 
 

@@ -197,7 +197,7 @@ def runs_again(view: View) -> tuple[RunLine, ...]:
 
 def live_reason(view: View) -> str:
     """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued. It should start now.``."""
-    training = [line for line in view.pending if line.phase is RunPhase.RUNNING]
+    training = [line for line in view.pending if line.word == RunPhase.RUNNING]
     first = (training or view.pending or (None,))[0]
     if first is None:
         return ""
@@ -217,7 +217,7 @@ def _while_running(view: View) -> NextStep:
         return NextStep("Release the runs", reason, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(failed)
-    if number := _unanswered(view):
+    if (number := _unanswered(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", reason, "pane('answers')")
     return NextStep("Watch the log", reason, "pane('log')")
 
@@ -235,6 +235,8 @@ def _next_task(view: View) -> NextStep:
     if not view.deck or view.deck_old:
         what = f"{view.deck} is older than your runs or answers." if view.deck_old else what
         return NextStep("Export the slides", f"All tasks are done. {what}".rstrip(), "export")
+    if view.practice:
+        return NextStep("All tasks are done", f"{view.deck} shows practice runs; hand in one of real runs.")
     return NextStep(f"Hand in {view.deck}", f"All tasks are done. {what}".rstrip())
 
 
@@ -277,7 +279,7 @@ def headline(view: View) -> str:
     if not view.lines:
         return _before_runs(view, planned) if planned else instead_of_runs(view)
     measured = any(line.row is not None and line.row.epoch_seconds is not None for line in view.lines)
-    going = (line for line in view.lines if line.phase is RunPhase.RUNNING and not line.cancelling)
+    going = (line for line in view.lines if line.word == RunPhase.RUNNING)
     if any(line.run.spec.epochs > 1 for line in going) and not measured:
         return "Epoch 1 is warm-up and is not counted."
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
@@ -319,7 +321,7 @@ def instead_of_chart(view: View) -> str:
     if view.task is None or not view.task.runs:
         return ""
     timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
-    fills = f"Charts fill in when the first run {'has ended' if timed else 'has two epochs'}."
+    fills = f"Charts fill in as the runs {'end' if timed else 'train'}."
     return f"{live_reason(view)} {fills}".strip()
 
 
@@ -340,12 +342,12 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     failed = [one.run_id for one in failed_runs(view) if one.phase is RunPhase.FAILED and line.live in LIVE]
     also = f"{words.run_numbers(failed).lower()} failed" if failed else ""
     if line.live in TRAINING and line.word == line.live and not failed:
-        run = next(each for each in view.lines if each.phase is line.live)
+        run = next(each for each in view.lines if each.word == line.word)
         which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
         ran = run.took_s or 0.0
         return line.live, line.word, f"{f'for {words.clock_span(ran)}' * (ran >= 1)}{which}".strip()
     if line.live is None and line.status == "done":
-        return "done", "done", plural(len(view.lines), "run") if view.lines else ""
+        return "done", "done", ""
     waits = live_reason(view).removesuffix(".") if line.live is None else also
     return line.live or line.status, line.word, f"  {waits}" if waits else ""
 

@@ -60,6 +60,12 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.live and self.submission is not None and self.submission.cancelling
 
     @property
+    def ending(self) -> bool:
+        """Whether its job is over, but not yet read how it ended."""
+        over = self.job is not None and self.job.phase in (JobPhase.SETTLING, JobPhase.FINISHED)
+        return over and self.phase in TRAINING
+
+    @property
     def run_id(self) -> int:
         return self.run.run_id
 
@@ -98,8 +104,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def word(self) -> str:
         """The state in words: ``running``, ``failed: out of memory``, ``unknown since 14:02``."""
-        if self.cancelling:
-            return "cancelling"
+        if self.cancelling or self.ending:
+            return "cancelling" if self.cancelling else "ending"
         mark = ":" if self.phase in ENDED_BADLY else "," if self.phase is RunPhase.DONE else ""
         cause = "" if self.cause == self.phase.value else self.cause
         return f"{self.phase.value}{mark} {cause}" if cause else self.phase.value
@@ -385,7 +391,7 @@ def _time_left(line: RunLine, view: View) -> tuple[float, float] | None:
     """
     run, began, now = line.run, _last_epoch_end(line, view, line.run_id), words.cluster_now(view)
     passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of the current epoch
-    trains = line.phase is RunPhase.RUNNING and not line.cancelling
+    trains = line.word == RunPhase.RUNNING
     if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None
     most = math.inf
@@ -422,7 +428,7 @@ def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
 
 def _time_taken(line: RunLine, view: View) -> float | None:
     """How long a run took, or has run, in seconds; in a shared job, counted from the end of the run before."""
-    job, trains = line.job, line.phase in TRAINING
+    job, trains = line.job, line.phase in TRAINING and not line.ending
     if job is None or line.submission is None:
         return None
     now = words.cluster_now(view) if trains else None

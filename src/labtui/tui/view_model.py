@@ -99,8 +99,10 @@ class ViewModel:
             return min(live)
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
             return min(coming)
-        done = {run.spec.label for run in runs if run.phase is RunPhase.DONE}
-        told = [run for run in runs if run.phase not in ENDED_BADLY or run.spec.label not in done]
+        done = {run.spec.label: run.run_id for run in runs if run.phase is RunPhase.DONE}
+        told = [
+            run for run in runs if run.phase not in ENDED_BADLY or run.run_id > done.get(run.spec.label, 0)
+        ]
         began = [run for run in told if ended_by(run, runs) is None]
         return max((run.run_id for run in began or told or runs), default=None)
 

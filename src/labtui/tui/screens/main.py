@@ -22,7 +22,7 @@ from labtui.domain.model import Stream
 from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
-from labtui.tui.view import View
+from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
@@ -163,7 +163,8 @@ class MainScreen(FramedScreen):
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)
         if action == "retry_run" and not runs_again(view):
-            return "No run here failed or was cancelled."
+            bad = any(line.phase in ENDED_BADLY for line in view.lines)
+            return "The task needs no run again." if bad else "No run here failed or was cancelled."
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
         asked = view.task is not None and view.task.questions
@@ -211,7 +212,7 @@ class MainScreen(FramedScreen):
         """Edit the next missing answer, from any pane. After the last one, go to the next task if no run is missing."""
         from labtui.tui.widgets.answers_pane import AnswersPane
 
-        if self.pane != "answers":
+        if self.pane != "answers" or self.has_class("-open"):
             await self.show_pane("answers")
         answers = self.query_one(AnswersPane)
         if answers.next_question():

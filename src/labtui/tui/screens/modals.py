@@ -310,9 +310,8 @@ def problems_text(app: LabApp) -> Text:
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
-    page.append(
-        f"\nUnexpected errors of labtui itself are in {app.session.folder.problem_log}\n", style="dim"
-    )
+    if (log := app.session.folder.problem_log).is_file():
+        page.append(f"\nUnexpected errors of labtui itself are in {log}\n", style="dim")
     return page
 
 

@@ -150,11 +150,13 @@ class RunPane(Pane, Vertical):
         text = f"Cancel run {run_id}?{_ends_too(others)}"
 
         def answered(yes: str | None) -> None:
-            if yes:
+            if yes and self.app.view.every[line.run_id].run.outcome is not None:
+                self.app.notify(f"Run {line.run_id} has ended.", markup=False)
+            elif yes:
                 self.app.view_model.run_id = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
 
-        self.app.push_screen(Ask(text, choices=yes_or_no("End it", "Keep it")), answered)
+        self.app.push_screen(Ask(text, choices=yes_or_no("Cancel it", "Keep it")), answered)
 
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""

@@ -274,7 +274,7 @@ def _memory(line: RunLine) -> str:
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """A progress bar with the time left for a running training; else the state, and why its numbers do not count."""
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
-    if line.phase is RunPhase.RUNNING and line.run.spec.program is None and not line.cancelling:
+    if line.word == RunPhase.RUNNING and line.run.spec.program is None:
         cells = min(MAX_BAR, width - 12)
         done = round(line.share * cells)
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
