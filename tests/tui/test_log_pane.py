@@ -47,7 +47,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         await until(pilot, lambda: ".out" not in title(app) and "nothing read yet" in text_of(app))
         app.view_model.run_id = 2
         app.repaint()
-        await until(pilot, lambda: "Run 2" in title(app) and ".out" in title(app))
+        await until(pilot, lambda: "Run 2" in title(app) and "14 lines" in title(app))
         await until(pilot, lambda: re.search(r"(?s)warm-up *\n.* 13.6 s *\n", text_of(app)))
         await pilot.press("e")
         assert edited[0].name == app.view_model.log_path().name and "labtui-" in edited[0].parent.name

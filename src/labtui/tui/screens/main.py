@@ -101,8 +101,11 @@ class MainScreen(FramedScreen):
         return pane
 
     async def show_pane(self, name: str) -> None:
+        model, now = self.app.view_model, self.view.training
+        if self.pane == name == "log" and now is not None:
+            model.chosen, self._held = now.run_id, True
+            self.app.repaint()
         self.pane = name
-        model = self.app.view_model
         if name == "log" and model.chosen is None:  # a log that is read stays, whichever run trains next
             model.chosen, self._held = model.run_to_read, True
         elif name != "log" and self._held:
@@ -157,7 +160,8 @@ class MainScreen(FramedScreen):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
-        here = {"pane": parameters == (self.pane,), "chart": self.pane == "charts"}
+        other = self.pane == "log" and view.training is not None  # then `l` goes to the run that trains
+        here = {"pane": parameters == (self.pane,) and not other, "chart": self.pane == "charts"}
         if here.get(action) and not isinstance(self.focused, TaskList):
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:

@@ -101,10 +101,12 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         if self.stream == "out" and self._error_line is not None:
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
-        file, live, others = self.tail.file, line.phase in TRAINING, self._others(line)
+        file, others, now = self.tail.file, self._others(line), self.view.training
+        live = any(self.view.every[number].phase in TRAINING for number in (line.run_id, *others))
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
         named = "standard output" if self.stream == "out" else "standard error"
         parts = [line.word] if line.phase in ENDED_BADLY else []
+        parts += [f"run {now.run_id} is {now.word}: press l"] if now is not None else []
         parts += [f"with {words.run_numbers(others).lower()}"] if others else []
         for part in (*parts, file.path.name if file is not None else named):
             fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
