@@ -128,7 +128,7 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
 
     shown = "".join(page_text(each) for each in pages_of(lab, one_fails) if each.kicker.startswith("10.6"))
     assert "ResNet152 · 1 GPU: run 6 ran out of memory." in shown and "`labtui retry`" not in shown
-    assert "No one-GPU run of this model has been measured, so there is no speedup." in shown
+    assert "There is no one-GPU run of this model here, so there is no speedup." in shown
 
 
 def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alone(tmp_path):

@@ -89,7 +89,9 @@ def test_csv_has_every_digit_and_no_invented_ones():
 
 def test_notes_name_what_they_are_about():
     results = compute_results([run(4, [9, 5]), run(1, [], outcome="oom", source="a.out", model="ResNet152")])
-    assert any(line.startswith("ResNet50 on 4 GPUs: No one-GPU run of this") for line in note_lines(results))
+    assert any(
+        line.startswith("ResNet50 on 4 GPUs: There is no one-GPU run of this") for line in note_lines(results)
+    )
     assert "Not counted: a.out, no epoch was finished: it ran out of memory." in note_lines(results)
 
 

@@ -573,6 +573,7 @@ def test_a_number_and_its_unit_stay_on_one_line():
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
 def test_spans_read_as_a_clock(seconds, text):
     assert words.clock_span(seconds) == text
+    assert words.range_text(Interval(763.0, 763.0, 4557.0)) == "0:12:43 to 1:15:57", "one form for both"
 
 
 def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():

@@ -58,12 +58,13 @@ def answers_of(args: argparse.Namespace) -> Answers:
 def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str]) -> str:
     """A job in one line: its runs, time limit, expected time and cost."""
     from labtui.results.cost import gpu_hours_of_limit, hours_text
-    from labtui.tui.format import clock_span, span_text
+    from labtui.tui.format import range_text, span_text
 
     seconds, hours = preview.seconds, preview.gpu_hours
     expected = cost = ""
     if seconds is not None:
-        expected = f", expected {clock_span(seconds.lo)} to {span_text(seconds.hi)}"
+        unit = span_text(seconds.hi).split()[1]
+        expected = f", expected {range_text(seconds)} {unit}"
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     if hours is not None and draft.gpus:
         most = gpu_hours_of_limit(draft.total_gpus, draft.time_limit_minutes)

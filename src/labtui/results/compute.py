@@ -256,7 +256,7 @@ def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
         how = grouping.difference(mine, family[0].configuration)
         yield f"The one-GPU run of this model has {how}, so there is no speedup."
     else:
-        yield "No one-GPU run of this model has been measured, so there is no speedup."
+        yield "There is no one-GPU run of this model here, so there is no speedup."
 
 
 MAX_EFFICIENCY = 1.05

@@ -86,6 +86,12 @@ def span_text(seconds: float) -> str:
     return f"{clock_span(seconds)} {'min' if round(seconds) < 3600 else 'h'}"
 
 
+def range_text(seconds: Interval) -> str:
+    """The bounds of a time as `clock_span` has them, both with hours or neither: ``0:12:43 to 1:15:57``."""
+    low, high = clock_span(seconds.lo), clock_span(seconds.hi)
+    return f"{f'0:{low:0>5}' if high.count(':') > low.count(':') else low} to {high}"
+
+
 def value_text(spec: ChartSpec, point: Point) -> str:
     """A point's value with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``."""
     from labtui.results import charts

@@ -165,7 +165,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
         label = f"Plan {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
-        label = missing = f"Answer question {_unanswered(view)}"
+        label = missing = f"Answer question {unanswered(view)}"
     if item.kind == "charts":
         charts = view.count("charts")
         label = f"Export {plural(charts.of - charts.done, 'chart')}"
@@ -173,7 +173,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     return NextStep(label, missing if label != missing else "", action)
 
 
-def _unanswered(view: View) -> int:
+def unanswered(view: View) -> int:
     """The number of the task's first question without an answer; 0 without one."""
     items = [item for item in view.check.items if item.kind == "answers"] if view.check is not None else []
     return next((number for number, item in enumerate(items, 1) if not item.met), 0)
@@ -217,7 +217,7 @@ def _while_running(view: View) -> NextStep:
         return NextStep("Release the runs", reason, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(failed)
-    if (number := _unanswered(view)) and any(line.row is not None for line in view.lines):
+    if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", reason, "pane('answers')")
     return NextStep("Watch the log", reason, "pane('log')")
 

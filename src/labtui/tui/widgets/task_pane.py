@@ -13,7 +13,7 @@ from textual.containers import VerticalScroll
 from labtui.domain.model import plural
 from labtui.lab.checks import CheckItem
 from labtui.lab.evidence import one_line
-from labtui.tui.guidance import headline
+from labtui.tui.guidance import headline, unanswered
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say, sentences, wrap
@@ -123,6 +123,9 @@ def _evidence(view: View) -> Iterator[Section]:
         planned = task.runs if task is not None and kind == "runs" else ()
         if mine or planned:
             details = _conditions(mine) or [("", run.spec.label) for run in planned]
+            if kind == "answers" and task is not None:
+                pairs = zip(details, task.questions, strict=False)
+                details = [(mark, question.text) for (mark, _), question in pairs]
             key, action = ("s", "plan") if planned and not view.lines else KEYS[kind]
             yield Section(name, str(view.count(kind)), _sentence(view, kind), details, key, action)
     if other := [item for item in items if item.kind not in KINDS]:
@@ -172,6 +175,5 @@ def _sentence(view: View, kind: str) -> str:
         again = next((item.missing for item in items if item.kind == kind and item.stale), "")
         there = "exported" + f"; {view.deck} is outdated" * view.deck_old
         return again or (there if view.count("charts").done else "none exported yet")
-    done = view.count("answers").done
-    questions = task.questions if task is not None else ()
-    return one_line(questions[done].text) if done < len(questions) else "all written"
+    number = unanswered(view)
+    return one_line(task.questions[number - 1].text) if task is not None and number else "all written"
