@@ -14,33 +14,7 @@ from labtui.domain.profile import Profile
 from labtui.session.settings import list_profiles, load_profile, parse_profile
 from tests.openssh import needs_openssh
 
-CONFIG = """
-Host mn5
-  HostName alogin1.bsc.es
-  User nct01000
-  Port 2200
-  IdentityFile ~/keys/mn5
-  CertificateFile ~/keys/mn5-cert.pub
-  ProxyJump gate
-  HostKeyAlias marenostrum
-  UserKnownHostsFile "~/k h1" ~/kh2
-  ConnectTimeout 7
-
-Host gate
-  HostName gate.example
-  User door
-  IdentityAgent none
-
-Host chain
-  ProxyJump gate,me@second:2222
-
-Host tunnelled
-  HostName inner.example
-  ProxyCommand nc -x proxy %h %p
-
-Host self
-  ProxyJump self
-"""
+CONFIG = Path(__file__).with_name("ssh_config").read_text(encoding="utf-8")
 
 
 def endpoint(

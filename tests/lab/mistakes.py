@@ -2,51 +2,11 @@
 
 # ruff: noqa: E501 - one mistake to a line
 
-HEAD = """format = 1
-id = "mine"
-title = "A lab"
-course = "c"
-term = "t"
-source = "s"
-about = "a"
-"""
+from pathlib import Path
+
+GOOD = Path(__file__).with_name("good.toml").read_text(encoding="utf-8")
+HEAD = GOOD.partition("\n[[facts]]")[0]
 """The head of an edition: its id, title and so on."""
-GOOD = (
-    HEAD
-    + """
-[[facts]]
-id = "f"
-text = "fact"
-source = "me"
-
-[[published]]
-model = "ResNet50"
-rows = [
-  { gpus = 2, epoch_seconds = 5, source = "book" },
-]
-
-[[tasks]]
-id = "1"
-title = "t"
-what = "w"
-why = "y"
-questions = [
-  { text = "Why?", facts = ["f"] },
-]
-checks = [
-  { kind = "runs" },
-  { kind = "answers" },
-]
-
-[[tasks.sweeps]]
-form = "one-job"
-model = "ResNet50"
-gpus = 2
-batch = 2048
-epochs = 5
-script = "ResNet50.py"
-"""
-)
 SWEEP = GOOD[GOOD.index("[[tasks.sweeps]]") :]
 
 

@@ -154,15 +154,13 @@ def test_without_a_gpu_partition_the_profile_says_so():
     question = next(each for each in questions(PROBE, asked, Choices()) if each.key == "queue")
     assert question.options == ("cpu (no time limit known)",) and question.default == "cpu"
     for wrong, says in (
-        ("nosuch", "no partition nosuch here; yours: cpu"),
-        ("old", "partition old is down; yours: cpu"),
-    ):
+        ("nosuch", "no partition nosuch here; yours: cpu"), ("old", "partition old is down; yours: cpu"),
+    ):  # fmt: skip
         with pytest.raises(UsageError, match=says):
             question_keys(asked, queue=wrong)
     for wrong, says in (
-        ("cpu", "cpu has no GPUs; yours: gpu, other"),
-        ("shut", "shut is not open to your account"),
-    ):
+        ("cpu", "cpu has no GPUs; yours: gpu, other"), ("shut", "shut is not open to your account"),
+    ):  # fmt: skip
         with pytest.raises(UsageError, match=says):
             shut = gpu("shut", accounts=("others",))
             question_keys(replace(elsewhere, partitions=(*elsewhere.partitions, shut)), queue=wrong)

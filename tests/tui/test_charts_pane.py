@@ -76,9 +76,8 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await until(pilot, lambda: sentence.size.height == 2, "it is not cut")
         chart = pane_of(app).query_one("#chart-speedup")
         for heading, label, said in (
-            ("Error in validation", "error", ""),
-            ("Best", "best of all", "  of all"),
-        ):
+            ("Error in validation", "error", ""), ("Best", "best of all", "  of all"),
+        ):  # fmt: skip
             chart.heading = heading
             line = chart._heading(replace(chart.spec, y_label=label), roles_of(app))
             assert line.plain == heading + said, "nothing twice"
