@@ -28,6 +28,8 @@ from tests.session.conftest import accepted, draft, only, submitted
 from tests.session.scripted import keras_log
 
 DATA = Path(__file__).parent / "data"
+ENDLESS = """DROP TABLE IF EXISTS events; CREATE VIEW events AS WITH RECURSIVE r (token, data) AS
+    (SELECT 'a', 'b' UNION ALL SELECT token, data FROM r) SELECT * FROM r"""
 SPEC = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=256, epochs=500, script="ResNet50.py")
 
 
@@ -108,16 +110,19 @@ def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
     assert stored(path) == state
 
 
-@pytest.mark.parametrize(
-    ("version", "read_only", "says"), [(99, False, "newer labtui"), (3, True, "another version")]
-)
-def test_a_database_of_another_version_is_left_alone_and_closed_again(
-    tmp_path, monkeypatch, version, read_only, says
+@pytest.mark.parametrize(("does", "read_only", "says"), [
+    ("PRAGMA user_version = 99", False, "newer labtui"), ("PRAGMA user_version = 3", True, "another version"),
+    (f"{ENDLESS}; PRAGMA user_version = 1", False, "damaged [(]events is no plain table"),
+    (ENDLESS.replace("events", "readings"), True, "damaged [(]readings is no plain table"),
+    ("DROP TABLE blobs; CREATE TABLE blobs (hash, data AS (zeroblob(9e8)))", False, "blobs is no plain"),
+])  # fmt: skip
+def test_a_database_of_another_version_or_one_that_computes_is_left_alone_and_closed_again(
+    tmp_path, monkeypatch, does, read_only, says
 ):
     path = tmp_path / "labtui.db"
     Store(path).close()
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {version}")
+        db.executescript(does)
     before = path.read_bytes()
     opened: list[sqlite3.Connection] = []
     monkeypatch.setattr(

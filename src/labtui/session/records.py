@@ -160,8 +160,19 @@ KEEP_SUBMISSION = (
 )
 
 
+_COMPUTED = """SELECT m.name FROM sqlite_master AS m LEFT JOIN pragma_table_xinfo(m.name) AS c
+    WHERE m.type NOT IN ('table', 'index') OR c.hidden OR m.sql LIKE '%CHECK%'"""
+"""Views, triggers and columns that compute: reading them may never end."""
+
+
 def version_of(db: sqlite3.Connection) -> int:
-    """The schema version of an open database; 0 when it is empty."""
+    """The schema version of an open database; 0 when it is empty.
+
+    Raises:
+        sqlite3.DatabaseError: when it holds anything but stored rows.
+    """
+    if (found := db.execute(_COMPUTED).fetchone()) is not None:
+        raise sqlite3.DatabaseError(f"{found[0]} is no plain table")
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
