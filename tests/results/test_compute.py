@@ -61,9 +61,10 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
     assert row.as_printed.epoch_seconds == 8.0
 
 
-def own(n_gpus, seconds, words="", script="a.py", **more):
+def own(n_gpus, seconds, words="", script="a.py", cpus=0, **more):
     """A run of a student's own script with these options."""
-    told = own_options(replace(UNPLANNED, script=script, arguments=tuple(words.split())))
+    device = "gpu" if n_gpus else "cpu"
+    told = own_options(replace(UNPLANNED, device=device, script=script, arguments=tuple(words.split())), cpus)
     return run(n_gpus, [9, seconds, seconds], tuning=told, **more)
 
 
@@ -80,6 +81,13 @@ def test_runs_of_own_scripts_are_pooled_and_compared_with_the_same_script_and_op
     ]
     assert all(len({row.configuration.tuning for row in line.rows}) == 1 for line in scaling_lines(rows))
     assert any("has other options (base 1, here base 8), so" in note for note in rows[3].notes)
+
+
+@pytest.mark.parametrize(("cpus", "rows", "gain"), [((4, 4), 2, 4.0), ((1, 4), 3, None)])
+def test_cpu_runs_on_unlike_numbers_of_cpus_are_not_one_mean(cpus, rows, gain):
+    measured = [own(0, 8.0, cpus=each) for each in cpus] + [own(1, 2.0)]
+    found = compute_results(measured).rows
+    assert len(found) == rows and (found[-1].acceleration and found[-1].acceleration.value) == gain
 
 
 def test_equal_steps_without_a_batch_are_not_split():

@@ -345,13 +345,13 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
 
 
 def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
-    """The row with CPU time over GPU time, for one GPU only: more would mix in scaling."""
+    """The row with CPU time over GPU time, for one GPU only: more would mix in scaling; and one number of CPUs only."""
     if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
         return row
     mine = replace(row.configuration, gpu_kind="")
     cpus = found.get(("cpu", 0, mine.work_key), ())
-    alike = (one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row))
-    cpu = next(alike, None)
+    alike = [one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row)]
+    cpu = alike[0] if len(alike) == 1 else None
     ratio = None if cpu is None or cpu.epoch_seconds is None else _ratio(row, cpu)
     if cpu is None or ratio is None:
         return row

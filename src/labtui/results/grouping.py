@@ -15,7 +15,7 @@ import msgspec
 from labtui.domain.model import Interval, Program, WorkUnit, plural
 from labtui.domain.run import DEEDS, Mark
 from labtui.domain.tuning import Tuning, distinguishing_words
-from labtui.results.measured import MeasuredRun
+from labtui.results.measured import CPUS, MeasuredRun
 from labtui.slurm.values import number
 
 CIFAR10_IMAGES = 50_000
@@ -62,7 +62,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def work_key(self) -> tuple[object, ...]:
         """What two configurations must share to be compared; `same_work` checks their images as well."""
-        return (*self.family_key, self.tuning, self.validated, self.gpu_kind)
+        return (*self.family_key, self.options, self.validated, self.gpu_kind)
+
+    @property
+    def options(self) -> Tuning:
+        """Its tuning without the number of CPUs, which is a size."""
+        return tuple(option for option in self.tuning if option[0] != CPUS)
 
     @property
     def family_key(self) -> tuple[object, ...]:
@@ -129,9 +134,10 @@ def reading_order(configuration: Configuration) -> tuple[object, ...]:
         *_natural(configuration.model),
         configuration.framework,
         *_natural(configuration.data_set),
-        *_natural(" ".join(f"{name} {value}" for name, value in configuration.tuning)),
+        *_natural(" ".join(f"{name} {value}" for name, value in configuration.options)),
         {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
         configuration.n_gpus if configuration.n_gpus is not None else math.inf,
+        *_natural(" ".join(value for _, value in configuration.tuning)),
         configuration.per_gpu_batch or 0,
         configuration.images or 0,
         configuration.steps or 0,

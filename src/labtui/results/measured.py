@@ -140,7 +140,7 @@ def _from_run_state(
     job = submission.job if submission is not None else None
     own, known = submission is None or submission.form == "own", planned_facts(run.spec)
     if own and submission is not None and (run.spec.named or run.spec.script not in scripts):
-        known["tuning"] = own_options(run.spec)
+        known["tuning"] = own_options(run.spec, submission.cpus * submission.nodes)
     if run.spec.device == "cpu" and any(each.kind == "no-gpu" for each in run.diagnosis):
         known |= {"device": "cpu", "n_gpus": 0}  # its job asked for no GPU, and it found none
     return MeasuredRun(
@@ -225,12 +225,16 @@ _HARMLESS = re.compile(
 )
 
 
-def own_options(spec: RunSpec) -> Tuning:
-    """The script of a student's own run and those of its options that may change its speed.
+CPUS = "CPUs"
+
+
+def own_options(spec: RunSpec, cpus: int = 0) -> Tuning:
+    """The script of a student's own run and those of its options that may change its speed; on a CPU also its `cpus`.
 
     Size, batch and epochs are fields of the run; learning rate, seed and where it writes make no step slower.
     """
     options = [pair for pair in named_options(spec.arguments).items() if not _HARMLESS.fullmatch(pair[0])]
+    options += [(CPUS, f"{cpus}")] if spec.device == "cpu" and cpus else []
     return tuple(filter(all, [("script", spec.script), *sorted(options)]))
 
 
