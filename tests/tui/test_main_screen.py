@@ -109,7 +109,7 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
 
 async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
     session.feed(*finished_run("lt1", "10.3", 1, spec(gpus=0), "9"), *online())
-    begun = "○ open", "1 of 2 runs done. Press s to"  # the CPU's run counts, and is not its own
+    begun = "○ open", "1 of 2 runs done (in 10.3). Press s to"  # the CPU's run counts, and is not its own
     said = {"10.4": begun, "10.5": ("○ no run yet", "No run yet. Press s to plan")}
     said["10.6"] = "○ no run yet", "No run yet. Make the copy first."
     (session.folder.scripts / "ResNet152.py").unlink()

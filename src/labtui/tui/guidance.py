@@ -99,11 +99,9 @@ def _without_cluster(view: View) -> NextStep:
 
 def successful_retry(view: View, line: RunLine) -> RunLine | None:
     """A finished run of the same task and size with a smaller batch than that of `line`, which ran out of memory."""
-    spec = line.run.spec
+    spec, size = line.run.spec, (line.run.task_id, line.run.spec.label)
     done = (each for each in view.every.values() if each.phase is RunPhase.DONE)
-    same = (
-        each for each in done if (each.run.task_id, each.run.spec.label) == (line.run.task_id, spec.label)
-    )
+    same = (each for each in done if (each.run.task_id, each.run.spec.label) == size)
     return next((each for each in same if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
 
 
@@ -292,7 +290,9 @@ def headline(view: View) -> str:
 def _before_runs(view: View, planned: int) -> str:
     """The sentence of a task without a run of its own: how many others count, and its next step."""
     runs, item = view.count("runs"), view.check.next_item if view.check is not None else None
-    there = f"{runs.done} of {runs.of} runs done" if runs.done else "No run yet"
+    items = view.check.items if view.check is not None else ()
+    others = dict.fromkeys(f" (in {i.task_id})" for i in items if i.run and i.met and i.task_id)
+    there = f"{runs.done} of {runs.of} runs done{''.join(others)}" if runs.done else "No run yet"
     step = _what_is_missing(view, item) if item is not None else NextStep("")
     if step.action in {"", "plan"}:
         return f"{there}. Press s to plan {plural(planned, 'run')}."
@@ -327,8 +327,7 @@ def instead_of_chart(view: View) -> str:
 
 def key_result(view: View) -> str:
     """A finished task in one sentence."""
-    result = result_line(view)
-    return f"Task {view.task_id} is done." + (f" {result}." if result else "")
+    return " ".join(f"{each}." for each in (f"Task {view.task_id} is done", result_line(view)) if each)
 
 
 # ------------------------------------------------------------------ results, states and the line above the keys
