@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,12 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from labtui.cluster.files import PEEK_BYTES, FileStat
-from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.domain.errors import CannotConnect, ConnectionLost, SubmitRefused
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import FileDigest
 from labtui.slurm.queue import QueueAnswer, job_row
 from labtui.slurm.remote_command import Call
-from labtui.slurm.submit import Lookup, accepted_unread
+from labtui.slurm.submit import Lookup, accepted_unread, parse_submit
 
 LIMIT = SubmitRefused("This QoS accepts no further job of yours.", "labtui waits.", wait=True)
 
@@ -143,7 +143,7 @@ class ScriptedCluster:
             "tick": lambda: self.tick([text for text in words[3].split(",") if text]),
             "submit": lambda: self.submit(
             words[0], words[-1], words[2].partition(":")[2], words[10].partition("=")[2], words[11:-1] ),
-            "find": lambda: self.find_token(words[0].split("/")[-2]),
+            "find": lambda: self.find_token(words[0].split("/")[-2], call.read.keywords["taken"]),  # type: ignore
             "test-only": lambda: self.test_only(words[0]), "cancel": lambda: self.cancel(words[-1]),
             "hold": lambda: self.control(words[-1], "hold"),
             "release": lambda: self.control(words[-1], "release"),
@@ -199,21 +199,25 @@ class ScriptedCluster:
         self.options[job_id] = tuple(options)
         self.jobs[job_id] = ScriptedJob(job_id, token, job_name, remote_dir)
         if self.accepted_as is not None:
-            raise RemoteFailure(accepted_unread(self.accepted_as))
+            if (named := parse_submit(self.accepted_as)) is not None:
+                return named
+            raise accepted_unread(self.accepted_as)
         if self.submit_then_cut:
             self.submit_then_cut -= 1
             self.connected = False
             raise ConnectionLost("The connection is gone.")
         return job_id
 
-    def find_token(self, token: str) -> Lookup:
+    def find_token(self, token: str, taken: Container[str]) -> Lookup:
         self._call("find_token", token)
         found = next((job.job_id for job in self.jobs.values() if job.token == token), None)
         tries = self.count("find_token") + self.count("submit")
         started = self.started.get(token)
-        if self.accepted_as is not None and not started:
+        if self.accepted_as is not None:
+            found = parse_submit(self.accepted_as, taken)
+        if not (started or found) and self.accepted_as is not None:
             answered_at = self.clock.wall() if self.queue_is_empty else None
-            said = f"{accepted_unread(self.accepted_as)}. It is not sent again."
+            said = f"{accepted_unread(self.accepted_as).sentence}. It is not sent again."
             return Lookup(attempts=tries, accepted=True, problem=said, no_job_at=answered_at)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
 

@@ -21,7 +21,7 @@ from labtui.slurm.job_evidence import my_jobs
 from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup
 from labtui.tui.view import View
-from tests.session.conftest import Bench, draft, only, submitted
+from tests.session.conftest import Bench, accepted, draft, only, submitted
 from tests.session.scripted import ScriptedJob
 
 CUT = ConnectionLost("The connection is gone.")
@@ -68,6 +68,16 @@ def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench):
     assert only(second).job.job_id == "100"
 
 
+def test_the_number_of_another_submissions_job_is_no_answer(bench):
+    accepted(bench)
+    bench.cluster.accepted_as = "100"
+    bench.session.submit(draft())
+    bench.run(300, lambda: "not sent again" in [*bench.session.state.submissions.values()][-1].sentence)
+    first, second = bench.session.state.submissions.values()
+    assert (first.job.job_id, second.job, second.status) == ("100", None, SubmissionStatus.UNKNOWN)
+    assert bench.cluster.count("submit") == 2 and "new job number: 100" in second.sentence
+
+
 def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench):
     """Three complete answers without it over more than five minutes; it is never sent again."""
     bench.cluster.accepted_as = "Your job went to the other cluster."
@@ -87,7 +97,7 @@ def test_what_slurm_said_stays_while_its_job_is_looked_for(bench, monkeypatch):
     moon = SbatchAnswer(key="other", sentence="sbatch failed: The moon is full.", unclear=True)
     bench.cluster.fail("submit", RemoteFailure(moon.sentence))
     look = Lookup(refusal=moon, no_job_at=1.0)
-    monkeypatch.setattr(bench.cluster, "find_token", lambda token: look)
+    monkeypatch.setattr(bench.cluster, "find_token", lambda *_: look)
     bench.online()
     bench.session.submit(draft())
     bench.run(60, lambda: "job of this submission" in only(bench).sentence)

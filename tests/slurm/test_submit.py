@@ -29,6 +29,8 @@ from labtui.slurm.submit import (
 from tests.slurm.recorded import NONCE, accounting_row, queue_row, read
 
 TOKEN, NAME = "0f3a-77aa-b2c4", "ResNet50-b2c4"
+ANOTHERS = "1234"
+"""A job of another submission."""
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ class Site:
         return call.answer(self.run(call), NONCE)
 
     def look(self, name: str = NAME) -> Lookup:
-        return self.ask(lookup(str(self.dir), TOKEN, name))
+        return self.ask(lookup(str(self.dir), TOKEN, name, [ANOTHERS]))
 
 
 def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
@@ -94,13 +96,14 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     assert site.look().job_id == "4711"
 
 
-def test_an_accepted_job_without_a_number_is_never_sent_again(site):
-    site.program("sbatch", f'echo "$@" >>{site.sent}; echo "Your job went to the other cluster."')
-    assert parse_submit(site.submit().out) is None
+@pytest.mark.parametrize("says", ["Your job went to the other cluster.", f"Submitted batch job {ANOTHERS}"])
+def test_an_accepted_job_without_a_number_of_its_own_is_never_sent_again(site, says):
+    site.program("sbatch", f'echo "$@" >>{site.sent}; echo "{says}"')
+    assert parse_submit(site.submit().out, [ANOTHERS]) is None
     for _ in range(3):
         look = site.look()
         assert (look.job_id, look.certain) == (None, False) and look.no_job_at is not None
-        assert look.accepted and "went to the other cluster" in look.problem
+        assert look.accepted and says in look.problem
     site.queue_holds("12", comment_of(TOKEN), NAME)
     assert site.look().job_id == "12", "it is looked up by its token all the same"
 

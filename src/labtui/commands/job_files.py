@@ -46,12 +46,8 @@ def answers_of(args: argparse.Namespace) -> Answers:
     if args.gpus is not None and n_gpus is None:
         hint = "Its text decides how many trainings it runs."
         raise UsageError("--gpus takes one number for a job file.", hint)
-    said = {
-        "model": args.model or None,
-        "n_gpus": n_gpus,
-        "batch_size": args.batch_size,
-        "epochs": args.epochs,
-    }
+    said = {"model": args.model or None, "n_gpus": n_gpus}
+    said |= {"batch_size": args.batch_size, "epochs": args.epochs}
     return {name: value for name, value in said.items() if value is not None}
 
 
@@ -141,10 +137,7 @@ def run_lint(args: argparse.Namespace) -> int:
         raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
     folder = folder_here(args.folder)
     profile, account = _cluster(args, folder)
-    found: dict[str, tuple[Finding, ...]] = {}
-    for name in args.files:
-        path = Path(name)
-        found[name] = _lint(path, profile, account, args)
+    found = {name: _lint(Path(name), profile, account, args) for name in args.files}
     if args.json:
         rows = [{"path": name, "findings": list(map(finding_row, items))} for name, items in found.items()]
         print_json({"cluster": profile.id, "files": rows})

@@ -24,7 +24,7 @@ from labtui.session.worker_context import Done, WorkerContext, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal
-from labtui.slurm.submit import Lookup, NoJobPeriod, lookup, submit
+from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
 _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 UNKNOWN_SENTENCE = (
@@ -126,8 +126,13 @@ class Submitter:
         delay_s = _LOOKUP_DELAYS_S[min(pending.lookups, len(_LOOKUP_DELAYS_S) - 1)]
         pending.lookup_at = self._context.now() + delay_s
         directory = self._context.absolute(submission.remote_dir)
-        call = lookup(directory, submission.token, submission.job_name)
+        call = lookup(directory, submission.token, submission.job_name, self._taken(submission))
         self._ask(lambda: self._context.cluster.ask(call), lambda found: self._on_lookup(submission, found))
+
+    def _taken(self, submission: SubmissionState) -> set[str]:
+        """The job IDs of the folder's other submissions."""
+        items = self._context.state.submissions.values()
+        return {item.job.job_id for item in items if item.job is not None and item.token != submission.token}
 
     def _ask(self, question: Callable[[], Any], answered: Done) -> None:
         def done(outcome: Callable[[], Any]) -> None:
@@ -208,6 +213,8 @@ class Submitter:
         token = submission.token
         try:
             job_id = outcome()
+            if job_id in self._taken(submission):
+                raise accepted_unread(job_id)
         except SubmitRefused as error:
             if error.wait:
                 self._postpone(submission, error)

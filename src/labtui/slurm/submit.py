@@ -13,7 +13,7 @@ be with the controller: then several complete answers in a row must show no job 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 
 import msgspec
@@ -83,7 +83,7 @@ def _read_submitted(result: CommandResult) -> str:
     if result.status == 0:
         found = parse_submit(result.out)
         if found is None:
-            raise RemoteFailure(accepted_unread(result.out), "labtui looks the job up by its token.")
+            raise accepted_unread(result.out)
         return found
     if result.status == BLOCKED or was_cut_off(result.status):
         raise ConnectionLost(
@@ -113,19 +113,20 @@ def _hint_alternatives(key: str, out: str) -> str:
     return f"Open to you: {mine}." if mine else ""
 
 
-def parse_submit(stdout: str) -> str | None:
-    """The job ID in the last line that has one; sites print banners around it."""
+def parse_submit(stdout: str, taken: Container[str] = ()) -> str | None:
+    """The job ID in the last line that has one that is not `taken`; sites print banners around it."""
     for line in reversed(stdout.splitlines()):
         match = _JOB_ID.fullmatch(line.strip())
-        if match and (found := job_id(match[1])):
+        if match and (found := job_id(match[1])) and found not in taken:
             return found
     return None
 
 
-def accepted_unread(words: str) -> str:
-    """The sentence for an sbatch that succeeded without printing a readable job ID."""
+def accepted_unread(words: str) -> RemoteFailure:
+    """The error for an sbatch that succeeded without printing a new job ID."""
     said = " ".join(words.split())[:200]
-    return f"Slurm accepted the job but named no job number: {said or 'it printed nothing'}"
+    sentence = f"Slurm accepted the job but named no new job number: {said or 'it printed nothing'}"
+    return RemoteFailure(sentence, "labtui looks the job up by its token.")
 
 
 def was_cut_off(status: int | None) -> bool:
@@ -148,7 +149,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """One attempt to submit, read from its directory. Times are UNIX seconds by the cluster's clock.
 
     `closed`: a look-up blocked it. `ended_at` is the latest possible time if there is no receipt. `unread` is Slurm's
-    output if it accepted the job without a readable job ID. `refusal` is None if sbatch succeeded or was cut off.
+    output if it accepted the job without a new job ID. `refusal` is None if sbatch succeeded or was cut off.
     """
 
     ended_at: float
@@ -169,7 +170,7 @@ class Lookup(msgspec.Struct, frozen=True):
     `job_id`: there is a job; `started_id`: the one that started first, from the link it left. Otherwise `certain`:
     there is no job and none can come; or `problem`: no complete answer; or `no_job_at`: when (UNIX seconds by the
     cluster's clock) a complete answer showed no job after every attempt had ended, for `NoJobPeriod`. `attempts` is
-    their number so far, `refusal` the answer to the last one. `accepted`: sbatch succeeded without a readable job ID,
+    their number so far, `refusal` the answer to the last one. `accepted`: sbatch succeeded without a new job ID,
     so there was a job, whatever the queue shows, and nothing may be sent again.
     """
 
@@ -203,10 +204,11 @@ class NoJobPeriod(msgspec.Struct, frozen=True):
         return self.answers >= NO_JOB_ANSWERS and self.last_at - self.first_at >= NO_JOB_S
 
 
-def lookup(remote_dir: str, token: str, job_name: str) -> Call[Lookup]:
+def lookup(remote_dir: str, token: str, job_name: str, taken: Container[str] = ()) -> Call[Lookup]:
     """Block the next attempt, then collect what the job itself, the receipts, the queue and accounting know.
 
-    A submit command that is still on its way has no effect afterwards. Raises ValueError for an invalid token.
+    A submit command that is still on its way has no effect afterwards. `taken` are the job IDs of other submissions,
+    which no receipt may name. Raises ValueError for an invalid token.
     """
     control = f"{remote_dir.rstrip('/')}/{CONTROL_DIR}"
     comment_of(token)
@@ -215,15 +217,15 @@ def lookup(remote_dir: str, token: str, job_name: str) -> Call[Lookup]:
         script=shell_file("queue", "lookup"),
         arguments=(control, f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS)),
         limit_s=3 * PROGRAM_LIMIT_S + 15,
-        read=partial(_read_lookup, token=token, job_name=job_name),
+        read=partial(_read_lookup, token=token, job_name=job_name, taken=taken),
         silence=("The search for the job gave no answer.", "labtui asks again."),
     )
 
 
-def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
+def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Container[str]) -> Lookup:
     comment = comment_of(token)
     out = result.sections
-    attempts = _attempts(out)
+    attempts = _attempts(out, taken)
     queue_problem = answer_problem("squeue", result)
     accounting_problem = answer_problem("sacct", result)
     by_name = token[-4:] in job_name  # true for names that labtui gives
@@ -248,7 +250,7 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str) -> Lookup:
         return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
     if accepted_as is not None:
         asked_at = None if queue_problem or accounting_problem else number(out.get("asked", ""))
-        said = f"{accepted_unread(accepted_as)}. It is not sent again."
+        said = f"{accepted_unread(accepted_as).sentence}. It is not sent again."
         return Lookup(problem=said, attempts=len(attempts), accepted=True, no_job_at=asked_at)
     if not out.get("close", "").strip().startswith("closed"):
         return Lookup(
@@ -286,14 +288,14 @@ def is_of_another(row: JobView, token: str) -> bool:
     return bool(tokens - {token})
 
 
-def _attempts(out: dict[str, str]) -> list[Attempt]:
+def _attempts(out: dict[str, str], taken: Container[str]) -> list[Attempt]:
     found: list[Attempt] = []
     while (times := out.get(f"attempt-{len(found)}")) is not None:
         began, ended, status = ([*times.split("\n"), "", "", ""])[:3]
         answer, stderr = (out.get(f"{name}-{len(found)}", "") for name in ("out", "err"))
         code, closed = number(status), status == "closed"
         latest = (number(began) or 0.0) + SETTLE_S
-        made = parse_submit(answer) if code == 0 else None
+        made = parse_submit(answer, taken) if code == 0 else None
         found.append(
             Attempt(
                 ended_at=latest if code is None else number(ended) or latest,
