@@ -252,8 +252,8 @@ def test_charts_say_processes_and_milliseconds_and_never_mix_the_two_scalings(pi
 def test_grids_are_lines_of_one_chart(jacobi):
     speedup = next(chart for chart in catalogue(jacobi) if chart.key == "program-speedup")
     names = [series.name for series in speedup.series]
-    assert len(names) == 4
-    assert names[-1] == "ideal"
+    assert len(names) == 4 and names[-1] == "ideal"
+    assert speedup.message.startswith("32 GPUs run jacobi on 32768x32768 26.")
     assert speedup.x_label == "GPUs" and speedup.x_log
 
 

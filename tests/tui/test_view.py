@@ -58,7 +58,7 @@ from labtui.tui.guidance import (
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
-from labtui.tui.widgets.charts_pane import first_chart
+from labtui.tui.widgets.charts_pane import empty_chart, first_chart
 from labtui.tui.widgets.frame import task_text, wrap, wrapped
 from labtui.tui.widgets.runs_pane import (
     error_card,
@@ -541,6 +541,10 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     thesis = replace(view, edition=load_edition("thesis-2019"))
     line = Series(name="x", points=(Point(x=1, y=1), Point(x=2, y=2)))
     charts = [make_chart(family, [line]) for family in ("speedup", "error", "batch-accuracy")]
+    jacobi = replace(view, edition=load_edition("hpc4ai-ch6"), task_id="6.7")
+    assert empty_chart(jacobi, "throughput").message == "This program prints times only."
+    pi = replace(view, edition=load_edition("hpc4ai-ch4"), task_id="4.4")
+    assert (empty_chart(pi, "time").x_label, empty_chart(jacobi, "time").x_label) == ("processes", "GPUs")
     shown = [first_chart(replace(thesis, task_id=each), charts).family for each in ("1", "2", "8")]
     assert shown == ["speedup", "error", "batch-accuracy"], "what the task asks for comes first"
     columns, _ = table_of(view, ROLES, 120)

@@ -339,15 +339,12 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale
     for step in (float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)):
         first = math.floor(low / step + 1e-9) * step
         most = min(math.floor(step * max(0.5, rows - 0.5 - above) / (high - first) + 1e-9), rows - 1)
-        covering = (
-            most if above else (rows - 1) // math.ceil((high - first) / step - 1e-9)
-        )  # ticks up to `high`
+        # the rows from tick to tick with which the ticks go up to `high`
+        covering = most if above else (rows - 1) // math.ceil((high - first) / step - 1e-9)
         for apart in {most, min(most, covering)} - {0}:
             each, count = step / apart, (rows - 1) // apart + 1
-            cost = (
-                each * rows / span + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + 0.2 * (apart == 1)
-            )
-            cost += 0.2 * (apart > covering)
+            cost = each * rows / span + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6)
+            cost += 0.2 * (apart == 1) + 0.2 * (apart > covering)
             if best is None or cost < best[0]:
                 ticks = tuple(round(first / step + place) * step for place in range(count))
                 best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))

@@ -349,7 +349,8 @@ def program_message(rows: Sequence[ResultRow]) -> str:
     best = max(strong, key=lambda row: _value(row.speedup))
     many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted
     times, share = ratio_text(best.speedup), percent_text(best.efficiency)
-    return f"{many} run {clean(best.model)} {times} times as fast, at {share} efficiency"
+    which = f" on {clean(best.size)}" * (len({row.size for row in strong}) > 1)
+    return f"{many} run {clean(best.model)}{which} {times} times as fast, at {share} efficiency"
 
 
 # --------------------------------------------------------------------------- laws in sentences

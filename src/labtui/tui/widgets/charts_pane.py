@@ -30,9 +30,14 @@ VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "
 
 def empty_chart(view: View, name: str) -> ChartSpec:
     """An empty chart for a view of the current task, with the planned sizes or epochs and what it waits for."""
+    plans = [run.spec for run in view.task.runs] if view.task is not None else []
+    counts = {each.program.counts for each in plans if each.program is not None}
     family = next(each for each in FAMILIES.values() if each.view == name)
-    spec = make_chart(family.key, (), counted=unit_of(view), message=instead_of_chart(view))
-    epochs = {run.spec.epochs for run in view.task.runs} if view.task is not None else set()
+    family = FAMILIES.get(f"program-{name}", family) if counts - {"GPUs"} else family
+    timed = counts and name in ("throughput", "training")
+    waits = "This program prints times only." if timed else instead_of_chart(view)
+    spec = make_chart(family.key, (), counted=unit_of(view), message=waits)
+    epochs = {each.epochs for each in plans}
     if spec.x_axis == "epochs" and epochs:
         return replace(spec, x_ticks=tuple((float(at), f"{at}") for at in sorted({1, *epochs})))
     return with_sizes(spec, planned_sizes(view.task))

@@ -67,9 +67,7 @@ class _Drawing:
         unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
         self.y_labels = [f"{text}{unit}" for text in tick_texts(ticks, percent=spec.percent)]
-        self.tick_rows = [
-            self.rows - 1 - int(self.scale.height(each, self.rows)) for each in self.scale.ticks
-        ]
+        self.tick_rows = [self.rows - 1 - int(self.scale.height(n, self.rows)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = [each.short for each in spec.series if each.role == "fit"]
         ends += [self._label(at, width) for at in range(len(self.names))]
@@ -107,6 +105,7 @@ class _Drawing:
 
     def _doublings(self, low: float, high: float) -> RowScale:
         """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
+        low = math.floor(low) if high - low < 1 else low  # between two ticks
         rows, step, apart = self.rows, 0, 0
         while apart < 2:
             step += 1
