@@ -71,14 +71,19 @@ def expand_home(text: str | Path) -> Path:
 
 
 def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """The text (UTF-8, without a BOM) of a file that a person named; links are followed. Raises OSError, ValueError."""
+    """The text (UTF-8, without a BOM) of a file that a person named, as `read_file`. Raises OSError, ValueError."""
+    return read_file(path, max_bytes).decode("utf-8-sig")
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a regular file that a person named; links are followed. Raises OSError."""
     with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS & ~_NOFOLLOW), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise LinkRefused(errno.EINVAL, "it is not a regular file", str(path))
         if status.st_size > max_bytes:
             raise LinkRefused(errno.EFBIG, f"it is larger than {max_bytes / 2**20:.0f} MB", str(path))
-        return file.read(max_bytes).decode("utf-8-sig")
+        return file.read(max_bytes)
 
 
 def stat_inside(root: Path, path: Path | str) -> os.stat_result | None:

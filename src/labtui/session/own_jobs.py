@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from labtui.cluster.local_files import read_file
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural
 from labtui.domain.terminal_text import inert
@@ -268,8 +269,7 @@ def job_files(folder: LabFolder) -> tuple[Path, ...]:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_SCRIPT_BYTES:
-            raise FolderError(f"{path.name} is too large for a script.", "Data sets stay on the cluster.")
-        return path.read_bytes()
+        return read_file(path, MAX_SCRIPT_BYTES)
     except OSError as error:
-        raise FolderError(f"{path} cannot be read: {error.strerror}.", "Check its name.") from error
+        hint = "Name a job file or a training script."
+        raise FolderError(f"{path} cannot be read: {error.strerror}.", hint) from error
