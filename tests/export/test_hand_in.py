@@ -34,7 +34,7 @@ from labtui.results.catalogue import job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
-from labtui.results.numbers import Table
+from labtui.results.numbers import PRECISE, Table, text_table
 from labtui.results.report import report_text, results_json
 from labtui.session.labs import check_folder, load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -385,6 +385,7 @@ def test_more_than_four_lines_become_panels():
     two_each = [(name, each * 2) for name, each in panels(spec_of(*lines[:5]))]
     assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"
     study = published_lab(load_edition("thesis-2019")).results
+    assert "71.3 %" in text_table(study.rows, PRECISE), "the accuracy in validation"
     (accuracy,) = (chart for chart in lab_charts(study) if chart.family == "accuracy")
     assert len(panels(accuracy)) == 6, "a study has one for each policy"
     axes = drawn(accuracy).axes[0]

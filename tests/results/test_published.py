@@ -1,6 +1,7 @@
 """Every published number of the lab's documents, from the logs printed there."""
 
 import importlib.util
+import json
 import math
 from itertools import chain
 from pathlib import Path
@@ -265,7 +266,7 @@ def test_results_json_gains_programs_and_changes_nothing_else(pi):
     assert told == ("pi", "strong", "processes", 64)
     assert row["baseline"] == "the sequential program"
     assert row["seconds"]["lo"] < 0.21627 < row["seconds"]["hi"]
-    assert Measurements().json(pi)["programs"] == found["programs"]
+    assert json.loads(Measurements().json_text(pi))["programs"] == found["programs"]
 
 
 # --------------------------------------------------------------------------- the learning-rate study

@@ -135,7 +135,7 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
     assert found == pytest.approx(two.speedup.value * (shares[0] ** 2 + shares[1] ** 2) ** 0.5)
     assert uncertainty(one, one.speedup, ratio=True) == 0.0
     speedup = next(chart for chart in task_charts(results) if chart.key == "speedup")
-    assert "or the scatter between epochs" in " ".join(speedup.captions)
+    assert "or the scatter of epochs" in " ".join(speedup.captions)
     steady = task_charts(compute_results([run(1, [30, 10.0, 10.01]), run(2, [30, 5.0, 5.01])]))
     assert not any("Error bars" in note for chart in steady for note in chart.captions), "none can be seen"
 

@@ -42,7 +42,6 @@ from labtui.slurm.queue import QueueAnswer
 from labtui.tui import format as words
 from labtui.tui.guidance import (
     NextStep,
-    gpu_hours,
     headline,
     instead_of_chart,
     live_reason,
@@ -59,7 +58,7 @@ from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
 from labtui.tui.widgets.charts_pane import empty_chart, first_chart
-from labtui.tui.widgets.frame import task_text, wrap, wrapped
+from labtui.tui.widgets.frame import gpu_hours, task_text, wrap, wrapped
 from labtui.tui.widgets.runs_pane import (
     error_card,
     failed_line,
@@ -693,8 +692,10 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GB" in facts
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
-    state = LabState(runs={1: replace(view.state.runs[1], task_id="2")})
-    study = replace(view, edition=load_edition("thesis-2019"), task_id="2", state=state)
+    tuned = replace(run.spec, arguments=("--lr-policy", "linear"))
+    state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
+    study = replace(seen(state), edition=load_edition("thesis-2019"), task_id="2")
+    assert result(study)[:2] == ("70.9 %", "accuracy in validation at best") and "70.9 %" in headline(study)
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
     for width, there in ((60, False), (86, True)):

@@ -74,7 +74,9 @@ def export_lab(
     if plots:
         work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
-    written = write_files(work | _tables(contents), out or lab.path, lab.path if out is None else None, told)
+    work["results.json"] = partial(contents.measurements.json_text, contents.results)
+    work |= {f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()}
+    written = write_files(work, out or lab.path, lab.path if out is None else None, told)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(written, tuple(dict.fromkeys(notes)))
@@ -121,11 +123,6 @@ def _return_freed_memory() -> None:
 def _document_names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
     of_reports = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
     return [*(f"deck.{name}" for name in formats), *(of_reports[name] for name in reports)]
-
-
-def _tables(contents: LabContents) -> Work:
-    made: Work = {"results.json": partial(contents.measurements.json_text, contents.results)}
-    return made | {f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()}
 
 
 def drawings(

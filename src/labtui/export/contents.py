@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -105,17 +104,15 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
         found = (run_utilization(one, self.samples.get(one.source, ())) for one in self.runs)
         return tuple(use for use in found if use is not None)
 
-    def json(self, results: Results) -> dict[str, Any]:
+    def json_text(self, results: Results) -> str:
         """Everything that `labtui results --json` prints."""
-        return results_json(results) | {
+        told = results_json(results) | {
             "export": stamp_of(results),
             "accuracy": accuracy_json(results),
             "gpu_use": [utilization_json(use) for use in self.uses],
             **({} if self.cost is None else {"cost": cost_json(self.cost)}),
         }
-
-    def json_text(self, results: Results) -> str:
-        return json.dumps(self.json(results), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def samples_beside(log: str, read: Callable[[Path], bytes] = Path.read_bytes) -> tuple[GpuSample, ...]:

@@ -43,14 +43,12 @@ def pdf(document: Document, form: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="labtui-export-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         try:
-            template = files("labtui.export").joinpath("document.typ")
-            (folder / "document.typ").write_bytes(template.read_bytes())
+            source = folder / "document.typ"
+            source.write_bytes(files("labtui.export").joinpath("document.typ").read_bytes())
             pages = [_page(page, folder, slides=form == "slides") for page in document.pages]
             data = {**_json_value(document, folder), "form": form, "footer": document.footer, "pages": pages}
             (folder / "document.json").write_text(json.dumps(data), encoding="utf-8")
-            made = typst.compile(
-                folder / "document.typ", root=folder, font_paths=[drawing.FONTS], format="pdf"
-            )
+            made = typst.compile(source, root=folder, font_paths=[drawing.FONTS], format="pdf")
             for _ in range(_TYPST_KEEPS):
                 typst.compile(b"", ignore_system_fonts=True)
         except OSError as error:
@@ -99,7 +97,7 @@ def _json_value(value: Any, folder: Path) -> Any:
 def _font_face() -> Any:
     from PIL import ImageFont
 
-    return ImageFont.truetype(str(drawing.font_files()[-1]), 100)
+    return ImageFont.truetype(str(drawing.FONT_FILES[-1]), 100)
 
 
 def inches(text: str, size: float) -> float:

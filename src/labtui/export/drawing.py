@@ -15,6 +15,7 @@ from labtui.results.numbers import clean, tick_text
 FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
 FONTS = Path(str(files("labtui.export").joinpath("fonts")))
+FONT_FILES = sorted(FONTS.glob("*.ttf"))
 SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 TONES = (0.0, 0.25, 0.4, 0.5)
@@ -37,15 +38,17 @@ MAX_MARKED = 14
 _MAX_TICKS = 12
 
 
+DASHES = {"Amdahl": "dotted", "Gustafson": "dashdot"}
+"""The dashes of the laws, by name; other lines that were not measured are dashed."""
+UNITS = {"%": " %", "×": "×"}
+"""What follows the numbers on a y axis, by the unit of a chart."""
+
+
 def shade(look: Look) -> tuple[float, ...]:
     """The colour of a line or bar as red, green and blue from 0 to 1."""
     colour, tone = SERIES[look.hue], TONES[look.tone]
     parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     return tuple(part + (1 - part) * tone for part in parts)
-
-
-def font_files() -> tuple[Path, ...]:
-    return tuple(sorted(FONTS.glob("*.ttf")))
 
 
 @contextmanager
@@ -55,7 +58,7 @@ def chart_style(*, outlines: bool = True) -> Iterator[None]:
     from matplotlib.font_manager import fontManager
 
     if FONT not in {font.name for font in fontManager.ttflist}:
-        for path in font_files():
+        for path in FONT_FILES:
             fontManager.addfont(str(path))
     settings: dict[str, Any] = {
         "font.family": [FONT, "DejaVu Sans"], "font.size": TEXT_SIZE, "text.parse_math": False,

@@ -38,9 +38,7 @@ def hand_in(contents: LabContents) -> Document:
     if contents.rehearsal:
         pages = [replace(page, practice=True) for page in pages]
     author = clean(settings.group)
-    where = (
-        f"{clean(contents.profile.title)}{f', account {clean(settings.account)}' if settings.account else ''}"
-    )
+    where = ", account ".join(filter(None, map(clean, (contents.profile.title, settings.account))))
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
     notes = [] if author else ["The title page has no author: set group in lab.toml."]
     notes += [line for page in pages for line in page.warnings if not line.startswith(UNANSWERED)] or missing
@@ -286,17 +284,17 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
         else:
             found = [chart for chart in together if chart.family == key]
             found = found or [chart for chart in apart if chart.family == key]
-            if len({chart.model for chart in found}) > 1:
-                found = [replace(each, heading=f"{each.heading}, {each.model}") for each in found]
-            found = [_with_other_network(chart, plan.models) for chart in found]
+            several = len({chart.model for chart in found}) > 1
+            found = [_with_network(chart, plan.models, several=several) for chart in found]
             yield from (with_kind(chart, "bars" if plan.bars and key in AS_BARS else None) for chart in found)
 
 
-def _with_other_network(chart: ChartSpec, models: tuple[str, ...]) -> ChartSpec:
-    """The chart of a page of these networks, with the network in its heading if it shows only another one."""
+def _with_network(chart: ChartSpec, models: tuple[str, ...], *, several: bool) -> ChartSpec:
+    """The chart with its network in its heading: of `several`, or the only one and not of the page's `models`."""
     (name, *more) = [series.name for series in chart.measured] or [""]
-    other = bool(models and name) and not more and not name.startswith(models)
-    return replace(chart, heading=f"{chart.heading}, {name}") if other else chart
+    other = models and not more and not name.startswith(models)
+    name = chart.model if several else name if other else ""
+    return chart if name in chart.heading else replace(chart, heading=f"{chart.heading}, {name}")
 
 
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:

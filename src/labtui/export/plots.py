@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from labtui.export import drawing
-from labtui.export.drawing import bounds, panels
+from labtui.export.drawing import DASHES, bounds, panels
 from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_texts
 from labtui.results.scaling import COLOUR_OF_PART
@@ -151,8 +151,6 @@ def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
 
 # --------------------------------------------------------------------------- lines
 
-_LAWS = {"Amdahl": ":", "Gustafson": "-."}
-
 
 def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
     """Draw `lines` in colour, the other measured lines in grey."""
@@ -160,12 +158,12 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     labelled, grey = drawing.has_numbers(spec) and not panel, {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
     for series in spec.series:
         if series.role != "measured" and series.points:
-            look: Any = {**grey, "ls": _LAWS.get(series.short, "--"), "label": series.short}
+            look: Any = {**grey, "ls": DASHES.get(series.short, "dashed"), "label": series.short}
             axes.plot(*_path(series.points), **look)
             if not panel and series.role != "fit" and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
     # The curves of laws are close to the measured line, so a legend names them.
-    if laws := {line.get_label(): line for line in axes.lines if line.get_label() in _LAWS}:
+    if laws := {line.get_label(): line for line in axes.lines if line.get_label() in DASHES}:
         axes.legend(handles=[*laws.values()], loc="upper left", frameon=False)
     end = max(point.x for each in lines for point in each.points)  # beyond it stand the names
     others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
@@ -251,7 +249,7 @@ def spread_names(axes: Any) -> None:
 
 def _move_name(axes: Any, name: Any, x: float, y: float, height: float) -> None:
     """Put a name at this offset (in points) from its mark, off all laws, with a leader line if it is far away."""
-    laws = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_label() in _LAWS]
+    laws = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_label() in DASHES]
     name.set_position((x, y))
     while any(law.intersects_bbox(name.get_window_extent(), filled=False) for law in laws):
         y += math.copysign(2, y)
@@ -289,9 +287,9 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
     if drawing.has_numbers(spec) and not panel and not spec.percent:
         axes.yaxis.set_major_locator(NullLocator())
         return
-    unit = " %" if spec.percent else "×" if spec.unit == "×" else ""
     steps = drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)
     steps = steps[:: 2 if panel and len(steps) > 4 else 1]
+    unit = drawing.UNITS.get(spec.unit, "")
     axes.set_yticks(steps, [f"{text}{unit}" for text in tick_texts(steps, percent=spec.percent)])
     axes.grid(visible=True, axis="y")
 

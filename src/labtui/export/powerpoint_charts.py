@@ -29,7 +29,7 @@ _MARKS = (
 )  # fmt: skip
 _NARROW = 4.0
 """A chart narrower than this (in inches) has room for few ticks."""
-_LAWS = {"Amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "Gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
+_DASHES = {"dotted": MSO_LINE_DASH_STYLE.ROUND_DOT, "dashdot": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]
 
 
@@ -110,11 +110,9 @@ def _add_error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
     for tag, values in zip(("minus", "plus"), ends, strict=True):
         rows = "".join(f'<c:pt idx="{at}"><c:v>{value!r}</c:v></c:pt>' for at, value in enumerate(values))
         parts = f'<c:{tag}><c:numLit><c:ptCount val="{len(values)}"/>{rows}</c:numLit></c:{tag}>' + parts
-    bars = (
-        f'<c:errBars {nsdecls("c")}><c:errDir val="y"/><c:errBarType val="both"/><c:errValType val="cust"/>'
-    )
+    kind = '<c:errBarType val="both"/><c:errValType val="cust"/><c:noEndCap val="0"/>'
     before = next(each for each in map(native._element.find, (qn("c:xVal"), qn("c:cat"))) if each is not None)
-    before.addprevious(parse_xml(f'{bars}<c:noEndCap val="0"/>{parts}</c:errBars>'))
+    before.addprevious(parse_xml(f'<c:errBars {nsdecls("c")}><c:errDir val="y"/>{kind}{parts}</c:errBars>'))
 
 
 def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
@@ -171,7 +169,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         native.marker.style = xl.XL_MARKER_STYLE.NONE
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
-            line.dash_style = _LAWS.get(series.short, MSO_LINE_DASH_STYLE.DASH)
+            line.dash_style = _DASHES.get(drawing.DASHES.get(series.short, ""), MSO_LINE_DASH_STYLE.DASH)
             if series.role == "fit":  # close to the measured line: a legend names it
                 continue
         elif chosen and series not in chosen:
@@ -256,7 +254,8 @@ def _axes(
         return low, high
     up.has_major_gridlines = True
     up.major_gridlines.format.line.color.theme_color = GRID
-    _set_format(up, "0 %" if spec.percent else "#,##0.###" if high < 10 else "#,##0")
+    digits = "0" if spec.percent else "#,##0.###" if high < 10 else "#,##0"
+    _set_format(up, digits + drawing.UNITS.get(spec.unit, "").replace("×", '"×"'))
     if not spec.y_log and len(steps := drawing.y_ticks(low, high, log=False)) > 1:
         up.major_unit = steps[1] - steps[0]
     return low, high

@@ -17,7 +17,7 @@ from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import Origin, best_curve, by_log, cite
-from labtui.results.messages import count_words, faster, note_lines, serial_text
+from labtui.results.messages import count_words, faster, note_lines, serial_text, value_of
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results
@@ -31,12 +31,10 @@ def readings_table(results: Results) -> Table:
     """Each configuration with both readings side by side, networks as headings within the table."""
     shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
-    ratios = numbers.PRINTED[2:] if compared else ()
+    ratios = (numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()
     is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
-    precise = numbers.columns_of(
-        shown, (*_PRECISE, *((numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()))
-    )
-    printed = numbers.columns_of(shown, (*numbers.PRINTED[:2], *ratios)) if is_printed else ()
+    precise = numbers.columns_of(shown, (*_PRECISE, *ratios))
+    printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if is_printed else ()
     table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
     groups = (
         ("", 1),
@@ -108,17 +106,15 @@ def _times(ratio: Interval | None) -> str:
     return f"{numbers.ratio_text(ratio)}×"
 
 
-def _speedup(row: ResultRow) -> float:
-    return row.speedup.value if row.speedup is not None else 0.0
-
-
 def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     """Up to three numbers for the title page: acceleration, speedups, and the accuracy if `accuracy` asks for it."""
     rows = results.measured
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
     scaled = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1]
-    largest = {row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, _speedup(row)))}
+    largest = {
+        row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, value_of(row.speedup)))
+    }
     for row in (largest[model] for model in dict.fromkeys(row.model for row in scaled)):
         many, network = count_words(row.n_gpus or 0), clean(row.configuration.network)
         facts.append((_times(row.speedup), f"{many} against one, {network}"))
@@ -128,7 +124,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
         facts.append((share, f"best {which} accuracy, epoch {curve.best.epoch}"))
     timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
     if timed and not facts:
-        fastest = max(timed, key=_speedup)
+        fastest = max(timed, key=lambda row: value_of(row.speedup))
         facts.append((_times(fastest.speedup), f"{fastest.counted}, {clean(fastest.model)}"))
     alone = next((row for row in rows if row.n_gpus == 1 and row.epoch_seconds is not None), None)
     if alone is not None and not facts:
@@ -242,20 +238,16 @@ def escape_markdown(text: str) -> str:
 # --------------------------------------------------------------------------- Markdown
 
 
-def _tables(results: Results) -> list[tuple[str, Table]]:
-    """Every table with its title."""
+def markdown_text(results: Results) -> str:
+    """Both readings as Markdown tables, and the notes as a list."""
     tables = (
         ("Precise", results.rows, numbers.PRECISE),
         ("As printed (whole seconds of epoch 2)", results.measured, numbers.AS_PRINTED),
         ("Programs timed without epochs", results.programs, numbers.program_columns(results.programs)),
     )
-    return [(title, numbers.table_of(rows, columns)) for title, rows, columns in tables if rows]
-
-
-def markdown_text(results: Results) -> str:
-    """Both readings as Markdown tables, and the notes as a list."""
     parts = []
-    for title, table in _tables(results):
+    for title, rows, columns in (each for each in tables if each[1]):
+        table = numbers.table_of(rows, columns)
         rule = ["---:" if number else ":---" for number in table.numeric]
         grid = [table.headings, rule, *([escape_markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]

@@ -143,9 +143,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.x_axis in ("epochs", "seconds")
 
 
-_ERROR_BARS = (
-    "Error bars: the rounding of the printed digits, or the scatter between epochs where that is more."
-)
+_ERROR_BARS = "Error bars: rounding of the printed digits, or the scatter of epochs where that is more."
 
 
 def is_tall(spec: ChartSpec, point: Point) -> bool:

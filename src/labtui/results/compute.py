@@ -67,8 +67,7 @@ def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
 
 
 def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
-    alone = replace(_measure(row.configuration, (run,)), apart_by=row.apart_by)
-    return _with_baseline(alone, row.baseline)
+    return _with_baseline(replace(_measure(row.configuration, (run,)), apart_by=row.apart_by), row.baseline)
 
 
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:

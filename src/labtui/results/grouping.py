@@ -151,7 +151,9 @@ def _natural(name: str) -> tuple[str, list[int]]:
 
 def same_work(one: Configuration, other: Configuration) -> bool:
     """Whether two configurations train the same thing in the same way, on any number of devices."""
-    return one.work_key == other.work_key and same_images(one.data_bound, other.data_bound)
+    mine, theirs = one.data_bound, other.data_bound  # unknown, they may be any; a note says so
+    same_images = mine is None or theirs is None or (mine.lo <= theirs.hi and theirs.lo <= mine.hi)
+    return one.work_key == other.work_key and same_images
 
 
 def difference(one: Configuration, other: Configuration) -> str:
@@ -165,11 +167,6 @@ def difference(one: Configuration, other: Configuration) -> str:
         here, there = (", ".join(each) or "none" for each in distinguishing_words([one.tuning, other.tuning]))
         words.append(f"other options ({there}, here {here})")
     return " and ".join(words)
-
-
-def same_images(one: Interval | None, other: Interval | None) -> bool:
-    """Whether two epochs may have the same number of images; an unknown number may be any, and a note says so."""
-    return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):

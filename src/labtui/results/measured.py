@@ -392,13 +392,23 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     return tuple(curve for curve in curves if curve.points)
 
 
+def validated(run: RunRecord) -> float | None:
+    """The accuracy in validation after the last epoch that tells it, as a fraction of 1; None if none does."""
+    metrics = (pair for sample in reversed(run.epochs) for pair in sample.metrics.items())
+    told = (each for each in metrics if each[0].startswith("val_") and is_accuracy(each[0]))
+    return next((percent / 100 for each in told if math.isfinite(percent := percent_of(*each) or 0.0)), None)
+
+
 def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:
     """The epochs of a run that have a finite value of a metric, each with the value."""
     values = ((sample, sample.metrics.get(metric, math.nan)) for sample in run.run.epochs)
     return (pair for pair in values if math.isfinite(pair[1]))
 
 
+def all_curves(results: Results) -> Iterable[AccuracyCurve]:
+    return (curve for row in results.rows for run in row.members for curve in accuracy_curves(run))
+
+
 def best_curve(results: Results) -> AccuracyCurve | None:
     """The accuracy curve with the highest value; None where no run has one."""
-    curves = (curve for row in results.rows for run in row.members for curve in accuracy_curves(run))
-    return max(curves, key=lambda curve: curve.best.accuracy, default=None)
+    return max(all_curves(results), key=lambda curve: curve.best.accuracy, default=None)

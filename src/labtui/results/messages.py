@@ -78,13 +78,13 @@ def _rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
     return [] if most is None else [found[most] for found in rows]
 
 
-def _value(interval: Interval | None) -> float:
+def value_of(interval: Interval | None) -> float:
     return 0.0 if interval is None else interval.value
 
 
 def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     many = count_words(rows[0].n_gpus or 0, start=True)
-    by_speedup = sorted((row for row in rows if row.speedup is not None), key=lambda row: _value(row.speedup))
+    by_speedup = sorted((r for r in rows if r.speedup is not None), key=lambda r: value_of(r.speedup))
     if len(by_speedup) < 2:
         return ""
     worst, best = by_speedup[0], by_speedup[-1]
@@ -114,7 +114,7 @@ def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
     if any(row.speedup is None for row in rows) or not families & {"speedup", "efficiency"}:
         return ""
     (slow, last), (fast, first) = sorted(
-        zip(names, rows, strict=True), key=lambda each: _value(each[1].speedup)
+        zip(names, rows, strict=True), key=lambda each: value_of(each[1].speedup)
     )
     many = count_words(first.n_gpus or 0)
     if first.speedup and last.speedup and first.speedup.lo <= last.speedup.hi:
@@ -143,7 +143,7 @@ def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], 
 
 def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: bool) -> str:
     rows = [line.last for line in lines if (line.last.n_gpus or 0) > 1 and line.last.speedup is not None]
-    row = max(rows, key=lambda each: (each.n_gpus or 0, _value(each.speedup)), default=None)
+    row = max(rows, key=lambda each: (each.n_gpus or 0, value_of(each.speedup)), default=None)
     if row is None:
         return ""
     many, name = count_words(row.n_gpus or 0, start=True), clean(row.configuration.network)
@@ -233,7 +233,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     found = [row for row in rows if scaling.loses(row)]
     if not found:
         return ""
-    row = min(found, key=lambda each: _value(each.efficiency))
+    row = min(found, key=lambda each: value_of(each.efficiency))
     parts = lost_efficiency(row)
     lost, many = numbers.lost_text(row.efficiency), count_words(row.n_gpus or 0)
     name = clean(row.configuration.network)
@@ -337,7 +337,7 @@ def program_message(rows: Sequence[ResultRow]) -> str:
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
     weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
     if len({(row.counted, row.size) for row in rows}) == 1:
-        timed = sorted((row for row in rows if row.shown), key=lambda row: _value(row.epoch_seconds))
+        timed = sorted((row for row in rows if row.shown), key=lambda row: value_of(row.epoch_seconds))
         said = [f"{clean(row.model)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
         return f"On {rows[0].counted}, {', '.join(said)}" if said else ""
     if bool(strong) == bool(weak):
@@ -346,7 +346,7 @@ def program_message(rows: Sequence[ResultRow]) -> str:
         last = max(weak, key=lambda row: row.processes)
         share = percent_text(last.weak_efficiency)
         return f"{clean(last.model)} keeps {share} weak efficiency on {last.counted}"
-    best = max(strong, key=lambda row: _value(row.speedup))
+    best = max(strong, key=lambda row: value_of(row.speedup))
     many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted
     times, share = ratio_text(best.speedup), percent_text(best.efficiency)
     which = f" on {clean(best.size)}" * (len({row.size for row in strong}) > 1)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import mark_words
 from labtui.results.grouping import devices
-from labtui.results.measured import percent_of
+from labtui.results.measured import percent_of, validated
 from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
@@ -85,11 +85,6 @@ def metrics_text(metrics: Mapping[str, float]) -> str:
         if not is_step_time(name):
             told.setdefault((name.startswith("val_"), name if percent is None else text), f"{name} {text}")
     return "  ".join(told.values())
-
-
-def count_text(number: int | None) -> str:
-    """A whole number with thousands separators: ``50,000``."""
-    return ABSENT if number is None else f"{number:,}"
 
 
 def clean(text: str) -> str:
@@ -231,7 +226,7 @@ def epochs_text(row: ResultRow) -> str:
 _WHAT = (
     Column("model", lambda row: clean(row.name) + mark_words(row.mark), number=False),
     Column("device", device_text, number=False),
-    Column("global batch", lambda row: count_text(row.batch_size)),
+    Column("global batch", lambda row: ABSENT if row.batch_size is None else f"{row.batch_size:,}"),
 )
 
 BATCH = _WHAT[2]
@@ -268,8 +263,10 @@ PRINTED = (
 )
 _EPOCHS = Column("epochs", epochs_text, number=False)
 
-_NUMBERS = (EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY)
-PRECISE = (*_WHAT, *_NUMBERS, _EPOCHS)
+_ACCURACY = Column(
+    "val. accuracy", lambda row: percent_text(validated(row.members[-1].run)), has=lambda row: row.learns
+)
+PRECISE = (*_WHAT, _ACCURACY, EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY, _EPOCHS)
 """The precise reading: all digits of the log, with the uncertainty."""
 
 AS_PRINTED = (*_WHAT, *PRINTED)
@@ -286,7 +283,7 @@ def as_printed_text(row: ResultRow) -> str:
     return f"{first}, {ratio_text(printed.speedup)}, {percent_text(printed.efficiency)}"
 
 
-ANSWER = (*_WHAT, *_NUMBERS, _EPOCHS, Column("as printed", as_printed_text, number=False))
+ANSWER = (*PRECISE, Column("as printed", as_printed_text, number=False))
 """The precise reading, and the textbooks' reading in one column."""
 
 

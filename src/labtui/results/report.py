@@ -18,7 +18,7 @@ from labtui.results import messages, numbers, scaling
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.grouping import devices
-from labtui.results.measured import AsPrinted, Origin, accuracy_curves, cite
+from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
 from labtui.results.rows import ResultRow, Results
 from labtui.training_logs.runs import ParsedRun
@@ -66,7 +66,9 @@ def report_text(
         "GPU use": [use_sentence(use) for use in uses],
         "GPU-hours": cost_lines(cost) if cost else [],
         "Notes": messages.note_lines(results),
-        "Sources": _sources(results) if sources else [],
+        "Sources": [
+            f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows if sources
+        ],
     }
     own = [row for _, row in own_rows(results)] if any(len(row.members) > 1 for row in results.rows) else []
     texts = [
@@ -148,10 +150,6 @@ def loss_text(row: ResultRow, clock: str) -> str:
     )
     table = numbers.grid_text(grid, [False, True, False])
     return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
-
-
-def _sources(results: Results) -> list[str]:
-    return [f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows]
 
 
 def use_sentence(use: RunUtilization) -> str:
@@ -266,9 +264,7 @@ def accuracy_json(results: Results) -> list[Json]:
             "points": [_json(point, "epoch accuracy line") for point in curve.points],
             "best": _json(curve.best, "epoch accuracy"),
         }
-        for row in results.rows
-        for run in row.members
-        for curve in accuracy_curves(run)
+        for curve in all_curves(results)
     ]
 
 

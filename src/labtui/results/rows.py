@@ -212,6 +212,11 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.configuration.mark
 
     @property
+    def learns(self) -> bool:
+        """Whether it has a learning-rate policy: then its result is what it learned, not how fast it was."""
+        return "lr_policy" in dict(self.configuration.tuning)
+
+    @property
     def program(self) -> Program | None:
         """The program that was timed without epochs; None for a training."""
         return self.members[0].run.program

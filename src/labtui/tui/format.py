@@ -48,7 +48,7 @@ def ratio(number: Interval | None) -> str:
     return NOTHING if number is None else ratio_text(number)
 
 
-def percent(number: Interval | None) -> str:
+def percent(number: Interval | float | None) -> str:
     """A fraction of 1 as a percentage: ``84 %``."""
     from labtui.results.numbers import percent_text
 
@@ -202,3 +202,13 @@ def cluster_now(view: View) -> float | None:
     if read_at is None or cluster_time is None:
         return None
     return cluster_time + max(0.0, view.now - read_at) * (view.factor or 1.0)
+
+
+def learned(view: View) -> tuple[float, RunLine] | None:
+    """The highest accuracy in validation among the task's runs with a policy, and its run; None without one."""
+    from labtui.results.measured import validated
+
+    counted = (each for each in view.lines if each.why_not in ("", "so far"))
+    told = ((validated(each.run), each) for each in counted if each.row and each.row.learns)
+    known = ((share, line) for share, line in told if share is not None)
+    return max(known, key=lambda each: each[0], default=None)

@@ -24,7 +24,7 @@ from textual.widgets.option_list import Option
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.guidance import NextStep, gpu_hours, next_step, status_line, title_state
+from labtui.tui.guidance import NextStep, next_step, status_line, title_state
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import NO_VIEW, TaskLine, View
 
@@ -152,6 +152,15 @@ class ViewPart(Widget):
 
     def text(self, view: View, styles: Roles) -> Text:
         raise NotImplementedError
+
+
+def gpu_hours(view: View) -> float:
+    """The GPU-hours that the lab has used, as far as known: they never fall, as an estimate up to now would."""
+    if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
+        return 0.0
+    from labtui.results.cost import lab_cost
+
+    return lab_cost(view.state, practice=view.practice).total.allocated
 
 
 class HeaderBar(ViewPart):

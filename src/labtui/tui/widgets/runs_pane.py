@@ -14,7 +14,7 @@ from labtui.domain.model import RunPhase
 from labtui.domain.state import ended_by
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec
-from labtui.results.measured import MEAN_BASELINE, MeasuredRun, accuracy_curves
+from labtui.results.measured import MEAN_BASELINE, validated
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, result, sizes_of, unit_of
@@ -81,12 +81,13 @@ class RunsPane(RunPane):
         self.set_class(failed is not None, "-failed")
         card = error_card(view, failed, styles, self.size.width) if failed else Text("")
         say(self, "#run-error", card)
-        number, sentence, detail = result(view)
+        shown, sentence, detail = result(view)
+        number, _, unit = shown.partition(" ")
         self.set_class(bool(number) and failed is None, "-result")
         digits = self.query_one(Digits)
         if digits.value != number:
             digits.update(number)
-        beside = ink("\n× ", f"bold {styles.busy}").append(f"  {sentence}\n", "bold")
+        beside = ink(f"\n{unit or '×'} ", f"bold {styles.busy}").append(f"  {sentence}\n", "bold")
         below = wrap(detail, max(20, self.size.width - 3 * len(number) - 4))
         say(self, "#result-words", beside.append("\n".join(f"    {part}" for part in below), styles.soft))
         tall = bool(number) and self.screen.has_class("-tall")  # the digits show the result
@@ -176,8 +177,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
-    learns = first_view(view, view.charts) == "training" and any(map(_accuracy, lines))
-    drop |= {"accuracy"} if not learns else {"speedup", "efficiency"}
+    drop |= {"speedup", "efficiency"} if words.learned(view) else {"accuracy"}
     drop |= set() if _compares(view) else {"speedup", "efficiency"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
@@ -240,7 +240,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
-        "accuracy": _accuracy(line) or NOTHING,
+        "accuracy": words.percent(validated(line.run)),
         "training": _training(line) or NOTHING,
         "memory": _memory(line) or NOTHING,
         "state": state_text(view, line, styles, state),
@@ -249,14 +249,6 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         cells["gpus"] = str(spec.processes)
         cells["epoch"] = time_text(row) if row is not None else NOTHING
     return cells
-
-
-def _accuracy(line: RunLine) -> str:
-    """The accuracy in validation after the last epoch that tells it; "" if none does."""
-    from labtui.results.numbers import percent_text
-
-    told = [each.points[-1] for each in accuracy_curves(MeasuredRun(run=line.run)) if each.validation]
-    return percent_text(told[0].accuracy) if told else ""
 
 
 def _training(line: RunLine) -> str:
@@ -373,7 +365,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         if values:
             first, last = (f"{x:.2f}" if name == "loss" else percent_text(x) for x in (values[0], values[-1]))
             facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
-    facts += [("val. acc", told, "")] if (told := _accuracy(line)) else []
+    facts += [("val. acc", words.percent(share), "")] if (share := validated(run)) is not None else []
     facts += [("training", _training(line), " in all")] * (line.run.total_seconds is not None)
     facts += [("GPU mem.", _memory(line), "")] * (line.run.gpu_memory is not None)
     sparks = ""
