@@ -17,7 +17,7 @@ from textual.widgets import Input, TextArea
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
-from labtui.domain.model import Diagnosis, RunPhase
+from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
@@ -68,7 +68,10 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
         last = filled_session.state.runs[4]
-        filled_session.feed(lambda state: state.with_runs([replace(last, outcome="completed")]))
+        over = replace(filled_session.state.submissions[token].job, phase=JobPhase.FINISHED)
+        filled_session.feed(
+            lambda state: state.with_runs([replace(last, outcome="completed")]).with_job(token, over)
+        )
         await until(pilot, lambda: app.view.every[4].phase is RunPhase.DONE)
         await pilot.press("y")  # it has ended while the question was open
         await until(pilot, lambda: "Run 4 has ended." in [each.message for each in app._notifications])

@@ -302,6 +302,11 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     failed = sent(JobPhase.FINISHED, slurm_state="FAILED")
     line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).every[1]
     assert line.word == "done, its job failed" and "job failed" in state_text(held, line, ROLES, 40).plain
+    late, hangs = (replace(failed, job=replace(failed.job, slurm_state=s)) for s in ("TIMEOUT", "RUNNING"))
+    hangs = replace(hangs, job=replace(hangs.job, phase=JobPhase.RUNNING))
+    lines = [seen(LabState(runs={1: done}, submissions={"lt1": each})).every[1] for each in (late, hangs)]
+    told = [(each.word, each.cancellable) for each in lines]
+    assert told == [("done, its job timed out", False), ("done", True)], "a job that hangs can be cancelled"
     two = {1: done, 2: one_run(2, spec(gpus=2), outcome="oom", phase=RunPhase.FAILED)}
     both = LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})
     assert seen(both).every[1].word == "done"

@@ -34,6 +34,8 @@ SMALL = "small run, in no chart"
 FRESH_S = 60.0
 """For how many seconds a state counts as current that another process read, or that a job had before it ended."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
+JOB_ENDS = {"FAILED": "its job failed", "TIMEOUT": "its job timed out"}
+"""How a job ended whose runs are done."""
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 
 
@@ -84,9 +86,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cancellable(self) -> bool:
-        """Whether its job may still exist and is not being cancelled."""
+        """Whether its job may still exist and is not being cancelled; also the job of a last run that is done."""
         lost = self.phase is RunPhase.UNKNOWN and self.submission is not None and not self.submission.over
-        return (self.live and not self.cancelling) or lost
+        runs_on = self.job is not None and self.job.phase is JobPhase.RUNNING and not self.live
+        last = runs_on and self.submission is not None and self.submission.run_ids[-1] == self.run_id
+        return (self.live and not self.cancelling) or lost or last
 
     @property
     def slurms_reason(self) -> str:
@@ -334,8 +338,8 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
         mine = [state.runs[number].outcome for number in submission.run_ids] if submission is not None else []
-        failed = job is not None and job.slurm_state == "FAILED" and {*mine} == {"completed"}
-        return run, run.cause if run.phase in ENDED_BADLY else "its job failed" * failed
+        said = JOB_ENDS.get(job.slurm_state, "") if job is not None and {*mine} == {"completed"} else ""
+        return run, run.cause if run.phase in ENDED_BADLY else said
     if over and job is not None:  # the end of its log tells how it ended
         late = not connected(state) or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
         return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")

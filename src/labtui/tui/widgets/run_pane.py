@@ -122,7 +122,7 @@ class RunPane(Pane, Vertical):
         if action == "hold_run":
             return "" if line.phase in HOLDABLE else f"Run {line.run_id} does not wait any more."
         why = "is being cancelled" if line.cancelling else "has ended"
-        return "" if line.cancellable and line.run.outcome is None else f"Run {line.run_id} {why}."
+        return "" if line.cancellable else f"Run {line.run_id} {why}."
 
     @property
     def _line(self) -> RunLine:
@@ -150,7 +150,7 @@ class RunPane(Pane, Vertical):
         text = f"Cancel run {run_id}?{_ends_too(others)}"
 
         def answered(yes: str | None) -> None:
-            if yes and self.app.view.every[line.run_id].run.outcome is not None:
+            if yes and not self.app.view.every[line.run_id].cancellable:
                 self.app.notify(f"Run {line.run_id} has ended.", markup=False)
             elif yes:
                 self.app.view_model.run_id = line.run_id  # the next key is about it, too
