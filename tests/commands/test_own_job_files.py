@@ -151,8 +151,8 @@ def test_the_job_files_of_the_course_run_as_printed_and_are_charted(lab, cluster
     rows = lab.json("results")["rows"]
     assert {(row["model"], row["n_gpus"]) for row in rows} == {("ResNet50", size) for size in (0, 1, 2, 4)}
     assert all(row["speedup"]["value"] > 0 for row in rows if row["n_gpus"] in (1, 2, 4))
-    lab("plot", "--chart", "speedup-ResNet50", "--format", "svg", "--out", str(lab.folder / "plots"))
-    assert [path.name for path in (lab.folder / "plots").iterdir()] == ["speedup-ResNet50.svg"]
+    lab("plot", "--format", "svg", "--out", str(lab.folder / "plots"))
+    assert (lab.folder / "plots" / "speedup-ResNet50.svg").is_file()
 
 
 def _words(path: Path, student: Student | None = None) -> str:

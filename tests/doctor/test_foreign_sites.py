@@ -104,8 +104,8 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     assert all(row["speedup"]["value"] > 0 for row in rows)
     if name != "partitions":
         return  # what follows asks nothing of the site
-    labtui("plot", "--chart", "speedup-ResNet50", "--format", "svg", "--out", str(labtui.folder / "plots"))
-    assert [path.name for path in (labtui.folder / "plots").iterdir()] == ["speedup-ResNet50.svg"]
+    labtui("plot", "--format", "svg", "--out", str(labtui.folder / "plots"))
+    assert (labtui.folder / "plots" / "speedup-ResNet50.svg").is_file()
 
 
 @pytest.mark.parametrize("site", ["partitions"], indirect=True)

@@ -31,7 +31,7 @@ def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monke
     (["results", "--images", "many"], "'many' is not a whole number of 1 or more"),
     (["plot", "--images", "0"], "'0' is not a whole number of 1 or more"),
     (["plot", "--format", "gif"], "choose from png, svg, pdf, not 'gif'"),
-    *((["plot", "--kind", "pie"], "bars"), (["completion", "tcsh"], "fish")),
+    (["completion", "tcsh"], "fish"),
     *((["submit", "10.5", "--form", "x"], "job-per-size"), (["labs", "list"], "check")),
 ])  # fmt: skip
 def test_a_refused_argument_says_what_is_accepted(words, accepted, capsys):

@@ -216,5 +216,7 @@ def test_a_folder_is_named_by_option_or_in_place_of_logs(folder, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     for words in (["--folder", str(folder)], [str(folder)]):
         assert json.loads(command(["results", *words, "--json"]).out)["rows"] == here
-        assert "epoch-time" in command(["plot", *words, "--list"]).out
+        assert (
+            "epoch-time" in command(["plot", *words, "--out", str(tmp_path / "plots"), "--format", "svg"]).out
+        )
     assert "--folder" in command(["results", "--folder", str(folder), "job.out"], 2).err

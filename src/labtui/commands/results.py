@@ -22,7 +22,6 @@ from labtui.domain.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from labtui.export.contents import Measurements
-    from labtui.results.charts import ChartSpec
     from labtui.results.rows import ResultRow, Results
     from labtui.session.folder import LabFolder
 
@@ -209,9 +208,6 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
     parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
-    parser.add_argument("--chart", action="append", default=[], metavar="KEY", help="this chart; repeatable")
-    parser.add_argument("--kind", choices=("bars", "lines"), help="bars or lines for the scaling charts")
-    parser.add_argument("--list", action="store_true", help="only list the available charts")
 
 
 def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tuple[str, ...]:
@@ -226,7 +222,6 @@ def run_plot(args: argparse.Namespace) -> int:
     """Draw the charts and print their paths; return 1 if there is nothing to draw yet, 2 if a file is unreadable."""
     from labtui.export import drawings, lab_plots, write_files
     from labtui.export.contents import small_notes
-    from labtui.results.charts import with_kind
 
     folder = named_folder(args)
     given = measure_files(args.files) if folder is None else measure_folder(folder)
@@ -236,15 +231,11 @@ def run_plot(args: argparse.Namespace) -> int:
         if given.runs or not given.unread:
             say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
-    charts = choose_charts(charts, args.chart)
-    if args.list:
-        print("\n".join(f"{chart.key:<32} {chart.title}" for chart in charts))
-        return 0
     inside = folder if not args.out else None
     if inside is not None:
         require_trust(inside.path, args)
     written = write_files(
-        drawings([with_kind(chart, args.kind) for chart in charts], args.format),
+        drawings(charts, args.format),
         inside.plots if inside else Path(args.out or "."),
         inside.path if inside else None,
     )
@@ -252,22 +243,6 @@ def run_plot(args: argparse.Namespace) -> int:
         say(f"note: {note}")
     print("\n".join(map(str, written)))
     return 2 if given.unread else 0
-
-
-def choose_charts(charts: Sequence[ChartSpec], wanted: Sequence[str]) -> tuple[ChartSpec, ...]:
-    """The charts of these families or file names; all charts if `wanted` is empty.
-
-    Raises:
-        UsageError: there is no such chart; the hint lists the available ones.
-    """
-    found: dict[str, ChartSpec] = {}
-    for name in wanted:
-        hits = {each.key: each for each in charts if name in (each.family, each.key)}
-        if not hits:
-            there = ", ".join(dict.fromkeys(each.family for each in charts))
-            raise UsageError(f"There is no chart {name!r} of these runs.", f"Charts: {there}.")
-        found |= hits
-    return tuple(found.values()) if wanted else tuple(charts)
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
