@@ -432,6 +432,11 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
         session.feed(lambda state: replace(state, runs={**state.runs, 2: never}))
         both = "! Run 1 failed. Run 2 failed: never started."
         await until(pilot, lambda: both in text_of(app) and "R to run them again." in text_of(app))
+        over = replace(never, outcome="cancelled", phase=RunPhase.CANCELLED, epochs=())
+        session.feed(lambda state: replace(state, runs={1: replace(over, run_id=1), 2: over}))
+        await until(pilot, lambda: "! Run 2 was cancelled." in text_of(app))
+        assert ": press R to run it again." in text_of(app), "there is nothing to see"
+        assert instead_of_chart(app.view) == "No run has a time that counts yet."
 
 
 async def test_the_page_of_a_task_scrolls_to_its_last_line(filled_session):

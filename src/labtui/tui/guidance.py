@@ -178,7 +178,7 @@ def unanswered(view: View) -> int:
 
 
 def _run_again(lines: Sequence[RunLine]) -> NextStep:
-    return NextStep("Run again", _ended(lines), f"retry_run({tuple(line.run_id for line in lines)})")
+    return NextStep("Run again", ended(lines), f"retry_run({tuple(line.run_id for line in lines)})")
 
 
 def failed_runs(view: View) -> tuple[RunLine, ...]:
@@ -283,7 +283,7 @@ def headline(view: View) -> str:
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
         newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
         failed = [line for line in newest if line.phase is RunPhase.FAILED]
-        return _ended(failed or newest) + " The task asks for no more." * view.count("runs").full
+        return ended(failed or newest) + " The task asks for no more." * view.count("runs").full
     return result_line(view)
 
 
@@ -299,7 +299,7 @@ def _before_runs(view: View, planned: int) -> str:
     return f"{there}. {step.label}{'' if runs.full else ' first'}."
 
 
-def _ended(lines: Sequence[RunLine], who: str = "") -> str:
+def ended(lines: Sequence[RunLine], who: str = "") -> str:
     """A sentence on those runs that ended as the first one did, by their numbers if not by `who`."""
     word = lines[0].word
     numbers = [line.run_id for line in lines if line.word == word]
@@ -315,13 +315,14 @@ def instead_of_chart(view: View) -> str:
         from labtui.results.messages import why_no_speedup
 
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
-            return _ended(baseline[:1], "The one-GPU run")
+            return ended(baseline[:1], "The one-GPU run")
         needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
         return f"{live_reason(view)} {needs}".strip()
     if view.task is None or not view.task.runs:
         return ""
     timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
-    fills = f"Charts fill in as the runs {'end' if timed else 'train'}."
+    over, ends = view.lines and not view.pending, "end" if timed else "train"
+    fills = "No run has a time that counts yet." if over else f"Charts fill in as the runs {ends}."
     return f"{live_reason(view)} {fills}".strip()
 
 

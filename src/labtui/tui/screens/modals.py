@@ -23,8 +23,9 @@ from labtui.domain.terminal_text import display_text
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
+from labtui.tui.guidance import ended
 from labtui.tui.themes import Roles, roles
-from labtui.tui.view import LIVE
+from labtui.tui.view import LIVE, RunLine
 from labtui.tui.widgets.frame import key, sentences
 
 _Answer = TypeVar("_Answer")
@@ -294,14 +295,14 @@ def problems_text(app: LabApp) -> Text:
     connection = state.connection
     for task in app.view.tasks:
         mine = (line for line in app.view.every.values() if line.run.task_id == task.task_id)
-        jobs: dict[str, dict[str, list[int]]] = {}
-        for line in app.view.failures(task.task_id, mine):
-            jobs.setdefault(line.run.token, {}).setdefault(line.word, []).append(line.run_id)
-        for ends in jobs.values():
-            said = " ".join(f"{words.run_numbers(runs)} {word}." for word, runs in ends.items())
-            page.append(f"! {said}\n", style="bold")
-            them = "it" if sum(map(len, ends.values())) == 1 else "them"
-            page.append(f"  {task.task_id} {task.title}: press r to see why, R to run {them} again.\n\n")
+        lines, ends = app.view.failures(task.task_id, mine), dict[str, list[RunLine]]()
+        for line in lines:
+            ends.setdefault(line.word, []).append(line)
+        if lines:
+            page.append(f"! {' '.join(map(ended, ends.values()))}\n", style="bold")
+            why = "r to see why, " * any(line.phase is RunPhase.FAILED for line in lines)
+            again = f"press {why}R to run {'it' if len(lines) == 1 else 'them'} again"
+            page.append(f"  {task.task_id} {task.title}: {again}.\n\n")
     if not page and not connection.sentence and not incidents:
         page.append("The connection and labtui have no problem.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))
