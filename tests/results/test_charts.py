@@ -151,12 +151,11 @@ def test_epochs_and_accuracy_over_time():
     unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
     for several in (unlike[:2], unlike[::2]):
         assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"
-    level = [run(n, [9, 8]).run for n in (1, 2)]
-    level = [
-        replace(one, epochs=tuple(replace(each, metrics={"acc": 0.2}) for each in one.epochs))
-        for one in level
-    ]
-    said = accuracy_chart(compute_results([replace(run(1, [9, 8]), run=one) for one in level])).message
+    flat = [run(1, [9, 8]), run(2, [9, 8]), run(2, [9, 8], batch=1024)]
+    told = [tuple(replace(one, metrics={"acc": 0.2}) for one in each.run.epochs) for each in flat]
+    level = [replace(a, run=replace(a.run, epochs=epochs)) for a, epochs in zip(flat, told, strict=True)]
+    assert accuracy_chart(compute_results(level[1:])).message == "Accuracy after two epochs: 20.0 %"
+    said = accuracy_chart(compute_results(level[:2])).message
     assert said == "Training accuracy comes to 20.0 % after one epoch", "no run is the best"
     both = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
     for metrics, tuning, names, places in (

@@ -232,13 +232,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
                 for at, top, line in curve.points
             )
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            found = Series(
-                name=f"{name}{which}{end}",
-                points=points,
-                hue=hue,
-                group=policy(run) or ("constant" if study else name),
-            )
-            series.append(found)
+            group = policy(run) or ("constant" if study else name)
+            series.append(Series(name=f"{name}{which}{end}", points=points, hue=hue, group=group))
     of_best = next((name for name, *_, run in runs if best is not None and best.run is run), "")
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
     lasts = sorted((each.points[-1] for each in series), key=lambda point: point.y)
@@ -250,7 +245,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     message = messages.accuracy_message(compared, target, of_best * (equals == 1 < len(series)))
     if not message and as_long:
         after = messages.count_words(int(lasts[0].x), "epoch")
-        message = f"Accuracy after {after}: {lasts[0].label.removesuffix(' %')} to {lasts[-1].label}"
+        shown = " to ".join(dict.fromkeys((lasts[0].label, lasts[-1].label))).replace(" % to", " to")
+        message = f"Accuracy after {after}: {shown}"
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))

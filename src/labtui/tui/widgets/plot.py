@@ -365,7 +365,8 @@ class _Drawing:
                 alone = not any(p.x == point.x for p in others)
                 steps = (near, 2 * near, -near)[: 2 + alone]
                 starts = (column, column + 1 - size, column - size // 2)
-                spots = [(start, row + step) for step in steps for start in starts]
+                rows = [row + step for step in steps if abs(step) < 2 or row + step not in self.tick_rows]
+                spots = [(start, each) for each in rows for start in starts]
                 spots += [(column + gap, row) for gap in (1, 3, 5, 7)]  # beyond a steep line
                 beyond = (places - {column}).union(range(max(places) + 1, self.grid.width))
                 spots = [spot for spot in spots if beyond.isdisjoint(range(spot[0], spot[0] + size))]
