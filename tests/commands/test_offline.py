@@ -72,6 +72,9 @@ def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, co
         session.feed(changes.planned("lt1", {1: spec(), 2: spec(gpus=2)}), changes.accepted("lt1", "7"))
         session.feed(observed("lt1", "7", JobPhase.RUNNING), changes.ended(1, "completed"))
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
+    with open_session(folder.path, start=False) as session:
+        session.feed(changes.ended(2, "completed"))
+    assert "scancel 7" in command(["cancel", "1", "--show-commands"]).out, "the job hangs"
 
 
 def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, capsys, command, monkeypatch):

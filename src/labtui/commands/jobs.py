@@ -199,7 +199,9 @@ def run_cancel(args: argparse.Namespace) -> int:
     with Open(args, start=False) as lab:
         submissions, open_ones = lab.state.submissions, {}
         for run in [run_of(lab.state, number) for number in args.runs]:
-            if run.outcome is not None or submissions[run.token].over:
+            job = submissions[run.token]
+            others = any(lab.state.runs[number].outcome is None for number in job.run_ids)
+            if job.over or (others and run.outcome is not None):
                 say(f"Run {run.run_id} is already over: there is nothing to cancel.")
             else:
                 open_ones[run.token] = run.run_id
