@@ -29,7 +29,7 @@ from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
-from labtui.export.tables import readings_table
+from labtui.export.tables import readings_table, title_facts
 from labtui.results.catalogue import job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
@@ -386,6 +386,7 @@ def test_more_than_four_lines_become_panels():
     assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"
     study = published_lab(load_edition("thesis-2019")).results
     assert "71.3 %" in text_table(study.rows, PRECISE), "the accuracy in validation"
+    assert title_facts(study)[0] == ("71.3 %", "accuracy in validation at best")
     (accuracy,) = (chart for chart in lab_charts(study) if chart.family == "accuracy")
     assert len(panels(accuracy)) == 6, "a study has one for each policy"
     axes = drawn(accuracy).axes[0]

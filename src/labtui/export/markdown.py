@@ -222,8 +222,7 @@ def formula_picture(tex: str, form: str = "svg") -> FormulaPicture | None:
 
     size = 20.0
     look = FontProperties(size=size, math_fontfamily="dejavusans")
-    known = re.sub(r"\\(le|ge|ne)(?![A-Za-z])", r"\\\1q", tex.replace("$", ""))
-    text = f"${known}$"
+    text = "$" + re.sub(r"\\(le|ge|ne)(?![A-Za-z])", r"\\\1q", tex.replace("$", "")) + "$"
     try:
         parsed = MathTextParser("path").parse(text, dpi=72, prop=look)
         stream = io.BytesIO()

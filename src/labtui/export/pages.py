@@ -148,8 +148,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
 
 def _is_marked(results: Results) -> bool:
     """Whether a page is marked: if it has any practice run, or only small ones (their names already say so)."""
-    rows = (*results.rows, *results.programs)
-    marks = [row.mark for row in rows]
+    marks = [row.mark for row in (*results.rows, *results.programs)]
     return "practice" in marks or (bool(marks) and all(marks))
 
 

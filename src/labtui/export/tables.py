@@ -16,7 +16,7 @@ from labtui.domain.run import mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
-from labtui.results.measured import Origin, best_curve, by_log, cite
+from labtui.results.measured import Origin, best_curve, by_log, cite, validated
 from labtui.results.messages import count_words, faster, note_lines, serial_text, value_of
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
@@ -111,6 +111,9 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     rows = results.measured
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
+    told = (validated(run.run) for row in rows if row.learns for run in row.members)
+    if learned := [share for share in told if share is not None]:
+        facts.append((numbers.percent_text(max(learned)), "accuracy in validation at best"))
     scaled = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1]
     largest = {
         row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, value_of(row.speedup)))
@@ -143,8 +146,7 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
     family, many = charts[0].family, count_words(last.n_gpus or 0)
     facts: list[tuple[str, str]] = []
     if family != "epoch-time" and last.epoch_seconds and one.epoch_seconds:
-        before = numbers.time_text(one)
-        facts.append((numbers.time_text(last), f"per epoch on {many}, {before} on one"))
+        facts.append((numbers.time_text(last), f"per epoch on {many}, {numbers.time_text(one)} on one"))
     if family != "throughput" and last.throughput and one.throughput:
         rate, before = numbers.rate_text(last.throughput), numbers.rate_text(one.throughput)
         facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))

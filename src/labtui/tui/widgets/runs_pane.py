@@ -292,7 +292,7 @@ def notes_of(view: View) -> str:
     """What has to be known to compare the rows of the table, a line each."""
     notes = [note for row in view.charted for note in row.notes if note.startswith(MEAN_BASELINE)]
     compared = [(row, row.baseline) for row in view.charted if row.baseline is not None and row.by_rate]
-    if any(row.images != one.images for row, one in compared):
+    if any(row.images != one.images and not row.learns for row, one in compared):
         notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
     return "\n".join(dict.fromkeys(notes))
 
