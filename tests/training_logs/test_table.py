@@ -181,6 +181,8 @@ CASES = {
     "two of hand-written lines without marks": ("".join(f"Epoch [{n}/3] time: {t}.00s\n" for n in (1, 2, 3) for t in (10, 20)), "- -:, completed"),
     "two global batches": ("Batch_size: 2048\nGlobal batch size: 1024\n" + keras(1, 2, 2), "- - x 1024: 1*=13.6 2=13.6, completed"),
     "two ranks that round": ("".join(f"Epoch [{n}/3] time: {t}s\n" for n in (1, 2, 3) for t in (1, 2)), "- -: 1*=2.25 2=1.75 3=1.75, completed"),
+    "two of other speeds without marks": (f"Epoch 1/2\n{ONE.format(1, 42)}{ONE.format(2, 37)}25/25 - 96s - loss: 2.0\nEpoch 2/2\n25/25 - 52s - loss: 2.0\n", "- -:, completed, woven"),
+    "a third epoch that is by its time the first training's": ("".join(f"Epoch {n} took {t} s\n" for n, t in ((1, 101.5), (2, 41.3), (1, 92.2), (2, 29.8), (3, 41.1))), "- -: 1*=101.5 2=41.3, completed | - -:, completed"),
     "two of PyTorch without marks": (woven(imagenet(0, 250), imagenet(0, 250).replace("/250]", "/500]")), "- -:, unfinished"),
     "bars of several ranks": ("0: Epoch 1/2\n1: Epoch 1/2\n0: " + OLD_BAR + "0: Epoch 2/2\n1: " + NEW_BAR + "1: Epoch 2/2\n0: " + OLD_BAR + "1: " + NEW_BAR, "- -: 1*=5 2=5, completed, woven"),
     "nine echoes of a launcher": (LAUNCH.format("--nproc 8 train.py ") * 9 + "hello\n", "- - x 64:, unfinished"),
@@ -202,7 +204,7 @@ CASES = {
         "- -: 1*=13.6 2=13.6 3=13.6, completed, woven"),
     "a worker that runs ahead": (f"Epoch 1/2\n{ONE.format(1, 29)}{ONE.format(2, 28)}Epoch 2/2\n25/25 - 14s - loss: 2.0\n25/25 - 13s - loss: 2.0\n",
         "- -: 1*=29 2=14, completed, woven"),
-    "a worker that runs ahead, cut off": (f"Epoch 1/2\n{ONE.format(1, 29)}{ONE.format(2, 28)}Epoch 2/2\n25/25 - 14s - loss: 2.0\n",
+    "a worker that runs ahead and began earlier, cut off": (f"Epoch 1/2\n{ONE.format(1, 29)}{ONE.format(2, 40)}Epoch 2/2\n25/25 - 14s - loss: 2.0\n",
         "- -: 1*=29 2=14, completed, woven"),
     "the batch of one of four processes": (TORCHRUN.format(4), "- gpu 4 x 256:, unfinished"),
     "the batch of one of unknown processes": (TORCHRUN.format("gpu"), "- -:, unfinished"),
@@ -340,15 +342,13 @@ DOCUMENTS = {
     "thesis-figure12-horovod": "- -:, 9.6955 to 9.6965 s a batch, unfinished",
     "thesis-figure13-pytorch": "- -:, 21.9245 to 21.9255 s a batch, unfinished",
     "thesis-figure13-horovod": "- -:, 9.9495 to 9.9505 s a batch, unfinished",
-}
+}  # fmt: skip
 """Every log that the lab's documents print."""
 CASES |= {name: ((samples.LOGS / f"{name}.out").read_text("utf-8"), runs) for name, runs in DOCUMENTS.items()}
 
 
 NOTES = {
-    "two trainings without marks": "trainings",
-    "two trainings of other lengths without marks": "trainings", "two global batches": "2,048 and 1,024",
-    "two of PyTorch without marks": "trainings", "two of hand-written lines without marks": "two trainings",
+    "two trainings without marks": "several trainings", "two global batches": "2,048 and 1,024",
     "PyTorch's epochs without the command": "how many epochs were planned",
     "blocks of the same label are counted on": "same numbers", "the input ran out": "ran out of data",
     "Keras 3 goes on without a step after its input ran out": "no step",
@@ -360,6 +360,7 @@ NOTES = {
 KINDS = {
     "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
     "two trainings of other lengths without marks": "mixed-trainings", "two of hand-written lines without marks": "mixed-trainings",
+    "two of other speeds without marks": "mixed-trainings", "a third epoch that is by its time the first training's": "mixed-trainings",
     "a container without GPU access, whatever the banner says": "no-gpu", "TensorFlow's own warning makes a CPU run": "no-gpu",
 }  # fmt: skip
 

@@ -26,6 +26,7 @@ from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 
 MAX_LISTED = 1000
 _GAPS = "Epochs are not printed one by one: a time may be that of several epochs."
+_MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
 
 
@@ -103,12 +104,14 @@ class Fold:
         )
         if number in run.epochs:
             if not run.merge_repeat(sample):
-                self.refuse(line, f"Epoch {number}", keras_runs.TRAININGS)
+                self.refuse(line, f"Epoch {number}")
             return
         if run.last and number > run.last + 1:
             run.refuse(_GAPS)
         if run.grows_like_total(seconds.value):
             run.refuse(_TOTAL)
+        if self.before is not None and self.before.continues_with(sample, run):
+            self.refuse(line, f"Epoch {number}")
         self.keep(run, sample)
 
     # ------------------------------------------------------------------ failures
@@ -126,14 +129,14 @@ class Fold:
         if self.open is None or self.open.over:
             self.coming = OpenRun()  # what that process said of itself
 
-    def refuse(self, line: int, text: str, reason: str) -> None:
+    def refuse(self, line: int, text: str) -> None:
         """Discard the epochs of the open run: unmarked lines of two trainings are mixed in it."""
         run = self.open
         if run is None or run.refused:
             return
-        run.refuse(reason)
+        run.refuse(_MIXED)
         advice = "Write one log for each training (`srun --output`, or `> train1.log` for each command) and read those."
-        self.findings.append(("mixed-trainings", line, f"{text.strip()[:120]} - {reason}", advice))
+        self.findings.append(("mixed-trainings", line, f"{text.strip()[:120]} - {_MIXED}", advice))
 
 
 # --------------------------------------------------------------------------- facts, and that a training begins

@@ -116,14 +116,8 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
     if "steps_rate" in groups:
         more["steps_rate"] = rounded(groups["steps_rate"])
     more["iteration"] = int(groups["iteration"]) if "iteration" in groups else None
-    return [
-        Rate(
-            form.form,
-            first=groups.get("index", groups.get("iteration")) in ("0", "1"),
-            facts=_facts_of(form, groups),
-            **more,
-        )
-    ]
+    first = groups.get("index", groups.get("iteration")) in ("0", "1")
+    return [Rate(form.form, first=first, facts=_facts_of(form, groups), **more)]
 
 
 def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float | None) -> list[Said] | None:

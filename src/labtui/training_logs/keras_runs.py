@@ -6,7 +6,8 @@ lines of an epoch, since a callback that evaluates after each epoch prints befor
 after it (earlier). The first epoch may therefore be stored twice: as a guess, and corrected when the second begins.
 
 A header that comes twice with nothing in between means a second process in the same log, or a training that died in its
-first epoch. While the processes keep in step, the first summary line of each epoch counts; otherwise none does.
+first epoch. While the processes keep in step, the first summary line of each epoch counts; otherwise none does. Workers
+of one training wait for each other, so their times of an epoch are the same within some per cent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from labtui.domain.model import EpochSample
+from labtui.domain.model import EpochSample, Interval
 from labtui.training_logs.keras import FirstStep, Summary, epoch_interval
 from labtui.training_logs.runs import RunFacts
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from labtui.training_logs.said import Opens
 
 KERAS = "keras"
-_WORKERS = "several processes wrote to this log at once, and nothing shows which epochs are one's"
-TRAININGS = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
+APART, START_APART = 0.10, 0.5
+"""Two numbers of one thing contradict each other above this share; of workers' first epochs, above the other."""
 
 
 class KerasLines(msgspec.Struct):
@@ -115,7 +116,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             return
         _settle_before(fold, run, line, header)
         if _is_parallel_training(fold, run, number, planned):
-            fold.refuse(line, f"Epoch {number}/{planned}", TRAININGS)
+            fold.refuse(line, f"Epoch {number}/{planned}")
             return
     if run is None or not _belongs(run, number, planned, fold.coming):
         run = fold.begin(line)
@@ -145,13 +146,15 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
         summary.first = first.seconds if first.total in (None, summary.total) else None
     if keras.owed:
         keras.owed -= 1
-        return
-    keras.seen.append((summary, line))
-    if keras.workers == 1 or keras.open is not None:
-        _assign_summary(fold, run, summary)
-    if keras.workers > 1 and keras.total not in (None, summary.total):
-        reason = f"trainings of {keras.total} and of {summary.total} steps wrote to this log at once"
-        fold.refuse(line, f"{summary.total}/{summary.total}", reason)
+    else:
+        keras.seen.append((summary, line))
+        if keras.workers == 1 or keras.open is not None:
+            _assign_summary(fold, run, summary)
+    if keras.workers > 1:
+        most = APART if len(run.epochs) > 1 else START_APART
+        apart = bool(run.epochs) and are_apart(run.epochs[run.last].seconds, epoch_interval(summary), most)
+        if apart or keras.total not in (None, summary.total):
+            fold.refuse(line, f"{summary.total}/{summary.total}")
 
 
 def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
@@ -160,11 +163,16 @@ def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
         fold.open.keras.first = said
 
 
+def are_apart(one: Interval, other: Interval, share: float = APART) -> bool:
+    """Whether two times of an epoch differ by more than this share, whatever their bounds leave open."""
+    return max(one.lo, other.lo) > (1 + share) * min(one.hi, other.hi)
+
+
 def settle_end(fold: Fold, run: OpenRun) -> None:
     """Decide at the end of a run what waited for the next header."""
     keras = run.keras
     if keras.times < keras.workers and keras.last is not None:
-        fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}", _WORKERS)
+        fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}")
     elif keras.open is not None and len(keras.seen) > (keras.place or 0):
         _keep_own(fold, run, keras.open)
         keras.open = None
@@ -205,7 +213,7 @@ def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
     if keras.last is None or header.number != keras.last + 1 or header.planned != run.facts.epochs_planned:
         return
     if keras.times < keras.workers:
-        fold.refuse(line, f"Epoch {keras.last}/{run.facts.epochs_planned}", _WORKERS)
+        fold.refuse(line, f"Epoch {keras.last}/{run.facts.epochs_planned}")
     elif keras.workers > 1:
         keras.owed += keras.workers - len(keras.seen)
     elif keras.seen:
@@ -216,9 +224,6 @@ def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
 def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
     """Choose an epoch's own line among those seen, and remember what it looks like."""
     keras = run.keras
-    if len(keras.seen) == 1 and keras.kept == 0:
-        keras.place, keras.alike = 0, False
-        return
     place = keras.own_place() if len(keras.seen) > 1 else 0
     if place != keras.kept:
         _store(fold, run, epoch, place)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
-from labtui.training_logs.keras_runs import KerasLines
+from labtui.training_logs.keras_runs import APART, KerasLines, are_apart
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import COURSE, ImagenetLines
@@ -20,8 +20,8 @@ from labtui.training_logs.spans import COURSE, ImagenetLines
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
-SAME_RATE, APART = 0.05, 0.10
-"""Two ranks of one training differ by less than the first share; above the other, two numbers contradict each other."""
+SAME_RATE = 0.05
+"""The rates of two ranks of one training differ by less than this share."""
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
@@ -227,12 +227,19 @@ class OpenRun(msgspec.Struct):
         elif len(self.epochs) == 1:
             self.epochs[sample.epoch] = replace(sample, starts_process=True)
             self.note(f"Epoch {sample.epoch} has two times in this log: the later one is shown.")
-        elif max(stored.seconds.lo, other.lo) > (1 + APART) * min(stored.seconds.hi, other.hi):
+        elif are_apart(stored.seconds, other):
             return False
         else:
             self.epochs[sample.epoch] = replace(stored, seconds=_union(stored.seconds, other))
             self.note("Some epochs have two times in this log: the interval holds both.")
         return True
+
+    def continues_with(self, sample: EpochSample, other: OpenRun) -> bool:
+        """Whether an epoch comes next here as well as in the run opened after this, and by its time is this run's."""
+        mine, its = self.epochs.get(sample.epoch - 1), other.epochs.get(sample.epoch - 1)
+        if mine is None or its is None or its.starts_process or self.has_epoch(sample.epoch):
+            return False
+        return are_apart(its.seconds, sample.seconds) and not are_apart(mine.seconds, sample.seconds)
 
     def grows_like_total(self, seconds: float) -> bool:
         """Whether the times grow like a total: each by an epoch more; of two, whether the second is nearly double."""
@@ -280,11 +287,11 @@ class OpenRun(msgspec.Struct):
         if not (said.total and rate and seconds and work and seconds.lo > 0):
             return said
         expected = Interval.exact(float(work)).over(seconds)
-        if not _contradict(expected, rate):
+        if not are_apart(expected, rate):
             return said
         told = f"The log prints {rate.value:g} samples per second"
         self.note(f"{told}, but {work:,} samples in {seconds.value:g} s are {expected.value:,.1f}.")
-        known = said.steps_rate is None or not _contradict(said.steps_rate, rate)
+        known = said.steps_rate is None or not are_apart(said.steps_rate, rate)
         return replace(said, rate=expected if known else None)
 
     def end(self, said: Ends) -> None:
@@ -417,7 +424,3 @@ def _median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | N
 
 def _union(one: Interval, other: Interval) -> Interval:
     return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
-
-
-def _contradict(one: Interval, other: Interval) -> bool:
-    return abs(one.value - other.value) > APART * max(one.value, other.value)

@@ -312,8 +312,7 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
     if last is not None:
         began_anew = said.index <= 1 and (run.fresh or run.imagenet.done > FEW_BATCHES)
         if run.imagenet.open and said.epoch == last.epoch and said.total != last.total and not began_anew:
-            reason = f"trainings of {last.total} and of {said.total} steps wrote to this log at once"
-            fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]", reason)
+            fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]")
             return
         passed = (said.epoch, said.index) <= (last.epoch, last.index)
         if passed and said.total == last.total and _repeats(run, said, last):
