@@ -34,9 +34,8 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 def logs(draw: st.DrawFn) -> bytes:
     """A real log, whole or with some stretches of it lost or overwritten."""
     data = bytearray(draw(st.sampled_from(SAMPLES)))
-    for place, length, put in draw(
-        st.lists(st.tuples(st.integers(0), st.integers(0, 40), st.binary(max_size=8)), max_size=10)
-    ):
+    edit = st.tuples(st.integers(0), st.integers(0, 40), st.binary(max_size=8))
+    for place, length, put in draw(st.lists(edit, max_size=10)):
         at = place % (len(data) + 1)
         data[at : at + length] = put
     return bytes(data)
@@ -62,9 +61,8 @@ def test_the_cutter_gives_the_same_lines_for_any_chunking(data, places, limit):
     def lines(chunks: list[bytes]) -> list[str]:
         cutter = LineCutter(piece_limit=limit)
         found = [line for chunk in chunks for line in cutter.feed(chunk)]
-        return [str(line) for line in [*found, *cutter.finish()] if not is_bar(line.text)] + [
-            str(cutter.lines)
-        ]
+        shown = [str(line) for line in [*found, *cutter.finish()] if not is_bar(line.text)]
+        return [*shown, str(cutter.lines)]
 
     assert lines(cut(data, places)) == lines([data])
 

@@ -65,9 +65,8 @@ def test_source_that_python_cannot_read_or_find():
     (found,) = read(text).diagnosis
     assert (found.kind, found.text) == ("traceback", "SyntaxError: invalid syntax")
     assert "train.py, line 5" in found.advice
-    (found,) = read(
-        TRACE.rpartition("ValueError")[0] + "ModuleNotFoundError: No module named 'cifar'\n"
-    ).diagnosis
+    text = TRACE.rpartition("ValueError")[0] + "ModuleNotFoundError: No module named 'cifar'\n"
+    (found,) = read(text).diagnosis
     assert found.kind == "missing-module" and "train.py, line 60 (main)" in found.advice
 
 

@@ -63,6 +63,8 @@ HAND_WRITTEN = {
     "| end of epoch   1 | time: 61.24s | valid loss  1.23 |": (1, 61.235, 61.245),
     "Epoch 2 | avg time: 0.1s | time: 30.1s": (2, 30.05, 30.15),
     "Epoch 2 - loss 0.4 - duration 0:00:47.25": (2, 47.245, 47.255),
+    "Epoch 2 | data time: 1.2 s | gpu time: 18.0 s | epoch time: 20.1 s": (2, 20.05, 20.15),
+    "Epoch 2: GPU idle time 3.5 s, time 20.1 s, epoch took 20.2 s": (2, 20.15, 20.25),
 }  # fmt: skip
 
 
@@ -83,8 +85,9 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
 @pytest.mark.parametrize("line", [
     *("Epoch 4 time: 47.04", "Epoch 3: total time 50s", "Epoch 3 elapsed time: 40 s"),
     *("Epoch [3/10], Step [100/500], Loss: 0.3, Time: 0.5s", "Epoch 4 Validation: time 5.0s"),
-    "Epoch 4, data time: 0.3 s, batch time: 0.5 s",
-    *("Epoch 0.5 time: 3 s", "Download took 3 s"),
+    *("Epoch 4, data time: 0.3 s, batch time: 0.5 s", "Epoch 3 | time: 0.12 s/step", "Epoch 2 took 1:12 h"),
+    *("Epoch 1: allreduce time 3.5 s", "Epoch 1 saving the checkpoint took 3.5 s", "Epoch 1 (best) time: 3 s"),
+    *("Epoch 0.5 time: 3 s", "Download took 3 s", "Epoch 1/5 estimated time: 90.5s"),
 ])  # fmt: skip
 def test_what_is_no_epochs_time_is_left_out(line):
     assert read_hand_written(line) is None

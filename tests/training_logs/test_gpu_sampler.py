@@ -49,9 +49,7 @@ def test_any_bytes_can_be_read(data):
 
 
 def test_utilisation_beside_the_epochs():
-    busy = "".join(
-        line(second, gpu, 100 if second >= 10 else 0) for second in range(0, 40, 2) for gpu in (0, 1)
-    )
+    busy = "".join(line(at, gpu, 100 if at >= 10 else 0) for at in range(0, 40, 2) for gpu in (0, 1))
     epochs = [epoch(1, 20, ended_at=START + 20), epoch(2, 10, ended_at=START + 30)]
     samples = read_samples((HEADER + busy).encode())
     inside = samples_in_epochs(samples, epochs, n_gpus=1)

@@ -79,9 +79,8 @@ def test_strange_metrics():
 
 
 def test_old_keras_counts_samples():
-    run = only_run(
-        "Train on 50000 samples, validate on 10000 samples\nEpoch 1/1\n50000/50000 - 41s - loss: 2.0\n"
-    )
+    text = "Train on 50000 samples, validate on 10000 samples\nEpoch 1/1\n50000/50000 - 41s - loss: 2.0\n"
+    run = only_run(text)
     assert (run.images, run.epochs[0].steps) == (50000, None)
 
 
@@ -89,10 +88,8 @@ def test_a_bar_written_on_after_a_print_is_one_epoch():
     """A callback that prints at the end of an epoch cuts Keras 3's bar in two; the second half has the time."""
     cut = samples.new_bar(5, 5, "0s", "20ms/step - loss: 2.0")
     final = "\b" * 50 + "\r" + samples.new_bar(5, 5, "3s", "20ms/step - loss: 2.0 - val_loss: 3.0")
-    run = only_run(f"Epoch 1/1\n{cut}\nsaved the model\n{final}\n")
-    assert [(sample.printed_seconds, sample.metrics) for sample in run.epochs] == [
-        (3, {"loss": 2.0, "val_loss": 3.0})
-    ]
+    (sample,) = only_run(f"Epoch 1/1\n{cut}\nsaved the model\n{final}\n").epochs
+    assert (sample.printed_seconds, sample.metrics) == (3, {"loss": 2.0, "val_loss": 3.0})
 
 
 def test_contradicting_fields_fall_back_to_the_seconds():

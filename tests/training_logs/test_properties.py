@@ -34,9 +34,8 @@ def keras(source: random.Random) -> Log:
     for number in range(1, planned + 1):
         seconds = source.uniform(5, 200)
         log.say(f"Epoch {number}/{planned}")
-        step = (
-            f"{seconds / steps * 1000:.0f}ms/step" if seconds / steps < 1 else f"{seconds / steps:.0f}s/step"
-        )
+        each = seconds / steps
+        step = f"{each * 1000:.0f}ms/step" if each < 1 else f"{each:.0f}s/step"
         log.epoch(f"{steps}/{steps} - {seconds:.0f}s - {step} - loss: 2.1000", number, seconds)
     return log
 
@@ -94,9 +93,8 @@ def rate(source: random.Random) -> Log:
         log.say(f"1\timages/sec: {value:.1f} +/- 0.0 (jitter = 0.0)\t8.1")
         log.say(f"total images/sec: {value:.2f}")
     else:
-        log.say(
-            f"{{'train_runtime': 24.4, 'train_samples_per_second': {value:.3f}, 'train_loss': 1.1, 'epoch': 2.0}}"
-        )
+        told = f"'train_samples_per_second': {value:.3f}, 'train_loss': 1.1, 'epoch': 2.0"
+        log.say(f"{{'train_runtime': 24.4, {told}}}")
     return log
 
 
@@ -121,9 +119,8 @@ def test_concatenated_trainings_stay_apart(seed):
             logs[0].lines = logs[0].lines[: source.randrange(began, len(logs[0].lines) + 1)]
         lines, ends, truth = [], [], {}
         for log in logs:
-            truth.update(
-                {len(lines) + place + 1: true for place, true in log.truth.items() if place < len(log.lines)}
-            )
+            kept = {place: true for place, true in log.truth.items() if place < len(log.lines)}
+            truth |= {len(lines) + place + 1: true for place, true in kept.items()}
             lines += log.lines
             ends.append(len(lines))
         for run in report_of(lines).runs:
@@ -156,9 +153,8 @@ def edited(source: random.Random, lines: list[tuple[int, str]]) -> list[tuple[in
                 number, text = lines[place]
                 lines[place] = (number, text[: source.randrange(len(text) + 1)])
             case _:
-                lines.insert(
-                    place, (-1, source.choice(("Saving the model", "WARNING: slow", "", "loss is 2.1")))
-                )
+                words = source.choice(("Saving the model", "WARNING: slow", "", "loss is 2.1"))
+                lines.insert(place, (-1, words))
     return lines
 
 

@@ -42,9 +42,18 @@ def test_steps_that_are_called_samples_are_no_rate():
     assert (len(died.epochs), len(fit.epochs), fit.batch_per_gpu, fit.images) == (0, 2, None, None)
 
 
-def test_a_metrics_unit_comes_from_its_line():
-    (run,) = runs_of("Epoch 1 | Acc: 80.00% | Loss: 0.52 | Time: 47.04s\n")
-    assert run.epochs[0].metrics == {"Acc": pytest.approx(0.8), "Loss": 0.52}
+BESIDE = "Epoch 1 took 5.5 s{} img/s"
+
+
+@pytest.mark.parametrize(("line", "metrics"), [
+    ("Epoch 1 | Acc: 80.00% | Loss: 0.52 | Time: 47.04s", {"Acc": pytest.approx(0.8), "Loss": 0.52}),
+    *((BESIDE.format(", 1,234.5"), {"images_per_second": 1234.5}), (BESIDE.format(" (980"), {"images_per_second": 980})),
+    *((BESIDE.format(text), {}) for text in (", -5", ", val 9", ", per GPU 9", ", 12k", " at 9 img/s per GPU, 1,2345")),
+    *(("Epoch 1: 100%|###| 196/196 [00:31<00:00,  6.31it/s, loss=7,777.5]", {}), ("Epoch 1 | loss: 7.777,5 | time: 3 s", {})),
+])  # fmt: skip
+def test_the_metrics_of_a_line_with_their_units_and_no_part_of_a_number_or_another_rate(line, metrics):
+    (run,) = runs_of(line + "\n")
+    assert run.epochs[0].metrics == metrics
 
 
 @pytest.mark.parametrize("line", [
@@ -86,7 +95,9 @@ def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
 
 
 def test_a_number_beyond_all_bounds_is_no_number():
-    (run,) = runs_of(f"Training throughput: 1e999 tok/s\niter 0: loss 8, time 1e999ms, mfu 3\n{KERAS}")
+    text = "epoch=0/step=1, RunningAvgSamplesPerSec=7,777.5\n{'train_runtime': 7,777.5, 'epoch': 2.0}\n"
+    text += "Training throughput: 1e999 tok/s\niter 0: loss 8, time 1e999ms, mfu 3\n"
+    (run,) = runs_of(text + KERAS)
     assert (len(run.epochs), run.throughput) == (2, None)
     text = mllog("global_batch_size", 1e12) + mllog("run_start", n_gpus=1e6) + mllog("num_replicas", 1e6)
     (run,) = runs_of(text)

@@ -36,8 +36,8 @@ MAX_PATTERN_CHARS = 2000
 _PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
 DURATION = (
     rf"(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
-    rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?\b|(?P<milliseconds>{_PLAIN}) ?ms\b"
-    r"|(?P<clock>\d{1,4}(?::\d\d){1,2}(?:\.\d{1,9})?)(?![\d:]))?"
+    rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?\b(?!/(?!epoch))|(?P<milliseconds>{_PLAIN}) ?ms\b(?!/(?!epoch))"
+    r"|(?P<clock>\d{1,4}(?::\d\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?"
 )
 _HEAD = re.compile(
     r"(?i)(?:.{0,80}?[^\w/])?epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
@@ -45,19 +45,24 @@ _HEAD = re.compile(
 )
 _KEY = re.compile(
     r"(?:(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
-    r"|\b(?:took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
+    r"|\b(?:(?:epoch )?took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
 )
-_BESIDE = re.compile(r"\b(?P<rate>\d{1,9}(?:\.\d{1,6})?) ?(?:im(?:g|age)s?|samples?|ex(?:ample)?s?)/s")
+_BESIDE = re.compile(
+    r"(?:\b(?:throughput|speed|rate|avg|average|mean|at)[ :=]{1,3})?(?<![\w.,+-])"
+    r"(?P<rate>\d{1,3}(?:,\d{3}){1,3}(?:\.\d{1,6})?|\d{1,9}(?:\.\d{1,6})?)"
+    r" ?(?:im(?:g|age)s?|samples?|ex(?:ample)?s?)/s(?:ec(?:ond)?)?\b(?! ?/| ?per)"
+)
 RATE = "images_per_second"
-_OTHER_TIME = re.compile(
-    r"(?:total|elapsed|eta|remaining|left|val\w*|eval\w*|test\w*|infer\w*|data|batch|step|iter\w*|avg|average|mean|per"
-    r"|load\w*|wall|run|so far)[\s_.:-]*\Z"
+_BARE = re.compile(
+    r"(?:\A|[^\w\s.:()\[\]/-]|\b\d\w*(?: (?:m?s|sec\w*|min\w*|h))?"
+    r"|\b(?:epoch|train(?:ing)?|finished|completed?|done|ended|and|it|this|which|that|nan|inf))[\s_.:()\[\]/-]*\Z"
 )
+"""What stands before a time or a rate that no word makes another's, as in ``GPU idle time`` or ``val 100 images/s``."""
 _NOT_AN_EPOCH = re.compile(
     r"\A\W*(?:val\w*|eval\w*|test\w*)\b|\b(?:step|batch|iter(?:ation)?)s?\b\W{0,3}\d+ ?(?:/|of) ?\d"
 )
 _METRIC = re.compile(
-    r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:]|\Z)"
+    r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:,]|,(?!\d)|\Z)"
     r"(\s?%)?(?!\s?(?:m?s|sec\w*|min\w*|h)\b)"
 )
 
@@ -71,19 +76,22 @@ def read_hand_written(text: str) -> Said | None:
     lower = rest.lower()  # case-insensitive expressions are slower
     if _NOT_AN_EPOCH.search(lower):
         return None
-    for found in _KEY.finditer(lower):
-        groups, before = given(found), rest[: found.start()]
-        if not any(name in groups for name in TIMES) or _OTHER_TIME.search(before.lower()):
-            continue
-        metrics = {
-            name: value + "%" * bool(percent)
-            for spaced, value, percent in _METRIC.findall(before)[:10]
-            if (name := spaced.strip(" -")) not in _KNOWN
-        }
-        beside = _BESIDE.search(lower, found.end())
-        rate = given(beside) if beside else {}
-        return epoch_of("hand-written", {**metrics, **given(head), **groups, **rate})
-    return None
+    times = [one for one in _KEY.finditer(lower) if given(one) and _is_bare(one)]
+    if not times:
+        return None
+    found = max(times, key=lambda one: "epoch" in one[0])  # the first one that says so, else the first
+    metrics = {
+        name: value + "%" * bool(percent)
+        for spaced, value, percent in _METRIC.findall(rest[: found.start()])[:10]
+        if (name := spaced.strip(" -")) not in _KNOWN
+    }
+    beside = [one["rate"].replace(",", "") for one in _BESIDE.finditer(lower, found.end()) if _is_bare(one)]
+    rate = {"rate": beside[0]} if beside else {}
+    return epoch_of("hand-written", {**metrics, **given(head), **given(found), **rate})
+
+
+def _is_bare(found: re.Match[str]) -> bool:
+    return _BARE.search(found.string, max(0, found.start() - 80), found.start()) is not None
 
 
 _BAR = re.compile(
@@ -92,7 +100,7 @@ _BAR = re.compile(
 )
 _BAR_EPOCH = re.compile(r"(?i)epochs?\W{0,8}(?P<epoch>\d{1,7})(?:\s*(?:/|of)\s*(?P<epochs>\d{1,7}))?")
 _BAR_OTHER = re.compile(r"(?i)\b(?:val\w*|eval\w*|test\w*|predict\w*|sanity)\b(?!.*train)")
-_POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?=,|\Z)")
+_POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?=,(?!\d)|\Z)")
 
 
 def read_bar(text: str) -> Said | None:

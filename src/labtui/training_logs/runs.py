@@ -95,8 +95,8 @@ class LogReport(msgspec.Struct, frozen=True):
     binary: bool = False
 
 
-NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,2}(?!\d))?"
-"""A printed number; its exponent has two digits at most, so that what is computed from several stays finite."""
+NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,2}(?!\d))?(?![.,_]?\d)"
+"""A whole printed number, no part of ``1,234.5``; exponents of two digits keep what is computed from several finite."""
 
 
 def rounded(text: str) -> Interval:
