@@ -77,7 +77,7 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
     assert any(line.endswith(" s  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %") for line in told)
 
 
-def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
+def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkeypatch):
     session = open_session(lab, start=False)
     lab_session(session)
     main(["check", "10.5"])
@@ -91,6 +91,8 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys):
     shown = capsys.readouterr().out
     assert "▶ 10.5   running" in shown and "◐ 10.3   runs done" in shown and "partial" not in shown
     assert re.search(r"\d more: `labtui check 10\.5`\.\n", shown)
+    monkeypatch.setattr("labtui.commands.submit._submit", lambda *_: 0)
+    assert main(["submit", "10.6"]) == 0 and "Not checked on the cluster: the open" in capsys.readouterr().err
     session.close()
     main(["check", "10.5"])
     assert "more: labtui check" not in capsys.readouterr().out

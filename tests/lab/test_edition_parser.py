@@ -1,6 +1,7 @@
 """Any mistake in an edition file is one sentence with the file and the line; nothing hostile gets through."""
 
 from itertools import product
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -40,27 +41,7 @@ def test_positions_survive_strings_comments_and_inline_tables():
         assert line_of(text, place) == line
 
 
-EXTENDING = """format = 1
-extends = "hpc4ai-ch10"
-id = "mine"
-
-[[tasks]]
-id = "11.1"
-title = "One more"
-handed_in = false
-what = "w"
-why = "y"
-checks = [{ kind = "answers" }]
-questions = [{ text = "Why?" }]
-
-[[tasks]]
-id = "10.4"
-title = "Another title"
-
-[[published]]
-model = "ResNet50"
-rows = [{ gpus = 2, batch_size = 64, speedup = [1.2, 2], source = "me" }]
-"""
+EXTENDING = Path(__file__).with_name("extending.toml").read_text(encoding="utf-8")
 
 
 def test_an_edition_that_extends_another_says_only_what_differs():

@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import labtui.preflight
@@ -30,31 +31,7 @@ PROFILE = Profile(
     launch=Launch(modules=("singularity",)), forbidden={"--mem": "memory is set by the site, per core"},
 )  # fmt: skip
 
-JOB = f"""#!/bin/bash
-#SBATCH --job-name=ResNet50
-#SBATCH --chdir .
-#SBATCH --output=%x.%j.out
-#SBATCH --error=%x.%j.err
-#SBATCH --nodes 1
-#SBATCH --ntasks-per-node 1
-#SBATCH --gres=gpu:4
-#SBATCH --cpus-per-task 80          # at least 20 per GPU
-#SBATCH --time 01:15:00
-#SBATCH --account {ACCOUNT}
-#SBATCH --qos acc_debug
-
-echo "Job Name: $SLURM_JOB_NAME"
-nvidia-smi
-
-module purge
-module load singularity
-
-SINGULARITY_CONTAINER={SIF}
-singularity exec --nv $SINGULARITY_CONTAINER python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1
-singularity exec --nv $SINGULARITY_CONTAINER python ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2
-singularity exec --nv $SINGULARITY_CONTAINER \\
-    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4
-"""
+JOB = Path(__file__).with_name("job.slurm").read_text(encoding="utf-8").format(ACCOUNT=ACCOUNT, SIF=SIF)
 
 SCRIPT = """import argparse
 import tensorflow as tf

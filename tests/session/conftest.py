@@ -16,28 +16,7 @@ from labtui.session.session import Session
 from labtui.session.settings import Settings
 from tests.session.scripted import FakeClock, ScriptedCluster
 
-PROFILE = """
-id = "small"
-title = "A small cluster"
-login_hosts = ["login1"]
-default_account = "nct_000"
-gpu_queue = "acc_debug"
-cpu_queue = "gp_debug"
-root = "labtui"
-
-[[queues]]
-name = "acc_debug"
-devices = "gpu"
-max_submit_per_user = 1
-
-[[queues]]
-name = "acc_training"
-devices = "gpu"
-
-[[queues]]
-name = "gp_debug"
-devices = "cpu"
-"""
+PROFILE = Path(__file__).with_name("small.toml").read_text(encoding="utf-8")
 
 
 def draft(n_gpus: int = 1, qos: str = "acc_training", epochs: int = 5, **more: object) -> SubmissionDraft:

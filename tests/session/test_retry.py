@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec
+from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec, SubmissionStatus
 from labtui.session.own_jobs import own_draft
 from labtui.session.planning import retry_after, smallest_failed_batch
 from tests.changes import ended as run_ended
@@ -27,6 +27,9 @@ def test_a_run_that_goes_on_is_not_retried(bench):
 
 def test_after_a_failure_the_same_again(bench):
     ended(bench, "failed")
+    refused = {"status": SubmissionStatus.REFUSED, "job": None, "sentence": "Slurm refused it."}
+    bench.session._journal.change(lambda state: state.with_submission(only(bench).token, **refused))
+    assert retry_after(bench.session, 1).sentence == "It has no job: Slurm refused it."
     (draft,) = retry_after(bench.session, 1).drafts
     spec = bench.session.state.runs[1].spec
     assert draft.runs == (spec,)

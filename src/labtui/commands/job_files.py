@@ -32,8 +32,8 @@ def is_job_file(word: str) -> bool:
 
 def given_of(args: argparse.Namespace) -> dict[str, str]:
     """The options for `sbatch`'s command line, by long name."""
-    given = {"account": args.account, "qos": args.qos, "time": str(args.time) if args.time else ""}
-    return {name: value for name, value in given.items() if value}
+    given = {name: getattr(args, name, "") for name in ("account", "qos", "partition", "time")}
+    return {name: str(value) for name, value in given.items() if value}
 
 
 def answers_of(args: argparse.Namespace) -> Answers:

@@ -161,7 +161,9 @@ def _remedy(view: View, line: RunLine) -> str:
 
     run = line.run
     if run.gpu_memory_ran_out:
-        return "" if successful_retry(view, line) else f"`labtui retry {run.run_id}` plans a smaller batch"
+        own = line.submission.job_file if line.submission is not None else ""
+        way = f"halve the batch in {own}" if own else f"`labtui retry {run.run_id}` plans a smaller batch"
+        return "" if successful_retry(view, line) else way
     if run.outcome not in ("oom", "failed"):
         return ""
     return run.diagnosis[0].text if run.diagnosis else line.slurms_reason

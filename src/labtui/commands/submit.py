@@ -32,6 +32,9 @@ _UNKNOWN_LIMIT_S = 400.0
 """How long the command looks up an unanswered submission before it leaves that to the next session."""
 
 
+NOT_CHECKED = "Not checked on the cluster: the open window has the connection. Press i in its plan."
+
+
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, the changes to its plan, and how far to go."""
     parser.add_argument("task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or your own job file")
@@ -100,6 +103,8 @@ def send(
     if job_files.is_blocked(previews) and not args.force:
         say("Nothing was submitted. Correct this, or override it: --force REASON.")
         return 1
+    if lab.session.elsewhere and any(each.unasked for each in previews):
+        say(NOT_CHECKED)
     must_ask = (found or sentence) and not (args.force or args.yes)
     if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")
@@ -232,7 +237,7 @@ def _ask_cluster(
 ) -> list[SbatchAnswer | None]:
     """The cluster's answer to `sbatch --test-only` for each draft; None if it could not be asked or for `trouble`."""
     if lab.session.elsewhere:
-        say("Not checked on the cluster: the open window has the connection. Press i in its plan.")
+        say(NOT_CHECKED)
         return [None] * len(drafts)
     words: list[SbatchAnswer | None] = []
     try:

@@ -229,15 +229,15 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         return _propose_smaller_batch(session, submission, starved, specs, minutes)
     if run.outcome == "time-limit" and minutes is None and not same:
         return _propose_more_time(session, submission, runs, specs)
-    reason = "The same settings again." if submission.job is not None else "It was not sent before."
+    reason = (
+        "The same settings again." if submission.job is not None else f"It has no job: {submission.sentence}"
+    )
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: only more CPUs bring more of the node's memory."
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
     elif submission.job_file and submission.job is not None:
-        reason = (
-            f"Its files as they were sent; `labtui submit {submission.job_file}` sends them as they are now."
-        )
+        reason = f"Its files as they were sent; submit {submission.job_file} to send them as they are now."
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 
