@@ -12,6 +12,7 @@ The lines of a program that is timed without epochs are declared by an edition a
 in braces; see `line_pattern`.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -234,31 +235,29 @@ def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
 _SUGGEST = re.compile(
-    r"(?P<epoch>(?i:\bepochs?)\W{0,4})\d+|(?P<rate>)(?P<number>\d[\d.]*)(?= ?\w{1,12}/s)"
-    r"|(?P<milliseconds>)\d[\d.]*(?= ?ms\b)|(?P<minutes>)\d[\d.]*(?= ?min)|(?P<seconds>)\d[\d.]*(?= ?s(?:ec)?)"
-    r"|(?P<other>)\d[\d.]*"
+    r"(?P<epoch>(?i:\bepochs?)\W{0,4})\d+"
+    r"|(?P<plain>(?i:\b(?:time|duration|took|in)\b)[ :=]{1,3})\d+(?:\.\d+)?(?![.,:]?\d| ?[^\W\d])"
+    r"|(?<![\w.,:+-])\d+(?:\.\d+)?(?:(?P<rate>(?= ?[a-z]{2,12}/s(?:ec)?\b))|(?P<milliseconds>(?= ?ms\b(?!/)))"
+    r"|(?P<seconds>(?= ?s(?:ec(?:ond)?s?)?\b(?!/)))|(?P<minutes>(?= ?m(?:in(?:ute)?s?)?\b))"
+    r"|(?P<hours>(?= ?h(?:ours?|rs?)?\b)))|\d[\d.]*"
 )
 
 
 def suggested_pattern(text: str) -> str | None:
-    """A pattern that would read a line; None where nothing in the line looks like a time or a rate."""
-    pieces, last, named = [], 0, set[str]()
-    text = "" if re.search(r"\d,\d", text) else text[:MAX_PATTERN_CHARS]  # numbers with commas are not read
+    """A pattern that would read a line; None where no number, or more than one, is surely a time or a rate."""
+    pieces, last, text = [], 0, text[:MAX_PATTERN_CHARS]
     for match in _SUGGEST.finditer(text):
-        name = match.lastgroup if match.lastgroup != "number" else "rate"
-        before = re.escape(text[last : match.start()] + (match["epoch"] or ""))
-        before = before.replace("\\ ", " ").replace("'", ".")
-        digits = r"\d{1,9}" if name == "epoch" else r"[\d.]{1,20}"
-        new = name not in (None, "other") and name not in named
-        pieces.append(before + (f"(?P<{name}>{digits})" if new else digits))
-        named.add(name or "")
+        before = re.escape(text[last : match.start()] + (match["epoch"] or match["plain"] or ""))
+        digits = r"\d{1,9}" if match["epoch"] else r"[\d.]{1,20}"
+        pieces.append(before.replace("\\ ", " ").replace("'", "."))
+        pieces.append(f"(?P<{match.lastgroup}>{digits})" if match.lastgroup else digits)
         last = match.end()
-    if not named & {*TIMES, "rate"}:
-        plain = [place for place, piece in enumerate(pieces) if "(?P<" not in piece and "epoch" in named]
-        if not plain:
-            return None
-        pieces[plain[-1]] = pieces[plain[-1]].replace(r"[\d.]{1,20}", r"(?P<seconds>[\d.]{1,20})")
-    return "".join(pieces)
+    pieces += re.findall(r"\A(?: ?[a-z]+\b)?", text[last:])
+    pattern = "".join(pieces).replace("<plain>", "<seconds>")
+    with contextlib.suppress(DataError, re.error):  # it names no time or rate, or one of them twice
+        own_pattern(re.compile(pattern).pattern)
+        return pattern
+    return None
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs
