@@ -15,6 +15,7 @@ from labtui.results.report import results_json
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.session.run_matcher import UNPLANNED
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.run_headers import read_command
 from labtui.training_logs.runs import ParsedRun
 
 from .helpers import epoch, run, task_charts
@@ -81,6 +82,19 @@ def test_runs_of_own_scripts_are_pooled_and_compared_with_the_same_script_and_op
     ]
     assert all(len({row.configuration.tuning for row in line.rows}) == 1 for line in scaling_lines(rows))
     assert any("has other options (base 1, here base 8), so" in note for note in rows[3].notes)
+
+
+@pytest.mark.parametrize(("one", "two", "says"), [
+    ("--size 32 --seed 1 --out_dir a --rank 0", "--seed 2 --size=32 --out_dir b --world-size 2 --lr 1", ""),
+    *(("--size 224 --amp", "--size 160 --amp", "size 224, here size 160"), ("--augment", "", "augment, here none")),
+    ("--num_workers 4 --amp", "--amp --num_workers 8", "4 workers, here 8 workers"),
+])  # fmt: skip
+def test_bare_logs_are_compared_under_the_same_options_of_their_commands_only(one, two, says):
+    told = [read_command(f"python ResNet50.py --n_gpus 1 {words}").facts.tuning for words in (one, two)]
+    rows = compute_results(run(n, [9, 4 / n], tuning=told[n - 1] or ()) for n in (1, 2)).rows
+    row = next(row for row in rows if row.n_gpus == 2)
+    assert (row.speedup and row.speedup.value) == (None if says else 2)
+    assert says in " ".join(row.notes) and bool(says) is ("other options" in " ".join(row.notes))
 
 
 @pytest.mark.parametrize(("cpus", "rows", "gain"), [((4, 4), 2, 4.0), ((1, 4), 3, None)])

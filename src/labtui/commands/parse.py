@@ -225,15 +225,13 @@ def _has_data(report: LogReport) -> bool:
 
 def _no_data_lines(report: LogReport) -> list[str]:
     """Say that no epoch or rate was found, which line may have one, and how to describe such a line."""
-    lines, pattern = ["  No epoch time or rate found."], None
+    lines, pattern = ["  No epoch time or rate found."], EXAMPLE_PATTERN
     if report.mention is not None:
         number, text = report.mention
-        pattern = suggested_pattern(text)
+        pattern = suggested_pattern(text) or pattern
         lines.append(f"{_INDENT}Line {number} may contain an epoch or a rate: {text}")
-    lines.append(
-        f"{_INDENT}Describe such a line by a regular expression with named groups: "
-        f"--pattern '{pattern or EXAMPLE_PATTERN}'"
-    )
+    hint = "Describe such a line by a regular expression with named groups"
+    lines.append(f"{_INDENT}{hint}: --pattern '{pattern}'")
     lines.append(f"{_INDENT}Known log formats: {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.")
     return lines
 
@@ -282,12 +280,10 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     """The table of epochs; columns that do not fit in `width` follow in further tables below."""
     if not run.epochs or run.program is not None:
         return []
-    names = list(
-        dict.fromkeys(name for sample in run.epochs for name in sample.metrics if not is_step_time(name))
-    )[:6]
+    metrics = dict.fromkeys(name for sample in run.epochs for name in sample.metrics)
+    names = [name for name in metrics if not is_step_time(name)][:6]
     head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *map(plain, names)]
-    rows = [_epoch_row(sample, names) for sample in run.epochs]
-    grid = [head, *rows]
+    grid = [head, *(_epoch_row(sample, names) for sample in run.epochs)]
     room = None if width is None else width - len(_INDENT)
     table = grid_text(grid, [True] * len(head), naming=1, width=room)
     return [f"{_INDENT}{line}".rstrip() for line in table.splitlines()]

@@ -1,5 +1,6 @@
 """The options of training scripts that change their speed, and the words for them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,6 +34,11 @@ TUNING_OPTIONS = {
 }
 """Options of the course's PyTorch scripts that make trainings differ. `variant` is a changed script; a `control` run
 shows a cause and belongs to no task."""
+_HARMLESS = re.compile(
+    r"[bgo]|bs|lr|learning_rate|seed|\w*(gpus?|nodes?|devices?|epochs?|batch(_size)?)|(local_|node_)?rank|world_size|"
+    r"(\w+_)?dist(ribut\w+)?(_\w+)?|master_(addr|port)|(run|job|exp)_(name|id)|"
+    r"(out(put)?|save|log|checkpoint)(_?(dir|path|file|folder|model|to|level|steps|freq|interval|every))?"
+)
 _ALIASES = {"torch_compile": "compile"}
 _PLAIN_VALUES = ("", "none", "no", "false", "0", "fp32", "constant")
 """Values with which an option changes nothing."""
@@ -56,6 +62,14 @@ def tuning_of(options: Mapping[str, object], variant: str = "") -> Tuning:
     if "lr_policy" not in given:
         given.pop("warmup_epochs", None)
     return tuple((name, given[name]) for name in TUNING_OPTIONS if given.get(name))
+
+
+def other_options(options: Mapping[str, str]) -> Tuning:
+    """The options of a script that `TUNING_OPTIONS` need not name: any may change the speed.
+
+    Size, rank, batch and epochs are fields of the run; learning rate, seed and where it writes make no step slower.
+    """
+    return tuple(sorted(pair for pair in options.items() if all(pair) and not _HARMLESS.fullmatch(pair[0])))
 
 
 def tuning_words(tuning: Tuning) -> tuple[str, ...]:

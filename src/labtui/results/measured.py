@@ -20,7 +20,6 @@ Halves are rounded up on exact fractions, so that no binary rounding error decid
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Collection, Iterable
 from fractions import Fraction
@@ -33,7 +32,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, RunPhase, RunSpec, count_epochs, plural
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState
-from labtui.domain.tuning import Tuning, named_options
+from labtui.domain.tuning import Tuning, named_options, other_options
 from labtui.slurm.states import told_outcome
 from labtui.slurm.values import job_id
 from labtui.training_logs.run_headers import facts_of_name
@@ -220,22 +219,14 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     return (*notes, *dict.fromkeys(remarks))
 
 
-_HARMLESS = re.compile(
-    r"[bo]|bs|lr|seed|learning_rate|\w*(gpus?|nodes?|devices?|epochs?|batch(_size)?)|(out(put)?|save|log|checkpoint)(_\w+)?"
-)
-
-
 CPUS = "CPUs"
 
 
 def own_options(spec: RunSpec, cpus: int = 0) -> Tuning:
-    """The script of a student's own run and those of its options that may change its speed; on a CPU also its `cpus`.
-
-    Size, batch and epochs are fields of the run; learning rate, seed and where it writes make no step slower.
-    """
-    options = [pair for pair in named_options(spec.arguments).items() if not _HARMLESS.fullmatch(pair[0])]
-    options += [(CPUS, f"{cpus}")] if spec.device == "cpu" and cpus else []
-    return tuple(filter(all, [("script", spec.script), *sorted(options)]))
+    """The script of a student's own run and its options that may change its speed; on a CPU also its `cpus`."""
+    size = f"{cpus or ''}" if spec.device == "cpu" else ""
+    options = other_options(named_options(spec.arguments))
+    return tuple(filter(all, [("script", spec.script), (CPUS, size), *options]))
 
 
 def _end_note(run: MeasuredRun) -> str:

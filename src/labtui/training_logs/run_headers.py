@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from labtui.domain.model import Device, batch_shares
-from labtui.domain.tuning import named_options, tuning_of
+from labtui.domain.tuning import is_tuning, named_options, other_options, tuning_of
 from labtui.training_logs.runs import RunFacts, whole_number
 from labtui.training_logs.said import Begins, Says
 
@@ -158,12 +158,14 @@ def _container_without_gpu(before: Sequence[str]) -> bool:
 def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts:
     stem = PurePosixPath(script).stem
     named, on_cpu = _given(after, *_MODELS), _given(after, "device") == "cpu"
+    options = named_options(after)
+    others = (pair for pair in other_options(options) if not is_tuning(pair[0]))
     facts = RunFacts(
         model=short_model(named) if named else model_of_script(stem),
         batch_size=_count(after, *_BATCHES) or None,
         epochs_planned=_count(after, *_EPOCHS) or None,
         learning_rate=_float(_given(after, "lr", "learning_rate")),
-        tuning=tuning_of(named_options(after)) or None,
+        tuning=(*tuning_of(options), *others) or None,
         sequence_length=_count(after, "sequence_length") or None,
     )
     # with these, the batch is that of one worker
