@@ -303,18 +303,30 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
         assert b"<img" not in drawn and b"\x1b" not in drawn
 
 
-def test_the_notebook_has_four_cells_and_runs_from_top_to_bottom(tmp_path):
+def test_the_notebook_shows_each_row_and_checks_each_speedup_of_the_csv(tmp_path):
     lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5")
     export_lab(lab.folder.path, formats=(), reports=("ipynb",), plots=False, state=lab.state)
     book = json.loads((lab.folder.path / "analysis.ipynb").read_text("utf-8"))
     assert len(book["cells"]) == 4 and len({cell["id"] for cell in book["cells"]}) == 4
     code = "\n".join("".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code")
-    code = f"import matplotlib\nmatplotlib.use('Agg')\n{code}\nprint(len(scaling))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=lab.folder.path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 6
+    code = f"import matplotlib\nmatplotlib.use('Agg')\n{code}\nprint(lines['line'].nunique(), len(lines), len(gpus))"
+    csv = lab.folder.path / "results.csv"
+    own = [
+        measured_run(n, [12 * t / n] * 3, batch_size=batch, tuning=(("script", "net.py"), ("t", f"{t}")))
+        for t in (3, 5)
+        for n, batch in ((1, 100), (2, None), (4, None))
+    ]
+    text = csv_text(compute_results(own))
+    for lines, told in (
+        ("2 6 7", ""),
+        ("2 6 6", text),
+        ("", text.replace(",4.0,", ",3.9,")),
+    ):  # a wrong speedup
+        csv.write_text(told or csv.read_text())
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=lab.folder.path, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.strip() == lines and (done.returncode == 0) is bool(lines), done.stderr
 
 
 def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():

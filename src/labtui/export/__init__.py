@@ -184,7 +184,7 @@ def _documents(
 
 
 def notebook(document: Document) -> str:
-    """A notebook of four cells that computes the numbers again from results.csv beside it."""
+    """A notebook of four cells that shows the rows of results.csv beside it and checks their speedups."""
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = filter(None, (document.subtitle, *document.lines, f"Export: {document.stamp}", document.mark))
     head = f"# {escape_markdown(document.title)}\n\n" + "  \n".join(map(escape_markdown, lines))
