@@ -70,11 +70,11 @@ class Fold:
 
     def close(self, *, job_known: bool = False) -> None:
         """Close the open run; see `OpenRun.shut`."""
+        if self.open is not None and self.open.form == KERAS:
+            keras_runs.settle_end(self, self.open)
         run = self.open
         if run is None:
             return
-        if run.form == KERAS:
-            keras_runs.settle_end(self, run)
         spans.complete(self, run, proven=False)
         self.open = None
         run.shut(job_known=job_known)

@@ -48,11 +48,7 @@ class Form(msgspec.Struct, frozen=True):
     more: dict[str, Any]
     form: str = ""
     cut: bool = False
-
-    @property
-    def number(self) -> Callable[[str], Interval]:
-        """The function that gives a printed number its bounds."""
-        return cut_off if self.cut else rounded
+    number: Callable[[str], Interval] = rounded  # gives a printed number its bounds
 
     def read(self, number: int, text: str, at: float | None) -> list[Said] | None:
         """What a line says; None where it has another form. `at` is the time stamp before it, in seconds."""
@@ -66,7 +62,8 @@ def _make_form(row: dict[str, Any]) -> Form:
     named = {"framework": row["form"]} if "form" in row and "totals" not in row else {}
     facts = RunFacts(**{**named, **row.pop("facts", {})})
     own = {name: row.pop(name) for name in ("word", "says", "example", "form", "cut") if name in row}
-    return Form(line=re.compile(line), facts=facts, more=row, **own)
+    number = cut_off if own.get("cut") else rounded
+    return Form(line=re.compile(line), facts=facts, more=row, number=number, **own)
 
 
 def _facts_of(form: Form, groups: Groups) -> RunFacts:

@@ -4,6 +4,7 @@ A summary line is an epoch's own or an `evaluate`'s, and nothing in it says whic
 header; by ``val_`` metrics, which only an epoch's own line has; by the number of steps; and by the place among the
 lines of an epoch, since a callback that evaluates after each epoch prints before Keras's own line (from 2.7 on) or
 after it (earlier). The first epoch may therefore be stored twice: as a guess, and corrected when the second begins.
+Other steps than those of the epochs before are those of a training that was resumed on other GPUs: a run of its own.
 
 A header that comes twice with nothing in between means a second process in the same log, or a training that died in its
 first epoch. While the processes keep in step, the first summary line of each epoch counts; otherwise none does. Workers
@@ -115,6 +116,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             run.keras.workers = max(run.keras.workers, run.keras.times)
             return
         _settle_before(fold, run, line, header)
+        run = fold.open or run
         if _is_parallel_training(fold, run, number, planned):
             fold.refuse(line, f"Epoch {number}/{planned}")
             return
@@ -173,7 +175,7 @@ def settle_end(fold: Fold, run: OpenRun) -> None:
     keras = run.keras
     if keras.times < keras.workers and keras.last is not None:
         fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}")
-    elif keras.open is not None and len(keras.seen) > (keras.place or 0):
+    elif keras.open is not None and run.fresh_header and len(keras.seen) > (keras.place or 0):
         _keep_own(fold, run, keras.open)
         keras.open = None
 
@@ -203,6 +205,8 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
         return not (run.epochs and (run.fresh or coming.gpus or coming.facts.given()))
     if (run.failure and number == 1) or planned != run.facts.epochs_planned:
         return False
+    if any(run.gpus.get(source, found).count != found.count for source, found in coming.gpus.items()):
+        return False  # resumed on other GPUs
     # a resumed training begins again with the epoch it never finished
     return 1 < number == keras.open or number > keras.last
 
@@ -225,9 +229,14 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
     """Choose an epoch's own line among those seen, and remember what it looks like."""
     keras = run.keras
     place = keras.own_place() if len(keras.seen) > 1 else 0
+    own, line = keras.seen[place]
+    if epoch not in run.epochs and run.epochs and keras.total != own.total:  # resumed with other steps
+        run.keras, planned = KerasLines(last=epoch - 1, times=1), run.facts.epochs_planned
+        run = fold.begin(line)
+        run.keras = keras = KerasLines(last=epoch, seen=keras.seen, times=1)
+        run.update_facts(RunFacts(epochs_planned=planned))
     if place != keras.kept:
         _store(fold, run, epoch, place)
-    own, _ = keras.seen[place]
     keras.place, keras.total, keras.validated = place, own.total, keras.validated or own.validates
     keras.alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
 

@@ -48,7 +48,7 @@ class LogReader:
         self._folds = [Fold()]  # of lines without a rank, and of the lowest rank that trains
         self._chief: Writer | None = None
         self._forks = 0
-        self._mention: tuple[int, int, str] | None = None
+        self._mention = (0, 0, "")  # how likely, line, text
         self._changed = False
         self._cpu_warnings = 0
         if (hint := facts_of_name(job_name)).model:
@@ -93,7 +93,7 @@ class LogReader:
             cpu_warnings=self._cpu_warnings,
             strategies=tuple(self._fold.strategies),
             gpu_kind=self._fold.hints.gpu_kind,
-            mention=None if self._mention is None else self._mention[1:],
+            mention=self._mention[1:] if self._mention[0] else None,
             lines=cutter.lines,
             size=cutter.size,
             binary=self.binary,
@@ -131,11 +131,9 @@ class LogReader:
 
     def _remember_mention(self, number: int, rest: str, text: str) -> None:
         """Remember the unread line that most likely has an epoch or a rate."""
-        if (self._mention is not None and self._mention[0] > 1) or not ("poch" in rest or "/s" in rest):
-            return
-        if _MENTION.search(rest):
+        if self._mention[0] < 2 and ("poch" in rest or "/s" in rest) and _MENTION.search(rest):
             likely = 2 if _LIKELY.search(rest) else 1
-            if self._mention is None or likely > self._mention[0]:
+            if likely > self._mention[0]:
                 self._mention = (likely, number, text.strip()[:MAX_TEXT])
 
     # ------------------------------------------------------------------ ranks
