@@ -6,6 +6,7 @@ The room on a slide is measured here for PowerPoint, too: in Carlito, which has 
 import functools
 import json
 import math
+import re
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +30,8 @@ WIDE, WITH_FACTS = 873.0, 640.0
 """Width of a slide's charts in points: between the margins, and beside facts."""
 _TYPST_KEEPS = 11
 """Typst remembers what it computed for so many documents; as many empty ones free 30 MB."""
+_WIDE_WORD = re.compile(r"\S{40}")
+"""May be wider than its line, so it may break behind these letters."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
 
 
@@ -77,6 +80,8 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
 
 def _json_value(value: Any, folder: Path) -> Any:
     """A value as JSON: records become objects with their `kind`, bytes become files; `_page` adds charts."""
+    if isinstance(value, str):
+        return _WIDE_WORD.sub("\\g<0>\u200b", value)
     if isinstance(value, bytes):
         path = folder / f"{len(list(folder.iterdir()))}{_ENDINGS.get(value[:2], '.svg')}"
         path.write_bytes(value)
