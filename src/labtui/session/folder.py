@@ -326,7 +326,5 @@ def find_folder(start: str | Path = ".") -> Path:
             return candidate
     if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice cluster, or the folder the wizard proposes
         raise UsageError(f"{here} is not a lab folder, but {here / 'lab'} is.", "Name that one, or go there.")
-    raise UsageError(
-        f"There is no lab folder in {here} or above it.",
-        "Go to yours, or make one: `labtui init DIR --lab ID --cluster PROFILE`.",
-    )
+    hint = "Go to yours, or make one: `labtui init DIR --lab ID --cluster PROFILE`."
+    raise UsageError(f"There is no lab folder in {here} or above it.", hint)

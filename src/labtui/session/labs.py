@@ -69,10 +69,8 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     path = LABS / f"{text}.toml"
     known = sorted(item.stem for item in LABS.glob("*.toml"))
     if text not in known:
-        raise UsageError(
-            f"There is no lab {text!r}.",
-            f"Known labs: {', '.join(known)}. For your own, give the path of a .toml file.",
-        )
+        hint = f"Known labs: {', '.join(known)}. For your own, give the path of a .toml file."
+        raise UsageError(f"There is no lab {text!r}.", hint)
     return read_edition_file(path)
 
 

@@ -140,15 +140,11 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
         found = [replace(run, named=True, unknown=(*run.unknown, "model")) for run in found]
     if told := [name for name in answers if all(name not in run.unknown for run in found)]:
         what, value = _IN_WORDS[told[0]], getattr(found[0], told[0])
-        raise UsageError(
-            f"The command in {script.name} tells the {what}: {value}.",
-            "Change it there, or leave the option out.",
-        )
+        hint = "Change it there, or leave the option out."
+        raise UsageError(f"The command in {script.name} tells the {what}: {value}.", hint)
     if gpus and answers.get("n_gpus", 0) > gpus:
-        raise UsageError(
-            f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.",
-            "Change its --gres, or leave --gpus out.",
-        )
+        hint = "Change its --gres, or leave --gpus out."
+        raise UsageError(f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.", hint)
     # A script that is not the lab's may find GPUs that its job did not ask for, where Slurm does not manage them.
     if gpus == 1 or (not gpus and not any("model" in run.unknown for run in found)):
         answers = {"n_gpus": gpus, **answers}

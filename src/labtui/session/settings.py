@@ -174,10 +174,8 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
         return parse_profile(read_text(path, f"The cluster profile {path}"), str(path))
     if name not in list_profiles():
         known = ", ".join(list_profiles()) or "none"
-        raise DataError(
-            f"There is no cluster profile called {name!r}.",
-            f"Known profiles: {known}. For your own, give the path of a .toml file.",
-        )
+        hint = f"Known profiles: {known}. For your own, give the path of a .toml file."
+        raise DataError(f"There is no cluster profile called {name!r}.", hint)
     return parse_profile((_PROFILES / f"{name}.toml").read_text(encoding="utf-8"), name)
 
 

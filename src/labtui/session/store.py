@@ -85,10 +85,8 @@ class Store:
                     raise _other_version()
                 return connection
             if records.version_of(connection) > records.SCHEMA_VERSION:
-                raise StoreError(
-                    "This lab folder was used with a newer labtui.",
-                    "Update labtui: `pip install --upgrade labtui`.",
-                )
+                hint = "Update labtui: `pip install --upgrade labtui`."
+                raise StoreError("This lab folder was used with a newer labtui.", hint)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             _quick_check(connection)

@@ -24,10 +24,8 @@ def render(template: str, values: Mapping[str, str]) -> str:
         TemplateError: for an unknown placeholder, or a value that is not allowed there.
     """
     if unknown := sorted(set(PLACEHOLDER.findall(template)) - values.keys()):
-        raise TemplateError(
-            f"The job script template has an unknown placeholder @{{{unknown[0]}}}.",
-            "Correct it in slurm/templates/, or delete that file: labtui's own template is used then.",
-        )
+        hint = "Correct it in slurm/templates/, or delete that file: labtui's own template is used then."
+        raise TemplateError(f"The job script template has an unknown placeholder @{{{unknown[0]}}}.", hint)
     rendered = []
     for line in template.split("\n"):
         block = PLACEHOLDER.fullmatch(line.strip())
@@ -209,10 +207,8 @@ def _check(draft: SubmissionDraft) -> None:
     if not draft.runs:
         raise TemplateError("The job has no training to run.")
     if not _FILE_NAME.fullmatch(draft.job_name) or len(draft.job_name) > 120:
-        raise TemplateError(
-            f"{draft.job_name!r} cannot be a job name: the logs are named after it.",
-            "Use letters, digits, dots, dashes and underscores, without spaces.",
-        )
+        hint = "Use letters, digits, dots, dashes and underscores, without spaces."
+        raise TemplateError(f"{draft.job_name!r} cannot be a job name: the logs are named after it.", hint)
     if draft.cpus < 1 or draft.time_limit_minutes < 1:
         raise TemplateError("A job needs at least one CPU core and one minute.")
 
@@ -307,10 +303,8 @@ def _fill(text: str, draft: SubmissionDraft, profile: Profile, context: JobConte
     user = context.user or profile.user
     for name, value in (("account", draft.account), ("user", user)):
         if f"{{{name}}}" in text and not value:
-            raise TemplateError(
-                f"The path {text!r} needs the {name}, which is not known.",
-                f"Name the {name} in lab.toml, or write the path out.",
-            )
+            hint = f"Name the {name} in lab.toml, or write the path out."
+            raise TemplateError(f"The path {text!r} needs the {name}, which is not known.", hint)
         text = text.replace(f"{{{name}}}", value)
     return text
 

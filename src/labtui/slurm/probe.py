@@ -240,10 +240,8 @@ def paths_exist(paths: Sequence[str]) -> Call[dict[str, bool]]:
 def _read_existence(result: CommandResult, *, paths: Sequence[str]) -> dict[str, bool]:
     words = result.out.split()
     if len(words) != len(paths) or not set(words) <= {"there", "missing"}:  # no answer is not "missing"
-        raise RemoteFailure(
-            "The check for the data and the container got no answer.",
-            "Its file system may be slow now; `labtui doctor` checks again.",
-        )
+        hint = "Its file system may be slow now; `labtui doctor` checks again."
+        raise RemoteFailure("The check for the data and the container got no answer.", hint)
     return {path: word == "there" for path, word in zip(paths, words, strict=True)}
 
 

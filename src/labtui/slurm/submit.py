@@ -86,10 +86,8 @@ def _read_submitted(result: CommandResult) -> str:
             raise accepted_unread(result.out)
         return found
     if result.status == BLOCKED or was_cut_off(result.status):
-        raise ConnectionLost(
-            "Slurm's answer to the submission did not arrive.",
-            "labtui looks the job up by its token; nothing is sent twice.",
-        )
+        hint = "labtui looks the job up by its token; nothing is sent twice."
+        raise ConnectionLost("Slurm's answer to the submission did not arrive.", hint)
     refusal = classify(result.err)
     if result.status == NO_DIRECTORY and refusal.key != "quota":
         raise SubmitRefused("The directory of this submission is not on the cluster.", "Push again.")
