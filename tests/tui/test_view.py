@@ -558,9 +558,11 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
 def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     ended = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
     runs = {1: ended, 2: replace(ended, run_id=2, outcome="unfinished"), 3: one_run(3, outcome="unfinished")}
+    runs[4] = one_run(4, outcome="completed", phase=RunPhase.DONE)
     assert left_out_lines(compute_results(measured_from_state(LabState(runs=runs)))) == [
         "Not counted: run 1, no epoch was finished: it was stopped by its time limit.",
         "Not counted: run 2, no epoch was finished: it ended early.",
+        "Not counted: run 4, no epoch time was read: see `labtui parse `, then set log_patterns in lab.toml.",
     ]
 
 

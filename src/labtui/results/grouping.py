@@ -288,6 +288,9 @@ def software_family(framework: str) -> str:
 
 def _why_unusable(run: MeasuredRun) -> str:
     if not run.run.epochs and run.run.throughput is None:
+        if run.run.program is None and run.run.outcome == "completed":
+            hint = f"see `labtui parse {run.source}`, then set log_patterns in lab.toml"
+            return f"no epoch time was read: {hint}"
         missing = "no epoch was finished" if run.run.program is None else "its log has no time"
         return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
     said = "the training ran on the CPU, so it is not counted as a GPU run"

@@ -120,14 +120,15 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured_from_state(state: LabState, scripts: Collection[str] = ()) -> tuple[MeasuredRun, ...]:
-    """All runs of a lab folder that have epochs or a rate, or started and ended without, by their numbers.
+    """All runs of a lab folder that have epochs or a rate, or that ran and ended without, by their numbers.
 
     `scripts` are the edition's: another script of a job file is the student's own, and any option may change its speed.
     """
     return tuple(
         _from_run_state(run, state.submissions.get(run.token), state.mark_of(run), scripts)
         for _, run in sorted(state.runs.items())
-        if run.epochs or run.throughput is not None or (run.started and run.outcome is not None)
+        # one that is done may have a log of which nothing is read
+        if run.epochs or run.throughput or run.outcome == "completed" or (run.started and run.outcome)
     )
 
 
