@@ -110,24 +110,13 @@ def _accelerations(results: Results) -> list[str]:
 
 
 def scaling_sentences(results: Results) -> list[str]:
-    """What each doubling of the GPUs gained, and what a million images or tokens cost."""
+    """What each doubling of the GPUs gained."""
     lines = []
     for line in scaling.scaling_lines(results.measured):
-        name, unit = clean(line.rows[0].name), line.unit
-        gains = [
-            f"{row.n_gpus} GPUs {100 * gain.value:+.0f} %" for row in line.rows if (gain := row.doubling_gain)
-        ]
-        costs = [
-            f"{cost.value:.3g} on {row.n_gpus}"
-            for row in line.rows
-            if (cost := scaling.gpu_hours_per_million(row))
-        ]
-        if gains:
-            lines.append(
-                f"{name}: {unit} per second gained by doubling the GPUs (100 % is ideal): {', '.join(gains)}."
-            )
-        if len(costs) > 1:
-            lines.append(f"{name}: GPU-hours for a million {unit}: {', '.join(costs)}.")
+        told = [(row.n_gpus, row.doubling_gain) for row in line.rows if row.doubling_gain]
+        gains = ", ".join(f"{n_gpus} GPUs {100 * gain.value:+.0f} %" for n_gpus, gain in told)
+        said = f"{line.unit} per second gained by doubling the GPUs (100 % is ideal): {gains}."
+        lines += [f"{clean(line.rows[0].name)}: {said}"] if gains else []
     return lines
 
 
