@@ -311,6 +311,9 @@ CASES = {
         "- -:, completed"),
     "a running total": ("".join(f"Epoch {n} | Time: {n * 47.1:.2f}s\n" for n in range(1, 6)),
         "- -:, completed"),
+    "a running total after a slow start": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((46.8, 52.2, 57.7, 63.0), 1)), "- -:, completed"),
+    "times that grow by chance, or slower and slower": ("".join(f"Epoch {n} took {t} s\n" for times in ((20.1, 20.2, 20.3), (20.0, 22.1, 26.4), (29, 30, 31)) for n, t in enumerate(times, 1)),
+        "- -: 1*=20.1 2=20.2 3=20.3, completed | - -: 1*=20 2=22.1 3=26.4, completed | - -: 1*=29.25 2=30.25 3=31.25, completed"),
     "a running total of two": ("".join(f"Epoch {n} | Time: {n * 47.1:.2f}s\n" for n in (1, 2)),
         "- -:, completed"),
     "a predict": (PREDICT, "- -:, unfinished"),
@@ -349,6 +352,7 @@ NOTES = {
     "validation within an epoch": "Validation is inside each epoch's time.",
     "epochs of less than a second in old Keras": "0 s", "epochs not printed one by one": "one by one",
     "a running total": "running total", "a running total of two": "running total",
+    "a running total after a slow start": "running total",
 }  # fmt: skip
 KINDS = {
     "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",

@@ -157,10 +157,8 @@ class Diagnoser:
     def _keep_traceback(self, number: int, text: str) -> None:
         """Keep a traceback or an error that no rule explains. One that is only passed on does not replace it."""
         if self._kept is None or not _PASSED_ON.match(text):
-            place = f" at {self._frame}" if self._frame else ""
-            advice = (
-                f"The program stopped{place}; the lines above the error in the log show how it got there."
-            )
+            at = f" at {self._frame}" if self._frame else ""
+            advice = f"The program stopped{at}; the lines above the error in the log show how it got there."
             self._kept = number, text, advice
 
     def settle(self) -> None:

@@ -27,7 +27,6 @@ from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 MAX_LISTED = 1000
 _GAPS = "Epochs are not printed one by one: a time may be that of several epochs."
 _MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
-_TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
 
 
 class Fold:
@@ -108,8 +107,6 @@ class Fold:
             return
         if run.last and number > run.last + 1:
             run.refuse(_GAPS)
-        if run.grows_like_total(seconds.value):
-            run.refuse(_TOTAL)
         if self.before is not None and self.before.continues_with(sample, run):
             self.refuse(line, f"Epoch {number}")
         self.keep(run, sample)

@@ -38,7 +38,7 @@ _PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
 DURATION = (
     rf"(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
     rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?\b(?!/(?!epoch))|(?P<milliseconds>{_PLAIN}) ?ms\b(?!/(?!epoch))"
-    r"|(?P<clock>\d{1,4}(?::\d\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?"
+    r"|(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?"
 )
 _HEAD = re.compile(
     r"(?i)(?:.{0,80}?[^\w/])?epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
@@ -97,7 +97,7 @@ def _is_bare(found: re.Match[str]) -> bool:
 
 _BAR = re.compile(
     r"(?P<label>[^%|]{0,200}?)\s*100%(?:\|[^|]{0,1000}\|)? *(?P<steps>\d{1,9})/(?P=steps) "
-    r"\[(?P<clock>\d{1,6}(?::\d\d){1,2})<0?0:00(?P<rest>[^\]]{0,500})"
+    r"\[(?P<clock>\d{1,6}(?::[0-5]\d){1,2})<0?0:00(?P<rest>[^\]]{0,500})"
 )
 _BAR_EPOCH = re.compile(r"(?i)epochs?\W{0,8}(?P<epoch>\d{1,7})(?:\s*(?:/|of)\s*(?P<epochs>\d{1,7}))?")
 _BAR_OTHER = re.compile(r"(?i)\b(?:val\w*|eval\w*|test\w*|predict\w*|sanity)\b(?!.*train)")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -12,16 +13,18 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
-from labtui.training_logs.keras_runs import APART, KerasLines, are_apart
+from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
-from labtui.training_logs.spans import COURSE, ImagenetLines
+from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines
 
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
 SAME_RATE = 0.05
 """The rates of two ranks of one training differ by less than this share."""
+_TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK)
+_TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
@@ -39,7 +42,6 @@ class OpenRun(msgspec.Struct):
     options: dict[str, str] = {}
     epochs: dict[int, EpochSample] = {}  # as printed
     shift: int = 0  # added to numbers that count from 0
-    growth: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)  # count, first, last, least growth
     clocked: dict[int, EpochSample] = {}  # by MLPerf's clock
     clock: tuple[int, float | None, int] | None = None  # the open epoch: number, start, epochs of its block
     clock_reach: int = 0  # the last epoch that the clock timed, of a block the last one
@@ -241,15 +243,6 @@ class OpenRun(msgspec.Struct):
             return False
         return are_apart(its.seconds, sample.seconds) and not are_apart(mine.seconds, sample.seconds)
 
-    def grows_like_total(self, seconds: float) -> bool:
-        """Whether the times grow like a total: each by an epoch more; of two, whether the second is nearly double."""
-        count, first, last, least = self.growth
-        grown = seconds - last
-        least = grown if count == 1 else min(least, grown)
-        first = first if count else seconds
-        self.growth = (count + 1, first, seconds, least)
-        return count > 0 and first > 0 and least >= (0.8 if count == 1 else 0.5) * first
-
     # ------------------------------------------------------------------ rates and ends
 
     def merge_other_rank(self, said: Rate) -> bool:
@@ -351,6 +344,8 @@ class OpenRun(msgspec.Struct):
         numbers = () if self.refused else sorted(self.epochs.keys() | self.clocked.keys())
         samples = tuple(map(self.sample, numbers))
         images, notes = self._agreed_images(samples)
+        if _grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
+            samples, notes = (), (*notes, _TOTAL)
         told = self.facts.given() | {"images": images}
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
@@ -420,6 +415,20 @@ def _median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | N
         return None, None
     middle, line, _ = statistics.median_low(known)
     return Interval(middle, min(each.lo for *_, each in known), max(each.hi for *_, each in known)), line
+
+
+def _grow_like_total(times: Sequence[Interval]) -> bool:
+    """Whether printed times grow like a total: each by about the first or more, or all by the same.
+
+    By the same means within a tenth and the printed digits; growth that is small beside these, or in all less than a
+    fifth of the first time, may be chance. Of two times, the second is nearly double.
+    """
+    grown = sorted(after.value - before.value for before, after in pairwise(times))
+    if len(grown) < 2:
+        return bool(grown) and grown[0] >= 0.8 * times[0].value
+    first, least, digits = times[0].value, grown[0], 2 * times[-1].half_width
+    same = grown[-1] - least <= 0.1 * least + digits and least >= max(0.2 * first / len(grown), 5 * digits)
+    return same or least >= 0.5 * first
 
 
 def _union(one: Interval, other: Interval) -> Interval:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from labtui.training_logs.fold import Fold
     from labtui.training_logs.run import OpenRun
 
-CLOCK, COURSE, IMAGENET = "mllog", "train.py", "pytorch"
+CLOCK, BLOCK, COURSE, IMAGENET = "mllog", "mllog-block", "train.py", "pytorch"
 MAX_BLOCK = 10_000
 MAX_GPUS = 99_999
 
@@ -210,7 +210,7 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
         run.note("Blocks of epochs have the same numbers in this log; they are counted in order.")
     sample = EpochSample(
         epoch=number, seconds=seconds.scaled(1 / count), steps=said.steps, line=line, count=count,
-        source="mllog-block" if block else CLOCK, ended_at=None if block else said.at,
+        source=BLOCK if block else CLOCK, ended_at=None if block else said.at,
     )  # fmt: skip
     run.last_line = line
     fold.keep(run, sample, clock=True)
