@@ -318,10 +318,8 @@ def test_the_notebook_shows_each_row_and_checks_each_speedup_of_the_csv(tmp_path
     ]
     text = csv_text(compute_results(own))
     for lines, told in (
-        ("2 6 7", ""),
-        ("2 6 6", text),
-        ("", text.replace(",4.0,", ",3.9,")),
-    ):  # a wrong speedup
+        ("2 6 7", ""), ("2 6 6", text), ("", text.replace(",4.0,", ",3.9,")),
+    ):  # a wrong speedup  # fmt: skip
         csv.write_text(told or csv.read_text())
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=lab.folder.path, capture_output=True, text=True, check=False

@@ -100,6 +100,8 @@ def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
             exact = [100 * part.share.value for part in lost_efficiency(row)]
             assert all(abs(one - other) < 0.1 for one, other in zip(shown, exact, strict=True))
             assert f"{max(shown)} of the " in loss_message([row])
+    variants = [run(n, [9, t / n + n], tuning=(("t", f"{t}"),)) for n in (1, 2) for t in (6, 30)]
+    assert "ResNet50 (t 6) loses" in loss_message(compute_results(variants, images=50_000).rows)
 
 
 def test_a_law_chart_shows_both_curves_and_the_outlook():
@@ -237,6 +239,16 @@ def test_two_networks_are_compared_on_the_sizes_that_both_ran():
     runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
     lines = scaling_lines(compute_results(runs, images=50_000).rows)
     assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
+
+
+@pytest.mark.parametrize(
+    ("scatter", "says"), [(0.01, "b gains more"), (0.4, "a and b use two GPUs equally well")]
+)
+def test_a_title_says_which_gains_more_only_beyond_the_scatter_of_the_baselines(scatter, says):
+    runs = [run(1, [9, 6 - scatter, 6 + scatter], model=model) for model in "ab"]
+    runs += [run(2, [9, seconds, seconds], model=model) for model, seconds in (("a", 3.3), ("b", 3.1))]
+    rows = compute_results(runs, images=50_000).rows
+    assert scaling_message(scaling_lines(rows), {"speedup"}).startswith(says)
 
 
 def test_the_title_of_a_studys_chart_is_about_what_it_draws():

@@ -18,6 +18,7 @@ from labtui.results.numbers import (
     seconds_text,
     three_digits,
     time_text,
+    uncertainty,
 )
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import LostPart, ScalingLine, lost_efficiency, pop_metrics, scaling_lines
@@ -117,7 +118,7 @@ def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
         zip(names, rows, strict=True), key=lambda each: value_of(each[1].speedup)
     )
     many = count_words(first.n_gpus or 0)
-    if first.speedup and last.speedup and first.speedup.lo <= last.speedup.hi:
+    if not is_more("speedup", first, last):
         return f"{names[0]} and {names[1]} use {many} equally well, within the uncertainty"
     if "speedup" in families:
         better, worse = ratio_text(first.speedup), ratio_text(last.speedup)
@@ -126,16 +127,25 @@ def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
     return f"{fast} scales better: {shares} efficiency on {many}"
 
 
+def is_more(quantity: str, row: ResultRow, than: ResultRow) -> bool:
+    """Whether a row's rate, speedup or efficiency is above another's, beyond the uncertainty of both."""
+    mine, its = (getattr(each, quantity) for each in (row, than))
+    if mine is None or its is None:
+        return False
+    halves = (
+        uncertainty(each, value, ratio=quantity != "throughput") for each, value in ((row, mine), (than, its))
+    )
+    return bool(mine.value - its.value > sum(halves))
+
+
 def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], names: Sequence[str]) -> str:
     """Which of two lines is faster at every size, and whether the other scales better; "" if neither is."""
-    by_size = [{row.n_gpus: row.throughput for row in line.rows} for line in lines]
+    by_size = [{row.n_gpus: row for row in line.rows if row.throughput} for line in lines]
     for fast, slow in ((0, 1), (1, 0)):
         both = [n for n in by_size[fast] if n in by_size[slow]]
-        pairs = [(by_size[fast][n], by_size[slow][n]) for n in both]
         where = f"{', '.join(map(str, both[:-1]))} and {both[-1]} GPUs" if both[1:] else f"{both or ''} GPUs"
-        if both and all(mine is not None and its is not None and mine.lo > its.hi for mine, its in pairs):
-            mine, its = last[fast].efficiency, last[slow].efficiency
-            if mine is not None and its is not None and its.lo > mine.hi:
+        if both and all(is_more("throughput", by_size[fast][n], by_size[slow][n]) for n in both):
+            if is_more("efficiency", last[slow], last[fast]):
                 return f"{names[fast]} is faster on {where}; {names[slow]} scales better"
             return f"{names[fast]} is faster than {names[slow]} on {where}"
     return ""
@@ -236,7 +246,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     row = min(found, key=lambda each: value_of(each.efficiency))
     parts = lost_efficiency(row)
     lost, many = numbers.lost_text(row.efficiency), count_words(row.n_gpus or 0)
-    name = clean(row.configuration.network)
+    name = clean(row.name if row.apart_by else row.configuration.network)
     most = max(parts, key=lambda each: each.share.value)
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != scaling.UNEXPLAINED:
@@ -261,17 +271,18 @@ def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
 def tuning_message(rows: Sequence[ResultRow]) -> str:
     """The fastest of some runs of one network that differ in their tuning or batch, against the slowest."""
     labels = tuning_labels(rows)
-    rates = [(row.throughput, label) for row, label in zip(rows, labels, strict=True) if row.throughput]
-    if len(rates) < 2:
+    found = [(row, label) for row, label in zip(rows, labels, strict=True) if row.throughput]
+    if len(found) < 2:
         return ""
-    (best, name), (worst, other) = (pick(rates, key=lambda each: each[0].value) for pick in (max, min))
-    if best.lo <= worst.hi:
+    (last, other), *_, (first, name) = sorted(found, key=lambda each: value_of(each[0].throughput))
+    if not is_more("throughput", first, last):
         where = f"{clean(rows[0].model)} on {devices(rows[0].n_gpus)}"
         return f"No setting of {where} is faster beyond the uncertainty"
+    best, worst = first.throughput, last.throughput
     rate = f"{rate_text(best)} {rows[0].configuration.unit} per second"
-    times = ratio_text(best.over(worst)) if worst.lo > 0 else "many"
-    if len(name) + len(other) > 28 and len(rates) > 2:
-        return f"{rate} at best, {times} times the slowest of {len(rates)} runs"
+    times = ratio_text(best.over(worst)) if best and worst and worst.lo > 0 else "many"
+    if len(name) + len(other) > 28 and len(found) > 2:
+        return f"{rate} at best, {times} times the slowest of {len(found)} runs"
     name = name[:1].upper() + name[1:] if name.partition(" ")[0].isalpha() else name  # no "Bf16"
     return f"{name}: {rate}, {times} times that of {other}"
 
