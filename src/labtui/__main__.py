@@ -1,7 +1,17 @@
-"""`python -m labtui`."""
+"""`labtui` and `python -m labtui`."""
 
 import sys
 
-from labtui.commands.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Run labtui and return the exit code, also if it is interrupted while it is imported."""
+    try:
+        from labtui.commands.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.commands.cli import SanitizedStream, guard_streams, raw_stream
+import labtui.__main__ as entry
+from labtui.commands.cli import SanitizedStream, guard_streams, main, raw_stream
 from labtui.domain.terminal_text import sanitize
 from labtui.session.folder import LabFolder
 from tests.conftest import TextTerminal
@@ -138,6 +140,13 @@ def test_colours_of_our_own_pass(monkeypatch):
         print("\x1b[31myes", file=raw_stream(sys.stdout))
     assert below.getvalue() == "\N{REPLACEMENT CHARACTER}[31mno\n\x1b[31myes\n"
     assert sys.stdout is below
+
+
+def test_closed_output_and_an_interrupted_start_are_no_faults(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["labs"]) == 0 and sys.stdout is None
+    monkeypatch.setattr("builtins.__import__", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    assert entry.main() == 130
 
 
 async def test_a_crash_of_the_screens_shows_no_local_variables(capsys):

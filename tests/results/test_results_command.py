@@ -39,8 +39,9 @@ def is_interval(value):
     return set(value) == {"value", "lo", "hi"} and value["lo"] <= value["value"] <= value["hi"]
 
 
-def test_the_json_other_programs_rely_on(capsys):
-    code, out, err = call(capsys, "--json", R50, R152, R50)
+def test_the_json_other_programs_rely_on(capsys, tmp_path):
+    (tmp_path / "again.out").symlink_to(Path(R50).resolve())
+    code, out, err = call(capsys, "--json", R50, R152, R50, str(tmp_path / "again.out"))
     report = json.loads(out)
     assert (code, err, report["images"]) == (0, "", 50_000)
     assert set(report) >= {"images", "rows", "fits"}
@@ -220,3 +221,4 @@ def test_a_folder_is_named_by_option_or_in_place_of_logs(folder, tmp_path, monke
             "epoch-time" in command(["plot", *words, "--out", str(tmp_path / "plots"), "--format", "svg"]).out
         )
     assert "--folder" in command(["results", "--folder", str(folder), "job.out"], 2).err
+    assert "--lab are for log files" in command(["results", str(folder), "--lab", "x"], 2).err

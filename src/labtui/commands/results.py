@@ -51,8 +51,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; return 1 if there are none yet, 2 if a file could not be read."""
-    folder = named_folder(args)
-    given = measure_files(args.files, args.pattern, args.lab) if folder is None else measure_folder(folder)
+    folder, given = _measurements(args)
     results = given.results(args.images)
     sys.stdout.write(_answer(args, results, given))
     there = bool(results.measured or results.programs)
@@ -87,7 +86,7 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
     from labtui.export.contents import SAMPLER_END, Measurements, samples_beside
     from labtui.results.measured import measured_from_reports
 
-    each = {path if path == "-" else str(Path(path).absolute()): path for path in paths}  # each log once
+    each = {path if path == "-" else str(Path(path).resolve()): path for path in paths}  # each log once
     samplers = [path for path in each.values() if path.endswith(SAMPLER_END) and Path(path).is_file()]
     # each .err is read with its .out
     companions = {f"{path.removesuffix('.out')}.err" for path in each if path.endswith(".out")}
@@ -130,6 +129,15 @@ def named_folder(args: argparse.Namespace) -> LabFolder | None:
         raise UsageError(error.sentence, _WHERE) from None
 
 
+def _measurements(args: argparse.Namespace) -> tuple[LabFolder | None, Measurements]:
+    """The lab folder, None for log files, and the runs of either. Raises UsageError as `named_folder`."""
+    if (folder := named_folder(args)) is None:
+        return None, measure_files(args.files, args.pattern, args.lab)
+    if args.pattern or args.lab:
+        raise UsageError("--pattern and --lab are for log files.", "Name some: FILE...")
+    return folder, measure_folder(folder)
+
+
 def measure_folder(folder: LabFolder) -> Measurements:
     """The runs stored in a lab folder, which another labtui may have open."""
     from labtui.export.contents import measurements_of
@@ -160,8 +168,7 @@ def why_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_why(args: argparse.Namespace) -> int:
     """Print where the efficiency went; return 1 if nothing can be said yet."""
-    folder = named_folder(args)
-    given = measure_files(args.files, args.pattern, args.lab) if folder is None else measure_folder(folder)
+    _, given = _measurements(args)
     from labtui.results.report import loss_json, loss_text
     from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
 

@@ -132,16 +132,18 @@ def confirm(question: str) -> bool:
 def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
     """Ask whether to trust a lab folder that this user neither made nor trusted before; return why it is not trusted.
 
-    `given` is ``--trust``, the answer yes. Without it and without a terminal the folder stays untrusted.
+    `given` is ``--trust``, the answer yes. Without it and without a terminal the folder stays untrusted. Raises
+    LabError if its settings or profile cannot be read.
     """
     from labtui.cluster.local_files import expand_home
     from labtui.session.opening import effects_of_trust
-    from labtui.session.settings import check_trust, trust
+    from labtui.session.settings import check_trust, load_named, trust
 
     folder = expand_home(folder).resolve()
     why = check_trust(folder)
     if why is None:
         return None
+    load_named(folder)  # settings that cannot be read are no change of the host
     if not given:
         if not at_terminal():
             return why

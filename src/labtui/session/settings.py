@@ -312,7 +312,7 @@ def owner_of(path: Path) -> int:
 def effects_of(folder: Path) -> tuple[str, ...]:
     """Sentences on where a lab folder would connect, as whom and through what, and on each command it brings."""
     try:
-        settings, profile = _load_named(folder)
+        settings, profile = load_named(folder)
     except LabError as error:
         return (error.sentence,)
     host, port, user, _ = _connection_facts(settings, profile)
@@ -330,7 +330,7 @@ def effects_of(folder: Path) -> tuple[str, ...]:
 
 def _record(folder: Path) -> _Record:
     try:
-        settings, profile = _load_named(folder)
+        settings, profile = load_named(folder)
         connects, commands = _connection_facts(settings, profile), _commands(settings, profile)
     except LabError:
         connects, commands = (), ()
@@ -372,7 +372,8 @@ def _id_of(folder: Path) -> str:
     return text if _ID.fullmatch(text) else ""
 
 
-def _load_named(folder: Path) -> tuple[Settings, Profile]:
+def load_named(folder: Path) -> tuple[Settings, Profile]:
+    """A lab folder's settings and the profile that they name. Raises LabError if either cannot be read."""
     settings = read_settings(folder / SETTINGS_FILE)
     return settings, load_profile(settings.profile, folder)
 

@@ -78,7 +78,7 @@ def parse_queue(text: str, nonce: str) -> Rows:
     row_mark, between = separators(nonce)
     rows, unread = {}, []
     for piece in text.split(row_mark)[1:]:
-        values = piece.removesuffix("\n").split(between)
+        values = piece.removesuffix("\n").removesuffix("\r").split(between)
         if len(values) != len(FIELDS) or job_id(values[0]) is None:
             unread.append(piece)
             continue
