@@ -225,6 +225,12 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     line, later = (replace(over, now=at).every[1] for at in (NOW + 9, NOW + 99))
     assert (line.word, later.word) == ("ending", "unknown (reading log)") and not later.cancellable
     assert (line.left_s, title_state(over)[1:]) == (None, ("ending", "")), "no clock goes on, or back"
+    aborted = replace(sent(JobPhase.RUNNING), token="lt2", run_ids=(2,), cancelling=True)
+    two = LabState(
+        runs={1: run, 2: replace(run, run_id=2, token="lt2")}, submissions={"lt1": other, "lt2": aborted}
+    )
+    assert [line.word for line in seen(two).lines] == ["ending", "cancelling"]
+    assert title_state(seen(two))[1] == "running", "what they have in common"
     going = in_epochs(NOW - 9, NOW)
     left = sent(JobPhase.SETTLING, slurm_state="TIMEOUT")
     (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]

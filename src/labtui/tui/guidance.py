@@ -341,8 +341,8 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
         return "open", "", ""
     failed = [one.run_id for one in failed_runs(view) if one.phase is RunPhase.FAILED and line.live in LIVE]
     also = f"{words.run_numbers(failed).lower()} failed" if failed else ""
-    if line.live in TRAINING and line.word == line.live and not failed:
-        run = next(each for each in view.lines if each.word == line.word)
+    run = next((each for each in view.lines if each.word == line.word), None)  # none: ending, cancelling
+    if run is not None and line.live in TRAINING and line.word == line.live and not failed:
         which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
         ran = run.took_s or 0.0
         return line.live, line.word, f"{f'for {words.clock_span(ran)}' * (ran >= 1)}{which}".strip()
