@@ -19,10 +19,10 @@ async def shown(pilot: Any, kind: type) -> None:
 
 async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
     async with screens(filled_session, size=SMALL) as (app, pilot):
-        for words in ("? Help", "Requests", "! The quota is full."):
+        for words in ("? Help", "My jobs", "! The quota is full."):
             if words.startswith("!"):
                 filled_session.feed(changes.problem("x", "The quota is full.", "Remove files."))
-            await (choose if words == "Requests" else click_words)(pilot, words)
+            await (choose if words == "My jobs" else click_words)(pilot, words)
             await shown(pilot, TextScreen)
             await click_words(pilot, "esc Close")
             await shown(pilot, MainScreen)
