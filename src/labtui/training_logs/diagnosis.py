@@ -39,9 +39,8 @@ _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("errors.t
 RULES = tuple(
     decode.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
 )
-SUSPECT: tuple[str, ...] = tuple(
-    dict.fromkeys((*_FILE["suspect"], *(word for rule in RULES for word in rule.near)))
-)
+_NEAR: tuple[str, ...] = (*_FILE["suspect"], *(word for rule in RULES for word in rule.near))
+SUSPECT = tuple(dict.fromkeys(_NEAR))
 """A quick filter: no rule is tried on a line without any of these."""
 _SIGNS = {name: re.compile(text) for name, text in _FILE["signs"].items()}
 _FOLLOWS = {"ending": "task_ended", "failed": "step_cancelled"}

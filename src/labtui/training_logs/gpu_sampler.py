@@ -47,12 +47,9 @@ def read_samples(data: bytes) -> tuple[GpuSample, ...]:
     if len(nodes) < 2:
         return tuple(samples)
     width = 1 + max(sample.index for sample in samples)  # numbers for each node: as many as the largest needs
+    first = {node: place * width for place, node in enumerate(nodes)}
     return tuple(
-        replace(
-            one,
-            index=(nodes.index(one.node) * width if one.node else 0) + one.index,
-            label=f"{one.node} · GPU {one.index}",
-        )
+        replace(one, index=first.get(one.node, 0) + one.index, label=f"{one.node} · GPU {one.index}")
         for one in samples
     )
 

@@ -14,7 +14,8 @@ in braces; see `line_pattern`.
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import re2
@@ -149,6 +150,20 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
         return found
     steps = whole_number(groups.get("steps"))
     return found.scaled(steps) if steps else None
+
+
+def grow_like_total(times: Sequence[Interval]) -> bool:
+    """Whether printed times grow like a total: each by about the first or more, or all by the same.
+
+    By the same means within a tenth and the printed digits; growth that is small beside these, or in all less than a
+    fifth of the first time, may be chance. Of two times, the second is nearly double.
+    """
+    grown = sorted(after.value - before.value for before, after in pairwise(times))
+    if len(grown) < 2:
+        return bool(grown) and grown[0] >= 0.8 * times[0].value
+    first, least, digits = times[0].value, grown[0], 2 * times[-1].half_width
+    same = grown[-1] - least <= 0.1 * least + digits and least >= max(0.2 * first / len(grown), 5 * digits)
+    return same or least >= 0.5 * first
 
 
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:

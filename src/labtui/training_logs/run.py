@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart
+from labtui.training_logs.patterns import grow_like_total
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines
@@ -23,6 +23,9 @@ MAX_NOTES = 20
 MAX_RATES = 1000
 SAME_RATE = 0.05
 """The rates of two ranks of one training differ by less than this share."""
+CLOCK_SLACK = 1.0
+"""The most seconds of an epoch that callbacks may take between its records and its printed line."""
+_TIMES_APART = "Epoch {} took by line {} {:,.1f} s, by line {} {:,.1f} s. Neither counts."
 _TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK)
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
@@ -213,10 +216,9 @@ class OpenRun(msgspec.Struct):
         told = {
             name: one for name, one in self.measures.get(number, {}).items() if name not in sample.metrics
         }
-        if not told:
-            return sample
         metrics = {**sample.metrics, **{name: value for name, (value, _) in told.items()}}
-        return replace(sample, metrics=metrics, metric_lines={name: line for name, (_, line) in told.items()})
+        lines = {name: line for name, (_, line) in told.items()}
+        return replace(sample, metrics=metrics, metric_lines=lines) if told else sample
 
     def merge_repeat(self, sample: EpochSample) -> bool:
         """Merge an epoch that came twice: from another process, or from two trainings, the first of one epoch.
@@ -341,10 +343,12 @@ class OpenRun(msgspec.Struct):
         over = clock is not None and (self.rates or self.last >= clock[0] + max(1, clock[2]))
         if over and self.form and not (self.clocked or self.ended):
             return self._without_records().view()
-        numbers = () if self.refused else sorted(self.epochs.keys() | self.clocked.keys())
+        apart = self._times_apart()
+        numbers = () if self.refused else sorted((self.epochs.keys() | self.clocked.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
         images, notes = self._agreed_images(samples)
-        if _grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
+        notes += (*apart.values(),)[:MAX_NOTES]
+        if grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
             samples, notes = (), (*notes, _TOTAL)
         told = self.facts.given() | {"images": images}
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
@@ -371,6 +375,17 @@ class OpenRun(msgspec.Struct):
         known = self.facts
         facts = replace(RunFacts(framework=self.form), **{name: getattr(known, name) for name in _KEPT})
         return replace(self, clock=None, claimed=None, facts=facts, notes=[*self.notes, _RECORDS_STOP])
+
+    def _times_apart(self) -> dict[int, str]:
+        """The epochs whose time by the records contradicts the printed one, each with a note: a clock was set."""
+        notes = {}
+        for number, clocked in self.clocked.items():
+            printed = self.epochs.get(number, clocked)
+            one, other = clocked.seconds, printed.seconds
+            if clocked.count == 1 and are_apart(one, other) and abs(one.value - other.value) > CLOCK_SLACK:
+                lines = (clocked.line, one.value, printed.line, other.value)
+                notes[number] = _TIMES_APART.format(number, *lines)
+        return notes
 
     def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
         """The images of an epoch and the notes; None images where a rate of the same log contradicts them."""
@@ -415,20 +430,6 @@ def _median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | N
         return None, None
     middle, line, _ = statistics.median_low(known)
     return Interval(middle, min(each.lo for *_, each in known), max(each.hi for *_, each in known)), line
-
-
-def _grow_like_total(times: Sequence[Interval]) -> bool:
-    """Whether printed times grow like a total: each by about the first or more, or all by the same.
-
-    By the same means within a tenth and the printed digits; growth that is small beside these, or in all less than a
-    fifth of the first time, may be chance. Of two times, the second is nearly double.
-    """
-    grown = sorted(after.value - before.value for before, after in pairwise(times))
-    if len(grown) < 2:
-        return bool(grown) and grown[0] >= 0.8 * times[0].value
-    first, least, digits = times[0].value, grown[0], 2 * times[-1].half_width
-    same = grown[-1] - least <= 0.1 * least + digits and least >= max(0.2 * first / len(grown), 5 * digits)
-    return same or least >= 0.5 * first
 
 
 def _union(one: Interval, other: Interval) -> Interval:
