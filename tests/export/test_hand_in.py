@@ -97,10 +97,10 @@ def test_the_numbers_make_the_title(tmp_path, edition):
     assert edition != "hpc4ai-ch6" or "speedup" not in page_text(pages[0]), "none is known on that page"
 
 
-def pages_of(lab, change):
-    """The pages of a lab with each run changed, or taken away."""
+def document_of(lab, change):
+    """The document of a lab with each run changed, or taken away."""
     runs = {number: new for number, run in lab.state.runs.items() if (new := change(run)) is not None}
-    return hand_in(replace(lab, state=replace(lab.state, runs=runs)).contents()).pages
+    return hand_in(replace(lab, state=replace(lab.state, runs=runs)).contents())
 
 
 def test_a_title_tells_no_result_of_another_data_set(tmp_path):
@@ -109,7 +109,7 @@ def test_a_title_tells_no_result_of_another_data_set(tmp_path):
     def change(run):
         return replace(run, epochs=run.epochs[: run.spec.n_gpus == 1]) if "tiny" in run.spec.data_set else run
 
-    pages = pages_of(make_lab(tmp_path / "lab", "hpc4ai-ch12", answer=ANSWER), change)
+    pages = document_of(make_lab(tmp_path / "lab", "hpc4ai-ch12", answer=ANSWER), change).pages
     (page,) = (page for page in pages if page.kicker.startswith("12.2"))
     assert page.title == "tiny-224 scaled" and "micro" not in page_text(page)
     assert any("21.7 times" in page.title for page in pages if page.kicker.startswith("12.1"))
@@ -117,7 +117,7 @@ def test_a_title_tells_no_result_of_another_data_set(tmp_path):
 
 def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWER)
-    pages = pages_of(lab, lambda run: run if run.spec.model != "ResNet152" else None)
+    pages = document_of(lab, lambda run: run if run.spec.model != "ResNet152" else None).pages
     compared = [page for page in pages if page.kicker.startswith(("10.6", "10.7"))]
     said = "ResNet152 · 1 GPU, ResNet152 · 2 GPUs and ResNet152 · 4 GPUs: not run yet."
     assert compared and all(said in page_text(page) for page in compared)
@@ -126,7 +126,9 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
         fails = run.task_id == "10.6" and run.spec.n_gpus == 1
         return replace(run, epochs=(), outcome="oom") if fails else run
 
-    shown = "".join(page_text(each) for each in pages_of(lab, one_fails) if each.kicker.startswith("10.6"))
+    shown = "".join(
+        page_text(each) for each in document_of(lab, one_fails).pages if each.kicker.startswith("10.6")
+    )
     assert "ResNet152 · 1 GPU: run 6 ran out of memory." in shown and "`labtui retry`" not in shown
     assert "There is no one-GPU run of this model here, so there is no speedup." in shown
 
@@ -137,21 +139,30 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
         return mine if run.task_id == "10.5" else run
 
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
-    pages = pages_of(lab, own)
+    pages = document_of(lab, own).pages
     (page,) = (page for page in pages if "My Net" in page.title)
     assert page.kicker.startswith("10.5") and "Four GPUs train My Net 2.53 times as fast" in page.title
     alone = [chart.heading for chart in page.charts if len(chart.measured) == 1]
     assert alone and all("My Net" in heading for heading in alone), "the page is of ResNet50"
-    of_no_task = {
-        n: replace(own(run), task_id=run.task_id.replace("10.5", "")) for n, run in lab.state.runs.items()
-    }
-    document = hand_in(replace(lab, state=replace(lab.state, runs=of_no_task)).contents())
+    document = document_of(lab, lambda run: replace(own(run), task_id=run.task_id.replace("10.5", "")))
     assert "My Net" not in f"{document.facts}{''.join(map(page_text, document.pages))}"
+
+    def apart(run):  # the one-GPU run is of no task, the batch of the others is unknown
+        mine = own(run)
+        if mine is run or run.spec.n_gpus == 1:
+            return replace(mine, task_id=run.task_id * (mine is run))
+        return replace(mine, spec=replace(mine.spec, unknown=("batch_size",)), batch_size=None)
+
+    document = document_of(lab, apart)
+    (page,) = (page for page in document.pages if "My Net" in page.title)
+    assert "batch of My Net on 2 GPUs and My Net on 4 GPUs or of its one-GPU baseline" in page.note
+    assert [len(chart.measured[0].points) for chart in page.charts if chart.family == "epoch-time"] == [3]
+    assert "My Net on 1 GPU" in page_text(document.pages[-1]) and "My Net" not in f"{document.facts}"
 
 
 def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch15")
-    pages = pages_of(lab, lambda run: run if run.task_id == "15.1" else None)
+    pages = document_of(lab, lambda run: run if run.task_id == "15.1" else None).pages
     shown = {page.kicker.split()[0]: page_text(page) for page in pages if page.kicker.startswith("15.")}
     assert "10,4" in shown["15.1"] and not [task for task, text in shown.items() if "10,4" in text][1:]
 
@@ -227,8 +238,8 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path):
 def test_listings_are_what_was_written_or_changed(tmp_path):
     pages = hand_in(make_lab(tmp_path / "lab", "cc-mei-2025-lab5").contents()).pages
     listings = [block for page in pages for block in page.blocks if isinstance(block, Listing)]
-    changed = next(block for block in listings if "differs" in block.caption)
-    assert any(line.change == "+" and "ResNet152V2" in line.text for line in changed.lines)
+    (changed, *_) = (block.lines for block in listings if "differs" in block.caption)
+    assert any(line.change == "+" and "ResNet152V2" in line.text for line in changed)
     assert any(sum(bool(line.part) for line in block.lines) == 5 for block in listings)
 
 
@@ -241,11 +252,9 @@ def test_a_job_script_is_shown_without_what_labtui_writes_into_each(request):
 
 def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
     lab = practice_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"))
-    assert lab.folder.settings().profile == "mn5"
     document = hand_in(lab.contents())
-    assert all(page.practice for page in document.pages)
-    assert all(spec.mark for page in document.pages for spec in page.charts)
-    assert document.mark == MARK_LINES["practice"]
+    assert lab.folder.settings().profile == "mn5"
+    assert all(page.practice for page in document.pages) and document.mark == MARK_LINES["practice"]
     assert all("(practice)" in chart_text(spec) for page in document.pages for spec in page.charts)
     real = hand_in(make_lab(tmp_path / "real", "hpc4ai-ch10").contents())
     assert not real.mark and not any(page.practice for page in real.pages)
@@ -254,10 +263,9 @@ def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
 def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
     contents = small_of(make_lab(tmp_path / "lab", "hpc4ai-ch10")).contents()
     document = hand_in(contents)
-    assert document.mark == MARK_LINES["small"]
     files = [chart_text(spec) for page in document.pages for spec in page.charts]
-    assert files and all("(small run)" in text for text in files)
-    assert all(spec.mark == "small" for spec in lab_plots(contents.measurements, contents.named))
+    assert document.mark == MARK_LINES["small"] and all("(small run)" in text for text in files)
+    assert files and all(spec.mark == "small" for spec in lab_plots(contents.measurements, contents.named))
     texts = (*files, report_text(contents.results), document.stamp)
     words = "\n".join((*map(page_text, document.pages), *texts))
     assert "practice" not in words.lower() and "(small run)" in words

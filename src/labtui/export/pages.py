@@ -132,6 +132,8 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
     shown = bool(charts or plan.table)
+    notes = [note for chart in charts for note in chart.captions]
+    notes += messages.baseline_notes(results.rows) if plan.table else ()
     return Page(
         title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",
@@ -139,7 +141,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         facts=tables.page_facts(charts, results),
         blocks=blocks,
         answers=answers,
-        note=" ".join(dict.fromkeys(clean(note) for chart in charts for note in chart.captions)),
+        note=" ".join(dict.fromkeys(map(clean, notes))),
         warnings=tuple(warnings),
         numbers=tuple(_provenance(results)) if shown else (),
         practice=shown and _is_marked(results),
@@ -255,6 +257,8 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         others = data_sets or {row.configuration.data_set for row in shown}
         rows = [row for row in shown if row.configuration.data_set in others or has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
+    kept = {one.configuration for row in rows for one in (row, row.baseline) if one is not None}
+    rows = [row for row in results.rows if row.configuration in kept]
     if task.runs and not any(has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
     if "accuracy" in plan.charts:

@@ -21,7 +21,7 @@ from labtui.results.messages import count_words, faster, note_lines, serial_text
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results
-from labtui.results.scaling import lost_efficiency
+from labtui.results.scaling import lost_efficiency, same_batch
 
 _MAX_LINES = 6
 Facts = tuple[tuple[str, str], ...]
@@ -114,7 +114,8 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     told = (validated(run.run) for row in rows if row.learns for run in row.members)
     if learned := [share for share in told if share is not None]:
         facts.append((numbers.percent_text(max(learned)), "accuracy in validation at best"))
-    scaled = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1]
+    compared = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1 and row.baseline]
+    scaled = [row for row in compared if row.baseline and same_batch(row, row.baseline)]  # else in doubt
     largest = {
         row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, value_of(row.speedup)))
     }

@@ -402,6 +402,16 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     return [*lines, *shared]
 
 
+def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
+    """What is said of the baselines of some rows, equal sentences once with the rows they are about."""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes:
+            if "one-GPU baseline" in note:
+                told.setdefault(note, []).append(clean(row.label))
+    return [note.replace("this run", " and ".join(dict.fromkeys(labels))) for note, labels in told.items()]
+
+
 def note_lines(results: Results) -> list[str]:
     """The notes of all rows, equal ones merged, each with the configurations it concerns."""
     concerned: dict[str, list[str]] = {}

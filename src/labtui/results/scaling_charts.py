@@ -124,7 +124,7 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
         if any(row.by_rate and not row.is_baseline for row in rows):
             unit = rows[0].configuration.unit.capitalize()
             yield f"{unit} per second against one GPU's; the batch per GPU stays the same."
-        yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)
+        yield from messages.baseline_notes(rows)
 
 
 # --------------------------------------------------------------------------- acceleration, tuning
