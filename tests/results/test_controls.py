@@ -7,7 +7,7 @@ from labtui.domain.model import RunSpec
 from labtui.lab.expected_time import control_epochs
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.messages import control_sentence, energy_sentence, loss_message
+from labtui.results.messages import energy_sentence, loss_message
 from labtui.results.report import loss_text
 from labtui.results.rows import ResultRow, Results, Scatter
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -150,9 +150,3 @@ def test_energy_stands_beside_speedup():
         "Four GPUs: 2.00x faster, 1.50x the energy (0.300 J an image, 0.200 J on one)."
     )
     assert energy_sentence(on_four(results(*TRAININGS))) == ""
-
-
-def test_a_control_run_that_scatters_too_much_is_told():
-    steady, loose = (log(4, 1.4, INDEPENDENT, noise=noise) for noise in (0.005, 0.1))
-    assert control_sentence(on_four(results(*TRAININGS, steady))) == ""
-    assert "known to ±18.4 %" in control_sentence(on_four(results(*TRAININGS, loose)))

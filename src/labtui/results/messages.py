@@ -208,15 +208,6 @@ def slowest_sentence(row: ResultRow) -> str:
     return f"The others wait for GPU {rank} (its rank)." if waits and rank is not None else ""
 
 
-def control_sentence(row: ResultRow) -> str:
-    """Say that a control run's step is too uncertain because its epochs scatter; "" if it is not."""
-    steps = (row.independent_step, row.one_batch_step)
-    half = max((each.half_width / each.value for each in steps if each is not None), default=0.0)
-    if half <= 0.02:
-        return ""
-    return f"The step of a control run is known to ±{percent_text(half)} alone: make it again, repeats are pooled."
-
-
 def energy_sentence(row: ResultRow) -> str:
     """Energy beside speedup: ``Four GPUs: 2.5x faster, 1.4x the energy (...)``; "" where it was not counted."""
     mine, theirs = row.joules_per_image, row.baseline.joules_per_image if row.baseline else None
@@ -402,23 +393,24 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     return [*lines, *shared]
 
 
-def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
-    """What is said of the baselines of some rows, equal sentences once with the rows they are about."""
-    told: dict[str, list[str]] = {}
+def _rows_of_notes(rows: Iterable[ResultRow]) -> dict[str, list[str]]:
+    """Each note once, with the labels of the rows that it is about."""
+    told: dict[str, dict[str, None]] = {}
     for row in rows:
         for note in row.notes:
-            if "one-GPU baseline" in note:
-                told.setdefault(note, []).append(clean(row.label))
-    return [note.replace("this run", " and ".join(dict.fromkeys(labels))) for note, labels in told.items()]
+            told.setdefault(note, {})[clean(row.label)] = None
+    return {note: [*labels] for note, labels in told.items()}
+
+
+def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
+    """What is said of the baselines of some rows; "this run" is named."""
+    told = {note: who for note, who in _rows_of_notes(rows).items() if "one-GPU baseline" in note}
+    return [note.replace("this run", " and ".join(who)) for note, who in told.items()]
 
 
 def note_lines(results: Results) -> list[str]:
     """The notes of all rows, equal ones merged, each with the configurations it concerns."""
-    concerned: dict[str, list[str]] = {}
-    for row in results.rows:
-        for note in row.notes:
-            concerned.setdefault(note, []).append(clean(row.label))
-    lines = [f"{', '.join(dict.fromkeys(labels))}: {note}" for note, labels in concerned.items()]
+    lines = [f"{', '.join(who)}: {note}" for note, who in _rows_of_notes(results.rows).items()]
     return list(dict.fromkeys([*lines, *left_out_lines(results), *results.notes]))
 
 

@@ -132,7 +132,6 @@ def loss_text(row: ResultRow, clock: str) -> str:
     told = (
         f"Costs nothing: {', '.join(nothing)}." if nothing else "",
         messages.slowest_sentence(row),
-        messages.control_sentence(row),
         clock,
         messages.energy_sentence(row),
         messages.pop_sentence(row),
@@ -235,7 +234,6 @@ def row_json(row: ResultRow) -> Json:
     # other programs read a policy's name with this word
     options = ((n, f"{v} rate" if n == "lr_policy" else v) for n, v in row.configuration.tuning)
     return _json(row, _ROW) | {
-        "gpu_hours_per_million": _plain(scaling.gpu_hours_per_million(row)),
         "scatter_seconds": row.scatter.deviation if row.scatter else None,
         "tuning": list(tuning_words(tuple(options))),
     }

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
-from labtui.results.measured import SHORTEST
 from labtui.results.numbers import clean, fixed, lost_text, three_digits
 from labtui.results.rows import ResultRow, StepTimes
 from labtui.slurm.values import number
@@ -388,9 +387,3 @@ def _outlook(line: ScalingLine) -> Outlook | None:
     same = 2 * n * share * now.value
     slower = before.value / now.value
     return Outlook(line=line, measured=n, n_gpus=2 * n, same=same, grows=same / max(1.0, slower))
-
-
-def gpu_hours_per_million(row: ResultRow) -> Interval | None:
-    """GPU-hours that a million images or tokens cost at the row's rate; None without a GPU or a rate."""
-    rate = row.per_gpu_throughput
-    return None if rate is None or rate.lo < SHORTEST else Interval.exact(1e6 / 3600).over(rate)
