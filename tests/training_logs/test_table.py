@@ -354,7 +354,7 @@ NOTES = {
     "validation within an epoch": "Validation is inside each epoch's time.",
     "epochs of less than a second in old Keras": "0 s", "epochs not printed one by one": "one by one",
     "a running total": "running total", "a running total of two": "running total",
-    "a running total after a slow start": "running total", "a clock that was set amid an epoch": "by line 7 14.0 s. Neither",
+    "a running total after a slow start": "running total", "a clock that was set amid an epoch": "line 7 gives 14.0 s. Neither",
 }  # fmt: skip
 KINDS = {
     "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",

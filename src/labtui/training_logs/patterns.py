@@ -42,7 +42,8 @@ DURATION = (
     r"|(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?"
 )
 _HEAD = re.compile(
-    r"(?i)(?:.{0,80}?[^\w/])?epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
+    r"(?i)(?:.{0,80}?[^\w/])?(?<!val )(?<!validation )(?<!eval )(?<!evaluation )(?<!test )"
+    r"epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
     r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
 )
 _KEY = re.compile(
@@ -57,7 +58,7 @@ _BESIDE = re.compile(
 RATE = "images_per_second"
 _BARE = re.compile(
     r"(?:\A|[^\w\s.:()\[\]/-]|\b\d\w*(?: (?:m?s|sec\w*|min\w*|h))?"
-    r"|\b(?:epoch|train(?:ing)?|finished|completed?|done|ended|and|it|this|which|that|nan|inf))[\s_.:()\[\]/-]*\Z"
+    r"|\b(?:epoch|train(?:ing)?|execution|finished|completed?|done|ended|and|has|was|is|nan|inf))[\s_.:()\[\]/-]*\Z"
 )
 """What stands before a time or a rate that no word makes another's, as in ``GPU idle time`` or ``val 100 images/s``."""
 _NOT_AN_EPOCH = re.compile(
@@ -170,10 +171,8 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     found = {}
     for name, text in groups.items():
         if name not in _KNOWN:
-            try:
+            with contextlib.suppress(ValueError):
                 found[name] = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-            except ValueError:
-                continue
     return found
 
 

@@ -25,7 +25,7 @@ SAME_RATE = 0.05
 """The rates of two ranks of one training differ by less than this share."""
 CLOCK_SLACK = 1.0
 """The most seconds of an epoch that callbacks may take between its records and its printed line."""
-_TIMES_APART = "Epoch {} took by line {} {:,.1f} s, by line {} {:,.1f} s. Neither counts."
+_TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neither counts."
 _TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK)
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
