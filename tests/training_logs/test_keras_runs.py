@@ -47,6 +47,7 @@ def test_an_epochs_own_line_among_others(lines):
 NO_EPOCHS = {
     "now and then": (["Epoch 1/3", OWN, "Epoch 2/3", OWN, "Epoch 3/3", evaluated(), OWN], [25, 25, 25]),
     "no last epoch, before 2.7": (["Epoch 1/2", OWN, "Epoch 2/2", evaluated()], [25]),
+    "as many steps": (["Epoch 1/2", evaluated(25), OWN, "Epoch 2/2", OWN, evaluated()], [25, 25]),
     "no last epoch": (["Epoch 1/3", evaluated(), OWN, "Epoch 2/3", evaluated()], [25]),
     "after the fit": (["Epoch 1/2", OWN, "Epoch 2/2", OWN, evaluated(), evaluated(25)], [25, 25]),
     "one epoch, validated": ([evaluated(), VALIDATED, evaluated()], [25]),

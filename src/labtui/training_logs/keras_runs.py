@@ -175,8 +175,9 @@ def settle_end(fold: Fold, run: OpenRun) -> None:
     keras = run.keras
     if keras.times < keras.workers and keras.last is not None:
         fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}")
-    elif keras.open is not None and run.fresh_header and len(keras.seen) > (keras.place or 0):
-        _keep_own(fold, run, keras.open)
+    elif keras.open is not None and len(keras.seen) > (keras.place or 0):
+        if run.fresh_header or any(keras.may_be_own(one) for one, _ in keras.seen):
+            _keep_own(fold, run, keras.open)
         keras.open = None
 
 
