@@ -399,7 +399,9 @@ class LogFollower:
             self._settle(item)
 
     def _settle(self, item: Followed) -> None:
-        """Stop following a complete log."""
+        """Stop following a complete log; the reader that its last check made goes, too."""
         key = item.token, item.stream
         del self._followed[key]
         self._settled.add(key)
+        if is_over(self._context.state.submissions[item.token]):
+            self._context.readings.drop(item.token)

@@ -244,7 +244,7 @@ class Submitter:
             settle(future, token)
         for cancelled in pending.cancelled:
             self._ask_slurm(cancel(job_id), cancelled)
-        pending.sent, pending.cancelled = [], []
+        del self._pending[token]
 
     def _postpone(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
         """Keep it waiting and use its queue no more for a while: the queue is full, or the files cannot be pushed."""
