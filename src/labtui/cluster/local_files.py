@@ -259,10 +259,8 @@ def write_private(root: Path, path: Path, data: bytes) -> None:
     try:
         write_inside(root, path, data)
     except OSError as error:
-        raise FolderError(
-            f"{path} cannot be written: {error.strerror}.",
-            "Free disk space, or choose a folder you can write to.",
-        ) from error
+        hint = "Free disk space, or choose a folder you can write to."
+        raise FolderError(f"{path} cannot be written: {error.strerror}.", hint) from error
 
 
 def write_export(path: Path, data: bytes, root: Path | None = None) -> None:

@@ -165,10 +165,8 @@ def _refuse_misspelt(word: str) -> None:
 
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if near:
-        raise UsageError(
-            f"labtui has no command {word!r}.",
-            f"Did you mean `labtui {near[0]}`? `labtui --help` lists them.",
-        )
+        hint = f"Did you mean `labtui {near[0]}`? `labtui --help` lists them."
+        raise UsageError(f"labtui has no command {word!r}.", hint)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

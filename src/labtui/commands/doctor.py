@@ -149,10 +149,8 @@ def _passphrase() -> str:
     import getpass
 
     if not sys.stdin.isatty():
-        raise UsageError(
-            "A new key needs a passphrase, and there is no terminal to type it in.",
-            "Run this in a terminal, or give --no-passphrase.",
-        )
+        hint = "Run this in a terminal, or give --no-passphrase."
+        raise UsageError("A new key needs a passphrase, and there is no terminal to type it in.", hint)
     first = getpass.getpass("New passphrase (Enter for none): ", stream=sys.stderr)
     if first != getpass.getpass("Same passphrase again: ", stream=sys.stderr):
         raise UsageError("The two passphrases differ.", "No key was made; run the command again.")

@@ -98,10 +98,8 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
     from labtui.slurm.site_profile import Choices
 
     if not args.host:
-        raise UsageError(
-            "Name the cluster: --cluster PROFILE, or --host HOST to read its settings.",
-            f"Known profiles: {', '.join(list_profiles())}.",
-        )
+        hint = f"Known profiles: {', '.join(list_profiles())}."
+        raise UsageError("Name the cluster: --cluster PROFILE, or --host HOST to read its settings.", hint)
     refuse_lab_folder(args.dir)
     same = {name: getattr(args, name) for name in ("account", "qos", "data_dir")}
     choices = Choices(queue=args.partition, training=args.container or args.python, **same)

@@ -244,10 +244,8 @@ def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
     lab = path / "lab" / SETTINGS_FILE
     kept = (Layout(path / "cluster").programs / "sbatch").exists()
     if not kept or not lab.exists() or read_settings(lab).profile != "practice":
-        raise UsageError(
-            f"{path} is not empty, and no practice session was kept there.",
-            f"Name a new folder: labtui practice --keep {shlex.quote(str(path / 'practice'))}",
-        )
+        hint = f"Name a new folder: labtui practice --keep {shlex.quote(str(path / 'practice'))}"
+        raise UsageError(f"{path} is not empty, and no practice session was kept there.", hint)
     require_trust(lab.parent, arguments)
 
 

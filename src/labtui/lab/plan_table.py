@@ -41,10 +41,8 @@ def control_rows(
         UsageError: none of the rows has one, or the cluster is the practice cluster.
     """
     if practice:
-        raise UsageError(
-            "The practice cluster has no control runs.",
-            "Its times come from published tables, so nothing would differ; run them on a real cluster.",
-        )
+        hint = "Its times come from published tables, so nothing would differ; run them on a real cluster."
+        raise UsageError("The practice cluster has no control runs.", hint)
     made = [
         replace(row, spec=spec, limit=None)
         for control in controls

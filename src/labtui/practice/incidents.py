@@ -80,10 +80,8 @@ def choose(names: Iterable[str]) -> list[str]:
     chosen = list(dict.fromkeys(names))
     for name in chosen:
         if name not in INCIDENTS:
-            raise UsageError(
-                f"There is no incident called {name!r}.",
-                f"There are: {', '.join(INCIDENTS)}. `labtui practice --list` explains them.",
-            )
+            hint = f"There are: {', '.join(INCIDENTS)}. `labtui practice --list` explains them."
+            raise UsageError(f"There is no incident called {name!r}.", hint)
     return chosen
 
 

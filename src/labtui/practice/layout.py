@@ -144,10 +144,8 @@ class StateFile:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._held.close()
-            raise UsageError(
-                f"A practice session is already open in {folder}.",
-                "Leave that one first, or keep this one in another folder.",
-            ) from error
+            hint = "Leave that one first, or keep this one in another folder."
+            raise UsageError(f"A practice session is already open in {folder}.", hint) from error
         self._lock = threading.Lock()
         self._written = b""
 
@@ -162,10 +160,8 @@ class StateFile:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
-            raise DataError(
-                f"The practice cluster's records cannot be read: {error}.",
-                f"Delete {self._path} to continue without its earlier jobs.",
-            ) from error
+            hint = f"Delete {self._path} to continue without its earlier jobs."
+            raise DataError(f"The practice cluster's records cannot be read: {error}.", hint) from error
 
     def save(self, controller: Controller, now: float, *, ended: bool = False) -> None:
         """Write the file if a job has changed or the cluster has `ended`.
