@@ -152,7 +152,7 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
         keras.seen.append((summary, line))
         if keras.workers == 1 or keras.open is not None:
             _assign_summary(fold, run, summary)
-    if keras.workers > 1:
+    if 1 < keras.workers >= len(keras.seen):  # more lines are an `evaluate`'s
         most = APART if len(run.epochs) > 1 else START_APART
         apart = bool(run.epochs) and are_apart(run.epochs[run.last].seconds, epoch_interval(summary), most)
         if apart or keras.total not in (None, summary.total):
@@ -220,14 +220,14 @@ def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
     if keras.times < keras.workers:
         fold.refuse(line, f"Epoch {keras.last}/{run.facts.epochs_planned}")
     elif keras.workers > 1:
-        keras.owed += keras.workers - len(keras.seen)
+        keras.owed += max(0, keras.workers - len(keras.seen))
     elif keras.seen:
         _keep_own(fold, run, keras.last)
         keras.usual_after = max(keras.usual_after, keras.lines_after())
 
 
 def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
-    """Choose an epoch's own line among those seen, and remember what it looks like."""
+    """Choose an epoch's own line among those seen, and remember what it looks like; other steps begin a run."""
     keras = run.keras
     place = keras.own_place() if len(keras.seen) > 1 else 0
     own, line = keras.seen[place]
