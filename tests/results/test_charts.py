@@ -213,25 +213,16 @@ def test_one_network_has_its_analysis_and_several_only_what_compares_them():
     ]
 
 
-def test_a_chart_that_says_nothing_is_not_there():
+def test_a_chart_that_says_nothing_and_one_moment_of_a_gpu_are_not_there():
     results = results_of(BOTH[0])
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
     assert not any(chart.empty for chart in catalogue(lone))
     assert catalogue(of_rows(results, ())) == ()
-
-
-def test_one_moment_of_a_gpu_is_no_chart():
     moments = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
     assert job_gpu_chart(moments[:1], "7") is None
     chart = job_gpu_chart(moments, "7_1")
     assert chart is not None and chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
-
-
-def test_the_title_of_a_tuning_names_the_fastest_and_what_it_is_against():
-    runs = [run(1, [9, 9 - at, 9 - at], batch=batch) for at, batch in enumerate((32, 64, 128))]
-    (chart,) = [each for each in catalogue(compute_results(runs, images=50_000)) if each.family == "tuning"]
-    assert chart.message == "Batch 128: 7,143 images per second, 1.29 times that of batch 32"
 
 
 def test_two_networks_are_compared_on_the_sizes_that_both_ran():
@@ -251,7 +242,10 @@ def test_a_title_says_which_gains_more_only_beyond_the_scatter_of_the_baselines(
     assert scaling_message(scaling_lines(rows), {"speedup"}).startswith(says)
 
 
-def test_the_title_of_a_studys_chart_is_about_what_it_draws():
+def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_what_it_draws():
+    runs = [run(1, [9, 9 - at, 9 - at], batch=batch) for at, batch in enumerate((32, 64, 128))]
+    (chart,) = [each for each in catalogue(compute_results(runs, images=50_000)) if each.family == "tuning"]
+    assert chart.message == "Batch 128: 7,143 images per second, 1.29 times that of batch 32"
     best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
     text = study_message("accuracy", best)
     assert text == "Top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"

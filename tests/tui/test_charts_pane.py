@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual.pilot import Pilot
 
+from labtui.domain.model import EpochSample, Interval
 from labtui.results.charts import Look
 from labtui.tui.app import LabApp
 from labtui.tui.themes import roles as roles_of
@@ -276,9 +277,18 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         assert pane_of(app).query_one("#chart-time").spec is None, "no axes where no run is planned"
 
 
-async def test_why_there_is_no_speedup_is_said(session):
+async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(session):
     session.feed(*finished_runs("10.5", [spec(), spec(gpus=4)]))
     session.feed(changes.started(2, images=1_000), *online())
+    for at in (1, 2, 4):
+        own = replace(spec(gpus=at), script="a.py", arguments=("--workers", f"{at}"))
+        session.feed(changes.planned(f"own{at}", {10 + at: own}, form="own", task_id=""))
+        samples = (EpochSample(epoch=number, seconds=Interval.exact(6.0 / at)) for number in (1, 2))
+        session.feed(*(changes.epoch(10 + at, each) for each in samples))
+    said = {"1": "workers 4", "2": "many images an epoch", "5": "no accuracy", "3": "other options"}
     async with screens(session, "charts") as (app, pilot):
-        await pilot.press("3")
-        await until(pilot, lambda: "a different number of images per epoch" in text_of(app))
+        for key, says in said.items():
+            await pilot.press(key)
+            await until(pilot, lambda: says in text_of(app))  # noqa: B023
+        app.go_to_task("10.5")
+        await until(pilot, lambda: "has a different number of" in text_of(app))

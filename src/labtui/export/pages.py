@@ -13,7 +13,7 @@ from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, Metric
 from labtui.lab.run_choice import has_run, runs_made, runs_of
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, networks
-from labtui.results.charts import ChartSpec, slug, with_kind
+from labtui.results.charts import ChartSpec, doubling_axes, slug
 from labtui.results.measured import is_accuracy
 from labtui.results.numbers import clean, program_columns, table_of
 from labtui.results.rows import Results, of_rows
@@ -289,7 +289,8 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
             found = found or [chart for chart in apart if chart.family == key]
             several = len({chart.model for chart in found}) > 1
             found = [_with_network(chart, plan.models, several=several) for chart in found]
-            yield from (with_kind(chart, "bars" if plan.bars and key in AS_BARS else None) for chart in found)
+            bars = plan.bars and key in AS_BARS
+            yield from (doubling_axes(replace(chart, kind="bars")) if bars else chart for chart in found)
 
 
 def _with_network(chart: ChartSpec, models: tuple[str, ...], *, several: bool) -> ChartSpec:

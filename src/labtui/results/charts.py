@@ -19,8 +19,6 @@ from labtui.domain.run import Mark
 from labtui.results.numbers import percent_text, tick_text
 from labtui.results.rows import LawFit, law_speedup
 
-Kind = Literal["bars", "lines", "stacked", "repeats"]
-"""`stacked`: parts of a whole; `repeats`: a long bar, and as many of the short bar as fit into it."""
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
 XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
 """What x is: a number of GPUs or processes, a global batch, the position of a name, an epoch, or seconds."""
@@ -93,8 +91,9 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `title` says what is drawn, `heading` the same in a few words with the unit, `message` what the numbers show ("" for
     nothing). `unit` follows each number: ``s``, ``×``, or ``%``, whose values are fractions of 1. `view` is the
-    screen's tab. `compares`: a single mark makes no chart. `switchable`: may be drawn as bars or as lines. `x_log`,
-    `y_log`: the axis is logarithmic. `x_ticks` are positions with their labels. `model` is "" for several networks.
+    screen's tab. `kind`: ``stacked`` bars are parts of a whole; ``repeats`` is a long bar, and as many of the short
+    bar as fit into it. `compares`: a single mark makes no chart. `x_log`, `y_log`: the axis is logarithmic. `x_ticks`
+    are positions with their labels. `model` is "" for several networks.
     """
 
     key: str
@@ -107,9 +106,8 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     heading: str = ""
     unit: str = ""
-    kind: Kind = "lines"
+    kind: Literal["bars", "lines", "stacked", "repeats"] = "lines"
     compares: bool = False
-    switchable: bool = False
     x_axis: XAxis = "counts"
     x_log: bool = False
     y_log: bool = False
@@ -210,11 +208,6 @@ def value_text(spec: ChartSpec, point: Point) -> str:
     """A mark's number as the tables show it: ``3.26×``, ``13.6``, ``63.2 %``."""
     text = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
     return f"{text}×" if spec.unit == "×" else text
-
-
-def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:
-    """The chart as bars or lines if it is `switchable`, else unchanged."""
-    return doubling_axes(replace(spec, kind=kind)) if kind is not None and spec.switchable else spec
 
 
 def doubling_axes(spec: ChartSpec) -> ChartSpec:

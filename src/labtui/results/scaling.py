@@ -59,7 +59,7 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     """The lines of a scaling chart, without CPU runs, control runs and runs whose log contradicts itself.
 
     Where other rows of a model vary the GPU count, its single rows (the sequential run with its small batch) are left
-    out: they belong to the comparison of CPU and GPU, or of tunings.
+    out: they belong to the comparison of CPU and GPU, or of tunings. Those of a student's own scripts are shown.
     """
     gathered: dict[tuple[object, ...], dict[int, ResultRow]] = {}
     for row in rows:
@@ -72,8 +72,9 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
             found[row.n_gpus] = row
     lines = [tuple(found[count] for count in sorted(found)) for found in gathered.values()]
     scaling = {line[0].model for line in lines if len(line) > 1}
-    tuned = {line[0].model for line in lines if line[0].apart_by}
-    shown = [line for line in lines if len(line) > 1 or line[0].model not in scaling | tuned]
+    scaling |= {line[0].model for line in lines if line[0].apart_by}  # or are tuned
+    own = [line for line in lines if "script" in dict(line[0].configuration.tuning)]
+    shown = [line for line in lines if len(line) > 1 or line in own or line[0].model not in scaling]
     return tuple(
         ScalingLine(name=_line_name(line[0], [first for first, *_ in shown]), rows=line) for line in shown
     )

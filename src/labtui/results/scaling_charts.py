@@ -56,7 +56,6 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
         series,
         counted=lines[0].unit,
         message=messages.scaling_message(lines, {family}),
-        switchable=True,
         **fields,
     )
     if chart.unit == "×" and series:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
@@ -116,12 +117,12 @@ def place_text(spec: ChartSpec, x: float) -> str:
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
     """The mark and colour of a measured series; with more series than colours, only the chosen one is coloured.
 
-    With more series than marks, it alone has a mark: two of one kind could not be told apart.
+    With more series than marks, the others have letters.
     """
     from labtui.results.charts import HUES, looks
 
     if len(spec.measured) > len(MARKS) and not chosen:
-        return "·", look.quiet
+        return ascii_lowercase[at % 26], look.quiet
     seen = looks(spec.measured)[spec.measured[at].name] if len(spec.measured) <= HUES else None
     mark = seen.mark if seen is not None else at
     colour = look.busy if chosen else look.quiet

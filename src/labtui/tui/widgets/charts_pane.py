@@ -35,7 +35,10 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     family = next(each for each in FAMILIES.values() if each.view == name)
     family = FAMILIES.get(f"program-{name}", family) if counts - {"GPUs"} else family
     timed = counts and name in ("throughput", "training")
-    waits = "This program prints times only." if timed else instead_of_chart(view)
+    rows = [row for row in view.charted if row.is_measured and row.program is None]
+    lacks = [note for row in rows for note in row.notes if f"no {name} " in note]
+    lacks += ["The logs print no accuracy."] * (name == "training" and bool(rows))
+    waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits)
     epochs = {each.epochs for each in plans}
     if spec.x_axis == "epochs" and epochs:
@@ -97,8 +100,7 @@ def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
 
 def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     """The chart to show first; None while it has no data."""
-    name = first_view(view, charts)
-    return next((chart for chart in in_turn(view, charts) if chart.view == name), None)
+    return next((each for each in in_turn(view, charts) if each.view == first_view(view, charts)), None)
 
 
 def asked_families(view: View) -> set[str]:
@@ -321,7 +323,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         if not view.lines and not planned_sizes(view.task):
             return None
         spec = empty_chart(view, name)
-        crowded = name == "training" and self._only not in self.view.alone and self.view.alone
+        makers = () if self._only in view.alone else view.alone.values()
+        crowded = any(chart.view == name for make in makers for chart in make())
         return replace(spec, message="Too many lines for one chart. Press m.") if crowded else spec
 
     def _views_text(self) -> Text:

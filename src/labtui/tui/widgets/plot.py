@@ -62,6 +62,7 @@ class _Drawing:
         self.measured, self.names = spec.measured, names_of(spec)
         self.few = len(self.measured) <= 2  # then each mark has its value beside it
         self.grid = Grid(width, height)
+        self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
         unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
@@ -131,6 +132,9 @@ class _Drawing:
         """The row of a value, from the top."""
         return self.rows - 1 - int(self._height(y))
 
+    def _cell(self, point: Point) -> tuple[int, int]:
+        return self._column(point.x), self._row(point.y)
+
     def _beyond(self, point: Point) -> bool:
         """Whether a point, of a warm-up, lies above the scale."""
         return self._fy(point.y) > self.scale.high
@@ -172,8 +176,8 @@ class _Drawing:
         for at in order:
             self._draw_marks(at)
         self._write_names(order[::-1])
-        if not self.spec.over_time:
-            (self._write_values if self.few else self._write_table)()
+        over_time, values = self.spec.over_time, self._write_values if self.few else self._write_table
+        (self._tell_warmup if over_time else values)()
         return self.grid.lines()
 
     def _write(self, spots: Spots, text: str, style: str, around: int = 1) -> bool:
@@ -262,17 +266,25 @@ class _Drawing:
         for place, point in enumerate(points):
             chosen, hollow = at == self.cursor.series, point.live or point.hollow
             here = chosen and point.x == self.cursor.x
-            if not here and not point.hollow and (place - at) % min(self.apart, len(points)):
+            unseen = point is points[-1] and at not in self.marked.values()
+            if (place - at) % min(self.apart, len(points)) and not (here or point.hollow or unseen):
                 continue
-            column, row = self._column(point.x), self._row(point.y)
-            lo, hi = point.lo, point.hi
+            cell, lo, hi = self._cell(point), point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
-                    self.grid.put(column, each, "│", style)
+                    self.grid.put(cell[0], each, "│", style)
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
             mark = ON_CURSOR.get(mark, mark) if here else mark
             mark = "↑" if self._beyond(point) else mark
-            self.grid.put(column, row, mark, f"bold {style}")
+            self.grid.put(*cell, mark, f"bold {style}")
+            self.marked |= {} if self._beyond(point) else {cell: at}
+
+    def _tell_warmup(self) -> None:
+        """Write the longest warm-up beyond the scale, once, beside its arrow."""
+        if beyond := [p for series in self.measured for p in series.points if self._beyond(p)]:
+            longest = max(beyond, key=lambda point: point.y)
+            text = f" {'up to ' * (len(beyond) > 1)}{value_text(self.spec, longest)}, warm-up "
+            self._write([(self._column(longest.x) + 1, 0)], text, self.look.quiet, 0)
 
     def _draw_cursor(self) -> None:
         x, at = self.cursor.x, self.cursor.series
@@ -313,22 +325,12 @@ class _Drawing:
             rows[at] = min(max(rows[at], least), most)
         return [row for _, row in sorted(zip(down, rows, strict=True))]
 
-    def _near_their_ends(self, order: Sequence[int]) -> list[int]:
-        """The lines whose names find a row beside their ends; with many lines some names must go."""
-        free, found = set(range(self.rows)), []
-        for at in order:
-            row = self._row(self.measured[at].points[-1].y)
-            if rows := free.intersection((row, row - 1, row + 1)):
-                free.discard(min(rows, key=lambda each: abs(each - row)))
-                found.append(at)
-        return found
-
     def _write_names(self, order: Sequence[int]) -> None:
         """Write each line's name at its end, or in the margin with its mark; the most important one comes first."""
-        if len(order) > len(shown := order if len(order) <= HUES else self._near_their_ends(order)):
-            text = f"  {len(order) - len(shown)} more: ↑ ↓"
+        if len(order) > self.rows:
+            text = f"  {len(order) - self.rows} more: ↑ ↓"
             self.grid.put(self.grid.width - self.right, self.rows, text, self.look.quiet)
-        order = shown
+        order = order[: self.rows]
         margin = self._column(self.xs[-1]) + 2
         others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
         named = [*(self.measured[at] for at in order), *others][: self.rows]
@@ -337,7 +339,8 @@ class _Drawing:
             named, rows = fewer, self._label_rows(fewer)
         for at, beside in zip(order, rows, strict=False):
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
-            mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=last.live)
+            seen = at if at in self.marked.values() else self.marked.get(self._cell(last), at)
+            mark, style = look_of(self.spec, seen, self.look, chosen=chosen, hollow=last.live)
             counts = chosen and not (last.live or last.hollow)
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
             column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
