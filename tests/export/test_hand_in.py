@@ -470,10 +470,8 @@ def test_all_efficiencies_have_one_axis_and_one_of_numbers_has_a_name(tmp_path):
     for (axes,) in (drawn(each).axes for each in charts if each.family == "efficiency"):
         assert words_of(axes.get_yticklabels()) == [f"{n} %" for n in range(0, 101, 20)]
     assert y_limits(spec_of({1: 0.72, 4: 0.76}, unit="%"))[0] == 0.6, "accuracies are cut"
-    wide = make_chart(
-        "efficiency", [Series(name="x", points=(Point(x=1, y=1.0), Point(x=4, y=1.0, lo=0.6, hi=1.4)))]
-    )
-    assert y_limits(wide)[1] > 1.4, "a bar of uncertainty is not"
+    series = Series(name="x", points=(Point(x=1, y=1.0), Point(x=4, y=1.0, lo=0.6, hi=1.4)))
+    assert y_limits(make_chart("efficiency", [series]))[1] > 1.4, "a bar of uncertainty is not"
     for task, name in (("11.3", "workers"), ("11.2", "batch per GPU")):
         (axes,) = drawn(*charts_on(tmp_path, "hpc4ai-ch11", task)[0]).axes
         assert axes.get_ylabel() == name

@@ -92,6 +92,8 @@ def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
     assert scale.low <= low and high <= scale.high
     assert rows < 20 or scale.ticks[-1] > high - 1e-9, "with room the largest value is between two ticks"
     assert 0 <= scale.height(value, rows) < rows
+    text = "\n".join(rows_of(replace(chart({1: 0.7436, 4: 0.7446}), unit="%"), 86, rows))
+    assert "70 % ┼" in text and ".5" not in text, "a tenth of a point does not fill the axis"
 
 
 def test_no_line_crosses_a_size_without_a_run():

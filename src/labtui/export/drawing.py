@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from labtui.domain.run import Mark, mark_words
-from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, value_text
+from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, lowest, value_text
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
@@ -181,14 +181,13 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> li
 
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
-    """The limits of y: from 0, which makes efficiencies comparable; other shares from a ten below the least value."""
+    """The limits of y, from `lowest` on."""
     points = [point for series in spec.series if series.role != "fit" for point in series.points]
     low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
     if spec.y_log:
         return low / 1.3, high * 1.12
-    if spec.percent and low > 0.1 and not spec.compares:
-        low = math.floor(low * 10 - 0.25) / 10
-        return low, high + 0.06 * (high - low or 0.1)
+    if (least := lowest(spec, low)) > 0:
+        return least, high + 0.06 * (high - least)
     return (0.0 if low >= 0 else low * 1.1), high * 1.06 if high > 0 else 1.0
 
 

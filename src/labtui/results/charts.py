@@ -220,6 +220,12 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
     return replace(spec, x_log=True, y_log=y_log)
 
 
+def lowest(spec: ChartSpec, low: float) -> float:
+    """The lower end of y: 0, or `low` below it; of shares that compare nothing, a ten below the least value."""
+    cut = spec.percent and low > 0.1 and not spec.compares
+    return math.floor(low * 10 - 0.25) / 10 if cut else min(low, 0.0)
+
+
 def with_sizes(spec: ChartSpec, sizes: Iterable[float]) -> ChartSpec:
     """The chart with these sizes added to its x axis; unchanged where x is not a count."""
     if spec.x_axis != "counts":

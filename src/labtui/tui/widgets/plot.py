@@ -19,6 +19,7 @@ from labtui.results.charts import (
     distinct,
     line_pieces,
     looks,
+    lowest,
     row_scale,
 )
 from labtui.results.numbers import tick_texts
@@ -99,8 +100,7 @@ class _Drawing:
         low, high = min(values), max(values)
         if spec.y_log:
             return self._doublings(self._fy(low), self._fy(high))
-        if spec.x_axis != "batch" and (self.bars or spec.unit != "×"):
-            low = min(low, 0.0)
+        low = lowest(spec, low) if self.bars or spec.unit != "×" else low
         high = max(high, 1.0) if spec.percent and spec.compares else high
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
 
