@@ -5,14 +5,8 @@ import itertools
 import pytest
 
 from labtui.commands.submit import _looked_for
-from labtui.domain.errors import (
-    ConnectionLost,
-    HostKeyProblem,
-    LoginRefused,
-    RemoteFailure,
-    SubmitRefused,
-    UsageError,
-)
+from labtui.domain import errors
+from labtui.domain.errors import ConnectionLost, LoginRefused, RemoteFailure, SubmitRefused, UsageError
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.settings import load_profile
@@ -192,7 +186,7 @@ def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(bench, monkeypa
 
 @pytest.mark.parametrize(
     "refusal",
-    [LoginRefused("No."), HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it.")],
+    [LoginRefused("No."), errors.HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it.")],
 )
 def test_a_refused_login_is_never_tried_again_by_itself(bench, refusal):
     bench.cluster.fail("connect", refusal)

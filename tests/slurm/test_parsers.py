@@ -9,17 +9,10 @@ from hypothesis import strategies as st
 from labtui.cluster.target import split_address
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase
-from labtui.slurm import queue
+from labtui.slurm import probe, queue
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_control import check_options, expand_pattern
-from labtui.slurm.probe import (
-    parse_associations,
-    parse_qos,
-    parse_quota,
-    parse_version,
-    paths_probe,
-    slurm_probe,
-)
+from labtui.slurm.probe import parse_associations, parse_qos, parse_quota, parse_version, slurm_probe
 from labtui.slurm.queue import parse_accounting, parse_queue, poll_queue
 from labtui.slurm.remote_command import cut_frame, section_status
 from labtui.slurm.script_commands import Command, statements_of
@@ -121,8 +114,8 @@ def test_no_text_breaks_a_parser(text):
     section_status({"a": text}, "a")
     cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
     for call in (
-        poll_queue(["1"]), lookup("/d", "0f3a-77aa-b2c4", "ResNet50-b2c4"), slurm_probe(), paths_probe("/r", ["/a"]),
-        site_probe(), check_options(()),
+        poll_queue(["1"]), lookup("/d", "0f3a-77aa-b2c4", "ResNet50-b2c4"), slurm_probe(),
+        probe.paths_probe("/r", ["/a"]), site_probe(), check_options(()),
     ):  # fmt: skip
         read(call, text, text)
 
