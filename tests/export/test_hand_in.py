@@ -13,34 +13,26 @@ from msgspec.structs import replace
 import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
-from labtui.export import export_lab, lab_plots
-from labtui.export.drawing import (
-    MARK_LINES,
-    chart_style,
-    chart_text,
-    end_text,
-    panels,
-    rows_of,
-    x_ticks,
-    y_limits,
-    y_ticks,
-)
-from labtui.export.hand_in import Listing, Paragraph, Picture
+from labtui.export import drawing, export_lab, lab_plots
+from labtui.export.documents import chart_rows
+from labtui.export.drawing import MARK_LINES, chart_style, chart_text, end_text, panels, rows_of
+from labtui.export.hand_in import Listing, Page, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
-from labtui.export.pages import default_pages, hand_in
+from labtui.export.pages import AS_BARS, default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
 from labtui.export.tables import readings_table, title_facts
-from labtui.results.catalogue import job_gpu_chart, lab_charts
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
+from labtui.results.catalogue import catalogue, job_gpu_chart, lab_charts
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread, with_kind
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
+from labtui.results.messages import SCALING
 from labtui.results.numbers import PRECISE, Table, text_table
 from labtui.results.report import report_text, results_json
 from labtui.session.labs import check_folder, load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests.export.helpers import ANSWERS, DAY, block_text, make_lab, page_text, practice_of, small_of
 from tests.lab.published import published_lab
-from tests.results.helpers import results_of
+from tests.results.helpers import results_of, run
 
 ANSWER = "The answer in one sentence. And one more."
 EDITIONS = tuple(sorted(path.stem for path in Path(labtui.__file__).parent.joinpath("labs").glob("*.toml")))
@@ -376,6 +368,17 @@ def spec_of(*lines, **more):
     return ChartSpec(key="k", title="t", series=series, **made)
 
 
+@pytest.mark.parametrize(
+    ("models", "counts"), [("a", [4]), ("ab", [2, 2]), ("abc", [2, 2]), ("abcde", [1] * 4)]
+)
+def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(models, counts):
+    runs = [run(n, [9, 8 / n], model=f"train_{m}, style {m}", images=8000) for n in (1, 2, 4) for m in models]
+    found = {chart.family: chart for chart in catalogue(compute_results(runs))}
+    bars = {family: with_kind(found[family], "bars") for family in AS_BARS if len(models) < 5}
+    charts = tuple((found | bars)[family] for family in SCALING)
+    assert [len(row) for row, _ in chart_rows(Page(title="", charts=charts))] == counts
+
+
 def test_a_picture_is_the_same_each_time_and_says_practice():
     notes = ("A note.", *(f"{at} {'long ' * 36}" for at in range(4)), "Another.")
     spec = spec_of({1: 4.0, 2: 2.0, 4: 1.5}, mark="practice", notes=notes)
@@ -408,7 +411,8 @@ def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
     assert (doubling_axes(spec_of(wide)).x_log, doubling_axes(spec_of(wide)).y_log) == (True, True)
     assert not doubling_axes(spec_of(wide, unit="%")).y_log
     assert not doubling_axes(spec_of({1: 1.0, 4: 2.0})).x_log
-    assert y_ticks(2.3, 413, log=True) == [4, 16, 64, 256] and y_ticks(0, 4.2, log=False) == [0, 1, 2, 3, 4]
+    assert drawing.y_ticks(2.3, 413, log=True) == [4, 16, 64, 256]
+    assert drawing.y_ticks(0, 4.2, log=False) == [*range(5)]
 
 
 @pytest.mark.parametrize(("wanted", "placed"), [
@@ -435,7 +439,7 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
     crowded = [each for each in charts_of("hpc4ai-ch12") if each.family == "laws"]
     assert [each.heading for each in crowded] == ["Speedup, micro-224", "Speedup, tiny-224"]
     for spec in crowded:
-        assert [label for _, label in x_ticks(spec, [1, 64])] == [*map(str, (2, 4, 8, 16, 32, 64))]
+        assert [label for _, label in drawing.x_ticks(spec, [1, 64])] == [*map(str, (2, 4, 8, 16, 32, 64))]
         (axes,) = drawn(spec).axes
         boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
         laws = [line for line in axes.lines if line.get_label() in ("Amdahl", "Gustafson")]
@@ -469,9 +473,9 @@ def test_all_efficiencies_have_one_axis_and_one_of_numbers_has_a_name(tmp_path):
     charts = [*charts_of("hpc4ai-ch10"), *charts_of("hpc4ai-ch12")]
     for (axes,) in (drawn(each).axes for each in charts if each.family == "efficiency"):
         assert words_of(axes.get_yticklabels()) == [f"{n} %" for n in range(0, 101, 20)]
-    assert y_limits(spec_of({1: 0.72, 4: 0.76}, unit="%"))[0] == 0.6, "accuracies are cut"
+    assert drawing.y_limits(spec_of({1: 0.72, 4: 0.76}, unit="%"))[0] == 0.6, "accuracies are cut"
     series = Series(name="x", points=(Point(x=1, y=1.0), Point(x=4, y=1.0, lo=0.6, hi=1.4)))
-    assert y_limits(make_chart("efficiency", [series]))[1] > 1.4, "a bar of uncertainty is not"
+    assert drawing.y_limits(make_chart("efficiency", [series]))[1] > 1.4, "a bar of uncertainty is not"
     for task, name in (("11.3", "workers"), ("11.2", "batch per GPU")):
         (axes,) = drawn(*charts_on(tmp_path, "hpc4ai-ch11", task)[0]).axes
         assert axes.get_ylabel() == name

@@ -3,7 +3,6 @@
 The room on a slide is measured here for PowerPoint, too: in Carlito, which has the widths of Calibri.
 """
 
-import functools
 import json
 import math
 import re
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
-from labtui.export.drawing import panels, rows_of
+from labtui.export.drawing import inches, panels, rows_of
 from labtui.export.hand_in import Block, Document, Listing, Page, Picture, Run
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.plots import chart_picture
@@ -69,12 +69,11 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     found: dict[str, Any] = _json_value(page, folder)
     found["answers"] = [_json_value(each, folder) for each in page.answers if each.blocks]
     found["columns"] = answer_columns(page)
-    if page.charts:
-        width = WITH_FACTS if page.facts else WIDE
-        height = 72 * chart_height(page if slides else Page(title="", charts=page.charts))
-        drawn = chart_picture(page.charts, width / 72, height / 72)
-        alt = " ".join(map(drawing.chart_text, page.charts))
-        found["chart"] = {"file": _json_value(drawn, folder), "width": width, "alt": alt}
+    width = WITH_FACTS if page.facts else WIDE
+    found["charts"] = []
+    for charts, height in chart_rows(page if slides else Page(title="", charts=page.charts)):
+        drawn, alt = chart_picture(charts, width / 72, height), " ".join(map(drawing.chart_text, charts))
+        found["charts"].append({"file": _json_value(drawn, folder), "width": width, "alt": alt})
     return found
 
 
@@ -96,18 +95,6 @@ def _json_value(value: Any, folder: Path) -> Any:
 
 
 # --------------------------------------------------------------------------- how much room words and charts take
-
-
-@functools.lru_cache(maxsize=1)
-def _font_face() -> Any:
-    from PIL import ImageFont
-
-    return ImageFont.truetype(str(drawing.FONT_FILES[-1]), 100)
-
-
-def inches(text: str, size: float) -> float:
-    """The width in inches of a text on one line; `size` in points."""
-    return float(_font_face().getlength(text)) * size / 7200
 
 
 def line_count(text: str, width: float, size: float) -> int:
@@ -153,9 +140,17 @@ def column_width(columns: int) -> float:
 
 
 def _least_height(spec: ChartSpec) -> float:
-    if len(panels(spec)) > 1:
-        return 2.0 * rows_of(panels(spec))
-    return max(1.5, 0.7 + 0.29 * len(spec.x_ticks)) if spec.x_axis == "names" else 2.6
+    if spec.x_axis == "names":
+        return max(1.5, 0.7 + 0.29 * len(spec.x_ticks))
+    parts = panels(spec)  # else more lines have a longer legend
+    return 2.0 * rows_of(parts) if len(parts) > 1 else 2.6 + 0.4 * len(spec.measured[2:])
+
+
+def chart_rows(page: Page) -> list[tuple[tuple[ChartSpec, ...], float]]:
+    """The charts that stand side by side, and their height in inches; only the last ones have words below them."""
+    rows = drawing.chart_rows(page.charts, WIDTH)
+    pages = (page if row is rows[-1] else Page(title="") for row in rows)
+    return [(row, chart_height(replace(each, charts=row))) for row, each in zip(rows, pages, strict=True)]
 
 
 def chart_height(page: Page) -> float:
@@ -163,8 +158,7 @@ def chart_height(page: Page) -> float:
 
     Few rows of bars need less.
     """
-    panelled = any(len(panels(spec)) > 1 for spec in page.charts)
-    least = max(3.5 * bool(page.facts), (sum if panelled else max)(map(_least_height, page.charts)))
+    least = max(3.5 * bool(page.facts), *map(_least_height, page.charts))
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     note = 0.2 + 0.24 * line_count(page.note, WIDTH, 14) if page.note else 0.2
     room, blocks = BOTTOM - TOP - note, sum(map(block_height, page.blocks))

@@ -1,5 +1,6 @@
 """The style of exported charts, and what both drawers share: colours, limits, ticks, texts at marks."""
 
+import functools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,12 +102,38 @@ def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
     return 1 if len(parts) <= (5 if all(len(lines) == 1 for _, lines in parts) else 3) else 2
 
 
+@functools.lru_cache(maxsize=1)
+def _font_face() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.truetype(str(FONT_FILES[-1]), 100)
+
+
+def inches(text: str, size: float) -> float:
+    """The width in inches of a text on one line; `size` in points."""
+    return float(_font_face().getlength(text)) * size / 7200
+
+
 def widths(specs: Sequence[ChartSpec]) -> list[float]:
-    """The shares of charts side by side: bars need room for the number of each, lines for the names at their ends."""
-    return [
-        max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if spec.kind == "bars" else 1.3
-        for spec in specs
-    ]
+    """The inches that charts side by side need for numbers, names and headings; one with panels stands alone."""
+    found = []
+    for spec in specs:
+        bars = spec.kind == "bars"
+        marks = max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if bars else 1.3
+        names = [inches(name, TEXT_SIZE) for name in names_of(spec.measured)] if spec.measured[1:] else [0.0]
+        named = sum(names) + 0.45 * len(names) + 0.3 if bars else 2.4 + max(names)
+        heading = 1.1 * inches(clean(spec.heading or spec.title), 17)
+        found.append(max(2.4 * marks, named, heading) if len(panels(spec)) == 1 else math.inf)
+    return found
+
+
+def chart_rows(specs: tuple[ChartSpec, ...], width: float) -> list[tuple[ChartSpec, ...]]:
+    """The charts in as few rows of this width, in inches, as they need, about as many in each."""
+    for count in (-(-len(specs) // rows) for rows in range(1, len(specs))):
+        found = [specs[at : at + count] for at in range(0, len(specs), count)]
+        if all(sum(widths(row)) <= width for row in found):
+            return found
+    return [(spec,) for spec in specs]
 
 
 def rows_label(spec: ChartSpec) -> str:

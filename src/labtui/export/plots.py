@@ -90,20 +90,17 @@ def place_labels(figure: Figure) -> None:
 
 
 def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
-    """A figure of one to four charts; sizes in inches."""
+    """A figure of one chart, or of several side by side; sizes in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure: Any = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.03)
-    panelled = [panels(spec) for spec in specs]
-    if any(len(groups) > 1 for groups in panelled):
-        parts = figure.subfigures(len(specs), 1, squeeze=False)
-    else:
-        parts = figure.subfigures(1, len(specs), squeeze=False, width_ratios=drawing.widths(specs))
-    for place, (spec, part, groups) in enumerate(zip(specs, parts.flat, panelled, strict=True)):
-        if len(groups) > 1:
+    ratios = drawing.widths(specs) if len(specs) > 1 else [1.0]
+    parts = figure.subfigures(1, len(specs), squeeze=False, width_ratios=ratios)
+    for place, (spec, part) in enumerate(zip(specs, parts.flat, strict=True)):
+        if len(groups := panels(spec)) > 1:
             _draw_panels(part, spec, groups)
         else:
             _draw(part.subplots(), spec, named=place == 0 or not names_alike(spec, specs[0]))

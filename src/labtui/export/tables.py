@@ -21,7 +21,7 @@ from labtui.results.messages import count_words, faster, note_lines, serial_text
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results
-from labtui.results.scaling import lost_efficiency, same_batch
+from labtui.results.scaling import same_batch
 
 _MAX_LINES = 6
 Facts = tuple[tuple[str, str], ...]
@@ -153,10 +153,7 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
         facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))
     if family not in ("speedup", "laws") and last.speedup:
         facts.append((_times(last.speedup), f"{faster(last, 'one GPU')}, on {many}"))
-    if (lost := lost_efficiency(last)) and family != "efficiency-loss":
-        share = f"{lost[0].points} of {numbers.lost_text(last.efficiency)}"
-        facts.append((share, "lost points are the short last batch"))
-    return tuple(facts[:3])
+    return tuple(facts)
 
 
 def machine_facts(results: Results) -> Facts:

@@ -132,10 +132,9 @@ def is_more(quantity: str, row: ResultRow, than: ResultRow) -> bool:
     mine, its = (getattr(each, quantity) for each in (row, than))
     if mine is None or its is None:
         return False
-    halves = (
-        uncertainty(each, value, ratio=quantity != "throughput") for each, value in ((row, mine), (than, its))
-    )
-    return bool(mine.value - its.value > sum(halves))
+    ratio = quantity != "throughput"
+    halves = uncertainty(row, mine, ratio=ratio) + uncertainty(than, its, ratio=ratio)
+    return bool(mine.value - its.value > halves)
 
 
 def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], names: Sequence[str]) -> str:
