@@ -22,7 +22,7 @@ from labtui.export.pages import AS_BARS, default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
 from labtui.export.tables import readings_table, title_facts
 from labtui.results.catalogue import catalogue, job_gpu_chart, lab_charts
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread, with_kind
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.messages import SCALING
@@ -374,7 +374,7 @@ def spec_of(*lines, **more):
 def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(models, counts):
     runs = [run(n, [9, 8 / n], model=f"train_{m}, style {m}", images=8000) for n in (1, 2, 4) for m in models]
     found = {chart.family: chart for chart in catalogue(compute_results(runs))}
-    bars = {family: with_kind(found[family], "bars") for family in AS_BARS if len(models) < 5}
+    bars = {family: replace(found[family], kind="bars") for family in AS_BARS if len(models) < 5}
     charts = tuple((found | bars)[family] for family in SCALING)
     assert [len(row) for row, _ in chart_rows(Page(title="", charts=charts))] == counts
 
