@@ -85,7 +85,7 @@ def test_runs_of_own_scripts_are_pooled_and_compared_with_the_same_script_and_op
 
 
 @pytest.mark.parametrize(("one", "two", "says"), [
-    ("--size 32 --seed 1 --out_dir a --rank 0", "--seed 2 --size=32 --out_dir b --world-size 2 --lr 1", ""),
+    ("--size 32 --seed 1 --out_dir a --gpu-id 0", "--seed 2 --size=32 --dist-url b --local_rank=2 --lr 1", ""),
     *(("--size 224 --amp", "--size 160 --amp", "size 224, here size 160"), ("--augment", "", "augment, here none")),
     ("--num_workers 4 --amp", "--amp --num_workers 8", "4 workers, here 8 workers"),
 ])  # fmt: skip

@@ -35,8 +35,8 @@ TUNING_OPTIONS = {
 """Options of the course's PyTorch scripts that make trainings differ. `variant` is a changed script; a `control` run
 shows a cause and belongs to no task."""
 _HARMLESS = re.compile(
-    r"[bgo]|bs|lr|learning_rate|seed|\w*(gpus?|nodes?|devices?|epochs?|batch(_size)?)|(local_|node_)?rank|world_size|"
-    r"(\w+_)?dist(ribut\w+)?(_\w+)?|master_(addr|port)|(run|job|exp)_(name|id)|"
+    r"[bgo]|bs|lr|learning_rate|seed|\w*(gpus?|nodes?|devices?)(_ids?)?|\w*(epochs?|batch(_size)?)|world_size|"
+    r"(local_|node_|machine_)?rank|(\w+_)?(dist(ribut\w+)?(_\w+)?|index|host|addr|port)|(run|job|exp)_(name|id)|"
     r"(out(put)?|save|log|checkpoint)(_?(dir|path|file|folder|model|to|level|steps|freq|interval|every))?"
 )
 _ALIASES = {"torch_compile": "compile"}
