@@ -137,7 +137,7 @@ def tick_text(value: float, *, percent: bool = False) -> str:
     """A number on an axis: in percent, or with thousands separators and no more digits than needed."""
     if percent:
         return f"{100 * value:.0f}" if abs(100 * value) >= 1 or value == 0 else f"{100 * value:.2g}"
-    return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{Decimal(f'{value:.3g}'):f}"
 
 
 def tick_texts(values: Sequence[float], *, percent: bool = False) -> list[str]:

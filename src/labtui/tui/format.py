@@ -109,9 +109,12 @@ def plain(label: str) -> str:
 def place_text(spec: ChartSpec, x: float) -> str:
     """A position on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
     tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])
-    if spec.x_axis in ("epochs", "names"):
-        return f"epoch {tick}" if spec.x_axis == "epochs" else plain(tick)
-    return f"{plain(tick)} {what.removesuffix('es' if what.endswith('sses') else 's') if x == 1 else what}"
+    if spec.x_axis == "epochs":
+        return f"epoch {tick}"
+    if spec.x_axis == "names" and not (tick.isdigit() and what == "GPUs"):
+        return plain(tick)
+    one = what.removesuffix("es" if what.endswith("sses") else "s")
+    return f"{plain(tick)} {one if tick == '1' else what}"
 
 
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from labtui.domain.model import Interval, plural
 from labtui.lab.edition import ChartsCheck
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
-from labtui.results.rows import ResultRow
+from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
@@ -322,6 +322,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         """An empty chart for a view without data; None for a task that needs no run."""
         if not view.lines and not planned_sizes(view.task):
             return None
+        if self._only in view.alone and view.results is not None:  # the reason is that of the line shown
+            runs = {p.run for chart in self._charts() for each in chart.measured for p in each.points}
+            rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
+            view = replace(view, results=of_rows(view.results, rows))
         spec = empty_chart(view, name)
         makers = () if self._only in view.alone else view.alone.values()
         crowded = any(chart.view == name for make in makers for chart in make())
