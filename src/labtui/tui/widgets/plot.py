@@ -32,7 +32,7 @@ MIN_HEIGHT = 8
 MIN_COLUMNS = 24
 DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
 """A dash, and a dot, at each height within a cell, from the bottom."""
-LAWS = {"Amdahl": "###     ", "Gustafson": "    ##. "}
+LAWS = {"Amdahl": "##      ", "Gustafson": "    . . "}
 """Which columns have a dash or a dot: laws that lie on the measured line take turns with it."""
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 ON_CURSOR = {"●": "◉", "◆": "◈"}
@@ -251,8 +251,7 @@ class _Drawing:
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
         series, style = self.measured[at], self._style(at)
-        thin = at != self.cursor.series or any(each.role == "fit" for each in self.spec.series)
-        lifts = (0.0,) if thin else (-1 / 8, 1 / 8)
+        lifts = (0.0,) if at != self.cursor.series else (-1 / 8, 1 / 8)
         for before, after in (pair for piece in line_pieces(self.spec, series) for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
