@@ -71,9 +71,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError; `main` prints it and returns 2."""
         sentence = message[:1].upper() + message[1:]
-        raise UsageError(
-            sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows the usage."
-        )
+        sentence = sentence if sentence.endswith(".") else f"{sentence}."
+        raise UsageError(sentence, f"`{self.prog} --help` shows the usage.")
 
 
 def main_parser() -> argparse.ArgumentParser:

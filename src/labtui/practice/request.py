@@ -120,9 +120,8 @@ def sent_script(call: Call, words: list[str]) -> tuple[bytes, str]:
             "For instance: #!/bin/sh",
         )
     if b"\r\n" in script:
-        raise Refused(
-            "Batch script contains DOS line breaks (\\r\\n)", "instead of expected UNIX line breaks (\\n)."
-        )
+        sentence = "Batch script contains DOS line breaks (\\r\\n)"
+        raise Refused(sentence, "instead of expected UNIX line breaks (\\n).")
     return script, name
 
 

@@ -146,9 +146,8 @@ class LabFolder(msgspec.Struct, frozen=True):
             for place in (folder.scripts, folder.slurm, folder.logs, folder.answers, folder.plots):
                 local_files.make_folder_inside(folder.path, place)
         except OSError as error:
-            raise FolderError(
-                f"{folder.path} cannot be made: {error.strerror}.", "Choose another place."
-            ) from error
+            sentence = f"{folder.path} cannot be made: {error.strerror}."
+            raise FolderError(sentence, "Choose another place.") from error
         folder.write_new(".gitignore", _GITIGNORE)
         for name, text in (extra or {}).items():
             folder.write_new(name, text.encode())

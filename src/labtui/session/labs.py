@@ -249,9 +249,8 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
     """
     source, path = folder.inside(f"scripts/{original}"), folder.inside(f"scripts/{target}")
     if not source.is_file():
-        raise FolderError(
-            f"scripts/{original} does not exist, so it cannot be copied.", "`labtui init` puts it there."
-        )
+        sentence = f"scripts/{original} does not exist, so it cannot be copied."
+        raise FolderError(sentence, "`labtui init` puts it there.")
     try:
         text = folder.read(source)
         old = folder.read(path) if path.exists() else text

@@ -53,9 +53,8 @@ def lock_folder(path: Path) -> FileLock | None:
     except (OSError, NotImplementedError) as error:
         if isinstance(error, OSError) and error.errno in NO_WRITING:
             raise NotWritable(f"The lab folder cannot be written: {error.strerror}.") from error
-        raise FolderError(
-            f"The lab folder cannot be locked: {error}.", "Choose a folder on a disk you can write to."
-        ) from error
+        sentence = f"The lab folder cannot be locked: {error}."
+        raise FolderError(sentence, "Choose a folder on a disk you can write to.") from error
     return lock
 
 

@@ -286,9 +286,8 @@ def trust(folder: Path) -> None:
     try:
         mkdir_private(place.parent)
     except OSError as error:
-        raise FolderError(
-            f"{place.parent} cannot be made: {error.strerror}.", "labtui keeps there which folders you trust."
-        ) from error
+        sentence = f"{place.parent} cannot be made: {error.strerror}."
+        raise FolderError(sentence, "labtui keeps there which folders you trust.") from error
     write_private(place.parent, place, msgspec.json.encode(_record(folder)))
 
 

@@ -71,9 +71,8 @@ class Store:
         for ending in ("", "-wal", "-shm"):  # SQLite itself follows links
             name = self.path.name + ending
             if self.path.with_name(name).is_symlink():
-                raise StoreError(
-                    f"{name} is a link, and labtui follows none in a lab folder.", "Put a file there."
-                )
+                sentence = f"{name} is a link, and labtui follows none in a lab folder."
+                raise StoreError(sentence, "Put a file there.")
         if not self.path.exists():
             if read_only:
                 raise _other_version()
@@ -322,33 +321,25 @@ def open_database(uri: str) -> sqlite3.Connection:
 def _store_error(error: Exception) -> StoreError:
     text = str(error).lower()
     if "disk is full" in text or "disk i/o" in text:
-        return NotWritable(
-            "The disk of this computer is full: the lab folder cannot be written.",
-            "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs.",
-        )
+        hint = "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs."
+        return NotWritable("The disk of this computer is full: the lab folder cannot be written.", hint)
     if "locked" in text:
         return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
     if "readonly" in text or "unable to open" in text:
-        return NotWritable(
-            f"The lab folder's database cannot be opened for writing: {error}.",
-            "Check who owns the folder, and its permissions.",
-        )
+        hint = "Check who owns the folder, and its permissions."
+        return NotWritable(f"The lab folder's database cannot be opened for writing: {error}.", hint)
     return damaged(str(error))
 
 
 def damaged(what: str) -> StoreError:
     """The error for a damaged database; `what` names the damage."""
-    return StoreError(
-        f"The lab folder's database is damaged ({what}).",
-        "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched.",
-    )
+    hint = "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched."
+    return StoreError(f"The lab folder's database is damaged ({what}).", hint)
 
 
 def _other_version() -> StoreError:
-    return StoreError(
-        "The lab folder has no database yet, or one of another version of labtui.",
-        "Open it again in a moment, or close the other labtui first.",
-    )
+    hint = "Open it again in a moment, or close the other labtui first."
+    return StoreError("The lab folder has no database yet, or one of another version of labtui.", hint)
 
 
 def backup_path(path: Path) -> Path:
