@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from labtui.domain.model import Interval
-from labtui.results.rows import ENOUGH_SIZES, Law, LawFit, ResultRow, Scatter, student_t95
-from labtui.results.scaling import scaling_lines
+from labtui.results.rows import ENOUGH_SIZES, Law, LawFit, ResultRow, Scatter, law_speedup, student_t95
+from labtui.results.scaling import same_batch, scaling_lines
 
 
 class ScalingPoint(NamedTuple):
@@ -108,12 +108,15 @@ def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
         if row.work_seconds is not None
     ]
     share = fit(law, points)
+    told = [(row.speedup, law_speedup(law, share.value, row.n_gpus or 1)) for row in rows]
     return LawFit(
         law=law,
         serial_fraction=share,
         n_gpus=tuple(point.n for point in points),
         remarks=tuple(_remarks(share, points, (base, *rows))),
         baseline=base.configuration,
+        batch_words=base.configuration.batch_words * all(same_batch(row, base) for row in rows),
+        misfit=max(abs(law_told / mine.value - 1) for mine, law_told in told if mine and law_told),
     )
 
 

@@ -365,7 +365,7 @@ def serial_text(fit: LawFit) -> str:
 def serial_words(fit: LawFit) -> str:
     """A law's serial fraction with its bounds: ``serial fraction 19.3 % (19.2 to 19.5 %)``."""
     shown = serial_text(fit)
-    bounds = fit.is_serial and numbers.bounds_text(fit.serial_fraction, shown)
+    bounds = numbers.bounds_text(fit.serial_fraction, shown) if fit.is_serial else ""
     known = f"serial fraction {shown}{f' ({bounds})' if bounds else ''}"
     return known if fit.is_serial else "no serial part can be measured"
 
@@ -374,10 +374,10 @@ def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
     """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to."""
     told = []
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
-        made = fit.baseline
-        what = (fit.law.capitalize(), made.network, *tuning, made.batch_words, MARKS[made.mark])
-        sizes = ", ".join(map(str, fit.n_gpus))
-        told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, from {sizes} GPUs.")
+        made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
+        what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
+        where = f"from {sizes} GPUs, at most {percent_text(fit.misfit)} off a speedup"
+        told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 
 

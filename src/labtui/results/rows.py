@@ -306,7 +306,9 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True):
 
     `serial_fraction` is the law's own fraction (Amdahl's s, Gustafson's s'); below zero means superlinear.
     `n_gpus` are the numbers of GPUs that it was fitted to, the baseline's among them.
-    `remarks` say what the points cannot show and where the law does not hold.
+    `remarks` say what the points cannot show and where the law does not hold. `batch_words` are "" where not all rows
+    are known to have the baseline's batch per GPU. `misfit` is the largest deviation of the law from a measured
+    speedup, as a fraction of it.
     """
 
     law: Law
@@ -314,6 +316,8 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     n_gpus: tuple[int, ...]
     remarks: tuple[str, ...]
     baseline: Configuration
+    batch_words: str
+    misfit: float
 
     @property
     def model(self) -> str:
