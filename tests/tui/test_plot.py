@@ -288,6 +288,9 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     slow = replace(chart(*[{1: 30.0, 2: 2.0, 3: 2.0}] * 3, {1: 60.0, 2: 1.0, 3: 1.0}), x_axis="epochs")
     warm = (replace(s, points=(replace(s.points[0], hollow=True), *s.points[1:])) for s in slow.series)
     told = "\n".join(rows_of(replace(slow, series=tuple(warm))))
+    assert "\n".join(rows_of(chart(*[TINY] * 8), 86, 24, Cursor(0, 8.0))).count("● net7") == 2, (
+        "in the table, too"
+    )
     assert "↑ up to 60.00×, warm-up" in told and "● net2" in told, "covered, it is named by the other's mark"
     assert all(value in "".join(rows) for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
     upper, lower = (next(at for at, row in enumerate(rows) if value in row) for value in ("3.86×", "3.72×"))

@@ -154,6 +154,12 @@ class _Drawing:
     def _style(self, at: int) -> str:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
 
+    def _mark(self, at: int, *, hollow: bool = False) -> str:
+        """The mark by which a line is seen: its own, or that of the line which covers it."""
+        covers = self.marked.get(self._cell(self.measured[at].points[-1]), at)
+        at = at if at in self.marked.values() else covers
+        return look_of(self.spec, at, self.look, chosen=at == self.cursor.series, hollow=hollow)[0]
+
     def draw(self) -> list[Text]:
         """Draw frame, ideal, lines (the chosen one last), marks, names and values, and return the rows."""
         if self.xs:
@@ -338,8 +344,7 @@ class _Drawing:
             named, rows = fewer, self._label_rows(fewer)
         for at, beside in zip(order, rows, strict=False):
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
-            seen = at if at in self.marked.values() else self.marked.get(self._cell(last), at)
-            mark, style = look_of(self.spec, seen, self.look, chosen=chosen, hollow=last.live)
+            mark, style = self._mark(at, hollow=last.live), self._style(at)
             counts = chosen and not (last.live or last.hollow)
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
             column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
@@ -381,11 +386,9 @@ class _Drawing:
             return
         rows = [(f"  on {place_text(self.spec, x)}", "", self.look.quiet)]
         for at, series in enumerate(self.measured):
-            point = next((each for each in series.points if each.x == x), None)
-            value = self._value(point) if point is not None else "·"
-            chosen = at == self.cursor.series
-            mark, style = look_of(self.spec, at, self.look, chosen=chosen)
-            rows.append((f"{mark} {self.names[at]}", value, "bold " * chosen + style))
+            value = next((self._value(each) for each in series.points if each.x == x), "·")
+            style = "bold " * (at == self.cursor.series) + self._style(at)
+            rows.append((f"{self._mark(at)} {self.names[at]}", value, style))
         wide, values = (max(cell_len(row[at]) for row in rows) for at in (0, 1))
         width = wide + 3 + values
         for column in range(self._column(x) - width - 2, self.left + 2, -1):
