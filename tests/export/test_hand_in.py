@@ -20,7 +20,7 @@ from labtui.export.hand_in import Listing, Page, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import AS_BARS, default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
-from labtui.export.tables import readings_table, title_facts
+from labtui.export.tables import readings_table, source_rows, title_facts
 from labtui.results.catalogue import catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
@@ -295,6 +295,8 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
     text = page_text(last)
     assert "job.slurm:9" in text and "80 CPUs for 1 GPU." in text and "did not run" not in text
     assert text.count("Reason: memory") == 1
+    (row,) = compute_results([run(1, [9, 5], outcome="cancelled", source="a.out")]).rows
+    assert next(iter(source_rows(row)))[-2:] == ("a.out", "20 (2); cancelled")
 
 
 def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tmp_path, monkeypatch):

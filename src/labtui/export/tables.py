@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.domain.run import mark_words
+from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import numbers
 from labtui.results.charts import ChartSpec
@@ -83,12 +83,16 @@ def sources_table(results: Results) -> Table:
 
 
 def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
-    """Where a row's times were read: training, time or rate, job, log, lines with their epochs."""
+    """Where a row's times were read: training, time or rate, job, log, lines with their epochs and how a run ended."""
     name = clean(row.label)
+    ends = {
+        run.source: CAUSES[run.run.outcome or ""] for run in row.members if run.run.outcome != "completed"
+    }
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")
-        yield (*first, clean(job) or numbers.ABSENT, clean(source), lines or numbers.ABSENT)
+        lines = "; ".join(filter(None, (lines or numbers.ABSENT, ends.get(source))))
+        yield (*first, clean(job) or numbers.ABSENT, clean(source), lines)
 
 
 def _lines_text(origins: Sequence[Origin], epochs: bool) -> str:
