@@ -328,7 +328,7 @@ def test_the_three_charts_of_a_study():
     last = charts["error"].series[names.index("naive, 1 GPU")].points[-1]
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)
     assert len({label[:27] for label in distinct(names)}) == len(names), "cut, they still differ"
-    assert "ResNet50 · 24 GPUs · gradual, warm-up 10" in [series.name for series in charts["epochs"].series]
+    assert "ResNet50 · gradual, warm-up 10 · 24 GPUs" in [series.name for series in charts["epochs"].series]
     assert all(point.y <= 1 for point in chain.from_iterable(each.points for each in charts["error"].series))
 
 

@@ -170,7 +170,7 @@ def _named_runs(results: Results) -> Named:
     """The runs that have epochs: configuration, an ending that tells repeats apart, the network's colour, the run."""
     hues = specs.hues_of(row.model for row in results.rows)
     runs = [
-        (_name(run, " · ", row.model, data, end=policy(run) or ", ".join(row.apart_by)), hues[row.model], run)
+        (_name(run, " · ", row.model, data, policy(run) or ", ".join(row.apart_by)), hues[row.model], run)
         for row in results.rows
         for data, run in ((row.configuration.data_set, run) for run in row.members)
         if run.run.epochs
@@ -179,9 +179,9 @@ def _named_runs(results: Results) -> Named:
     return [(name, f", {run.who}" * (repeats[name] > 1), hue, run) for name, hue, run in runs]
 
 
-def _name(run: MeasuredRun, between: str, *of: str, end: str = "") -> str:
+def _name(run: MeasuredRun, between: str, *of: str) -> str:
     gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
-    return between.join(filter(None, (*of, gpus, end)))
+    return between.join(filter(None, (*of, gpus)))
 
 
 def epoch_chart(results: Results) -> ChartSpec:
