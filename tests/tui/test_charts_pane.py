@@ -286,12 +286,9 @@ async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(sess
         samples = (EpochSample(epoch=number, seconds=Interval.exact(6.0 / at)) for number in (1, 2))
         session.feed(*(changes.epoch(10 + at, each) for each in samples))
     said = {
-        "1": "workers 4",
-        "2": "images an epoch",
-        "5": "no accuracy",
-        "3": "workers 2)",
+        "1": "workers 4", "2": "images an epoch", "5": "no accuracy", "3": "workers 2)",
         "mmm": "workers 4)",
-    }
+    }  # fmt: skip
     async with screens(session, "charts") as (app, pilot):
         for keys, says in said.items():
             await pilot.press(*keys)

@@ -34,8 +34,8 @@ def exported(
 @pytest.mark.parametrize(("answer", "said"), [
     (r'{"files": ["/lab/x/plots/a.png", "/lab/x/plots/a.svg", "/lab/x/deck.pptx"],'
      r' "notes": ["\\u001b[31mno answers"]}',
-     ["deck.pptx, 1 chart in plots/. 1 remark: press ! to read.", "no answers"]),
-    (f'{{"files": [{MANY}], "notes": []}}', ["report.pdf, deck.pptx, results.csv, 10 other files."]),
+     ["deck.pptx, 2 other files. 1 remark: press ! to read.", "no answers"]),
+    (f'{{"files": [{MANY}], "notes": []}}', ["report.pdf, deck.pptx, 11 other files."]),
 ])  # fmt: skip
 def test_what_was_written_where_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
     (below := tmp_path / "labtui").mkdir()

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,7 +20,7 @@ from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.tui import messages, themes
-from labtui.tui.app import LabApp
+from labtui.tui.app import LabApp, Notice
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
@@ -27,6 +28,11 @@ from tests import changes
 from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
 from tests.tui.waiting import chooses, screens, text_of, types, until
+
+
+def test_a_notice_has_time_left_until_it_has_expired():
+    late = Notice("It is over.", raised_at=time.time() - 9)
+    assert late.time_left > 0 and late.has_expired, "a timer of an interval below 0 never returns"
 
 
 async def test_the_tour_of_the_first_start_is_skipped_by_escape(filled_session):
@@ -197,11 +203,14 @@ async def test_no_file_without_questions_and_what_is_typed_is_text(filled_sessio
         assert not (filled_session.folder.answers / "10.1.md").exists()
         app.go_to_task("10.5")
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
-        for key in ("ctrl+n", "s", "o"):
+        for key in ("ctrl+n", "s", "o", "ctrl+n", "n", "o", "ctrl+n", "y"):
             pressed = Key(key, key if len(key) == 1 else None)
             pressed.set_sender(app)
             app._driver.send_message(pressed)  # type: ignore[union-attr]
-        await until(pilot, lambda: "so" in app.main.query_one("#answer-text", TextArea).text.split("\n"))
+        await until(pilot, lambda: "y" in app.main.query_one("#answer-text", TextArea).text.split("\n"))
+        app.save_answers()
+        written = (filled_session.folder.answers / "10.5.md").read_text().split("## ")
+        assert [part.split()[-1] for part in written[1:4]] == ["so", "no", "y"], "each in its own answer"
         assert not filled_session.requests
 
 

@@ -49,10 +49,7 @@ class Connection:
     """
 
     def __init__(
-        self,
-        hosts: Sequence[Endpoint],
-        prompter: Prompter | None = None,
-        offline_hint: str = "",
+        self, hosts: Sequence[Endpoint], prompter: Prompter | None = None, offline_hint: str = ""
     ) -> None:
         self.hosts, self.endpoint = tuple(hosts), hosts[0]
         self._offline_hint = offline_hint

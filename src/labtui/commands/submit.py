@@ -79,12 +79,7 @@ def run_submit(args: argparse.Namespace) -> int:
         return send(lab, args, drafts) if drafts else 1
 
 
-def send(
-    lab: Open,
-    args: argparse.Namespace,
-    drafts: list[SubmissionDraft],
-    sentence: str = "",
-) -> int:
+def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
     """Show, check, confirm and submit drafts; `sentence` explains drafts that differ from a task's plan."""
     if args.show_commands:
         from labtui.session.preview import commands_of_draft

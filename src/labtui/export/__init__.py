@@ -6,6 +6,8 @@
 import contextlib
 import ctypes
 import json
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -87,12 +89,14 @@ def write_files(
 ) -> tuple[Path, ...]:
     """Make each file, calling `told` before, then write all; a failure does not stop the rest.
 
-    So no chart counts as exported while others are still drawn. `root`: follow no links in it.
+    So no chart counts as exported while others are still drawn; each has the time at which this began, since a run
+    that ends meanwhile is in none. `root`: follow no links in it.
 
     Raises:
         ExportError: which files could not be made or written, and why.
     """
     found: dict[str, str | bytes] = {}
+    began = time.time()
     written: list[Path] = []
     problems: list[ExportError] = []
     for at, (name, make) in enumerate(work.items(), 1):
@@ -106,6 +110,7 @@ def write_files(
     for path, data in found.items():
         try:
             write_export(target / path, data.encode() if isinstance(data, str) else data, root)
+            os.utime(target / path, (began, began))
             written.append(target / path)
         except ExportError as error:
             problems.append(error)

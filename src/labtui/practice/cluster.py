@@ -67,11 +67,7 @@ class PracticeCluster:
     """A running practice cluster. Close it, or use it as a context manager."""
 
     def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        factor: float = DEFAULT_FACTOR,
-        train: bool = False,
+        self, folder: Path | None = None, *, factor: float = DEFAULT_FACTOR, train: bool = False
     ) -> None:
         """Start in `folder`, which is kept afterwards, or in a temporary folder.
 

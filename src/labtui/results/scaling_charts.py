@@ -52,11 +52,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     if program is not None:
         fields = _program_fields(program, family, rows[0].compared_with) | {"model": program.name}
     chart = make_chart(
-        family,
-        series,
-        counted=lines[0].unit,
-        message=messages.scaling_message(lines, {family}),
-        **fields,
+        family, series, counted=lines[0].unit, message=messages.scaling_message(lines, {family}), **fields
     )
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))

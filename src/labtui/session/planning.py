@@ -94,11 +94,7 @@ def known_runs(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]
 
 
 def plan(
-    session: Session,
-    draft: SubmissionDraft,
-    script: str | None,
-    *,
-    accepted: Sequence[AcceptedFinding] = (),
+    session: Session, draft: SubmissionDraft, script: str | None, *, accepted: Sequence[AcceptedFinding] = ()
 ) -> tuple[SubmissionState, dict[str, bytes]]:
     """A submission made of a draft, with token, directory and run numbers; and its files by name. Writes nothing.
 

@@ -16,6 +16,7 @@ from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.message import Message
+from textual.notifications import Notification, Notify
 from textual.reactive import var
 from textual.screen import Screen
 
@@ -47,6 +48,18 @@ REPAINT_EVERY_S = 0.1
 """Minimum seconds between two repaints for new states; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
 """New objects before the garbage collector runs: a repaint makes thousands, most freed by reference counts alone."""
+
+
+class Notice(Notification):
+    """A notification that always has time left: Textual's timer never returns from an interval below 0."""
+
+    @property
+    def time_left(self) -> float:
+        return max(0.01, super().time_left)
+
+    @property
+    def has_expired(self) -> bool:
+        return super().time_left <= 0
 
 
 class LabApp(SanitizedApp[int]):
@@ -143,9 +156,10 @@ class LabApp(SanitizedApp[int]):
             self.report(why)
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show a message, unless the same one is still shown."""
+        """Show a message as it is, never as markup, unless the same one is still shown."""
         if all(each.message != message for each in self._notifications):
-            super().notify(message, **options)
+            options |= {"timeout": options.get("timeout") or self.NOTIFICATION_TIMEOUT, "markup": False}
+            self.post_message(Notify(Notice(message, **options)))
 
     def exit_on_signal(self) -> None:
         self.save_answers()
@@ -163,7 +177,7 @@ class LabApp(SanitizedApp[int]):
         """
         home = self if default_namespace is None else default_namespace
         if reason := self.why_disabled(*self._parse_action(action, home, namespaces)):
-            self.notify(reason, severity="warning", timeout=4, markup=False)
+            self.notify(reason, severity="warning", timeout=4)
             return True
         try:
             return await super().run_action(action, default_namespace, namespaces)
@@ -209,9 +223,9 @@ class LabApp(SanitizedApp[int]):
                 self.view = self.view_model.view()
             old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
             if same and old is not None and new is not None and new.done and not old.done:
-                self.notify(key_result(self.view), timeout=4, markup=False)
+                self.notify(key_result(self.view), timeout=4)
             if self.view.deck_old and not before.deck_old:
-                self.notify(f"{self.view.deck} is outdated: press x to export it again.", markup=False)
+                self.notify(f"{self.view.deck} is outdated: press x to export it again.")
 
     def repaint_soon(self) -> None:
         """Called from the thread of the checks: schedule a repaint, and import screens before their first use."""
@@ -222,7 +236,7 @@ class LabApp(SanitizedApp[int]):
     def _tick(self) -> None:
         for note in self.incidents[self._incidents_shown :]:
             self._incidents_shown += 1
-            self.notify(f"{note.title}. Press ! to read on.", severity="warning", timeout=10, markup=False)
+            self.notify(f"{note.title}. Press ! to read on.", severity="warning", timeout=10)
         self.repaint()
 
     def go_to_task(self, task_id: str) -> None:
@@ -273,7 +287,7 @@ class LabApp(SanitizedApp[int]):
         if error is not None:
             self.report(error)
         elif said := str(result) if done is None else done:
-            self.notify(said, markup=False)
+            self.notify(said)
             self.repaint()
 
     def report(self, error: BaseException) -> None:
@@ -283,7 +297,7 @@ class LabApp(SanitizedApp[int]):
         else:
             self.session.faults.write(error)
             said = f"Something unexpected happened; {self.session.folder.problem_log.name} says what."
-        self.notify(said, severity="error", timeout=10, markup=False)
+        self.notify(said, severity="error", timeout=10)
 
     def open_editor(self, path: Path) -> bool:
         """Suspend the app and run the student's editor on a file; return whether it ran."""
@@ -306,7 +320,7 @@ class LabApp(SanitizedApp[int]):
             return
         original, target = task.copies_to_start[0]
         start_copy(self.session.folder, original, target)
-        self.notify(f"{target} is a copy of {original}. Press e to edit it.", timeout=8, markup=False)
+        self.notify(f"{target} is a copy of {original}. Press e to edit it.", timeout=8)
 
     async def action_do_next(self) -> None:
         """Take the next step."""
@@ -315,7 +329,7 @@ class LabApp(SanitizedApp[int]):
             return
         action = screen.step.action
         if not action:
-            self.notify(screen.step.label, markup=False)
+            self.notify(screen.step.label)
         elif action == "pane('answers')" and isinstance(screen, MainScreen) and screen.pane == "answers":
             await screen.action_next_question()
         elif action == "edit" and isinstance(screen, MainScreen):

@@ -121,8 +121,6 @@ def _other_screen() -> Iterator[None]:
 
 
 TIMEOUT_S = 600.0
-MAX_NAMED = 3
-"""The most files that the export's message names; more do not fit a window of 80 columns."""
 
 
 def export_all(folder: Path, told: Callable[[str], None], remarked: Callable[..., None]) -> Future[str]:
@@ -181,11 +179,8 @@ def _summary(answer: bytes, folder: Path) -> tuple[str, list[str]]:
     report = json.loads(answer)
     paths = [Path(path) for path in report["files"]]
     notes = [display_text(str(note).encode()) for note in report["notes"]]
-    plots = {path.stem for path in paths if path.parent.name == "plots"}
-    names = [path.name for path in paths if path.parent.name != "plots"]
-    names.sort(key=lambda name: not name.startswith(("deck", "report")))
-    parts = [*names[:MAX_NAMED], *([f"{plural(len(plots), 'chart')} in plots/"] if plots else [])]
-    parts += [plural(more, "other file")] if (more := len(names) - MAX_NAMED) > 0 else []
+    decks = [path.name for path in paths if path.name.startswith(("deck", "report"))]
+    parts = [*decks, plural(len(paths) - len(decks), "other file")]
     said = f" {plural(len(notes), 'remark')}: press ! to read." if notes else ""
     here = Path.cwd()
     place = folder.relative_to(here) if folder.is_relative_to(here) else folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -218,7 +219,9 @@ class MainScreen(FramedScreen):
 
         if self.pane != "answers" or self.has_class("-open"):
             await self.show_pane("answers")
-        answers = self.query_one(AnswersPane)
+        answers, typed = self.query_one(AnswersPane), asyncio.Event()
+        answers.editor.call_later(typed.set)
+        await typed.wait()  # else letters that still wait for the editor would come into the next answer
         if answers.next_question():
             return
         answers.leave()
@@ -312,7 +315,7 @@ class MainScreen(FramedScreen):
         """Export tables, charts and slides in a process of its own; the note line shows its progress."""
         app = self.app
         if (going := app.view_model.exporting) is not None and not going.done():
-            app.notify("The export is still under way.", severity="warning", markup=False)
+            app.notify("The export is still under way.", severity="warning")
             return
         note, remarked = self.query_one(NoteLine), partial(setattr, app.view_model, "remarks")
 

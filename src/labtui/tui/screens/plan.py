@@ -164,7 +164,7 @@ class PlanScreen(FramedScreen):
             self.app.report(error)
         for name in edited - self.plan.edited_jobs:
             said = f"The job script of {name} is a new one, without your edits."
-            self.app.notify(said, severity="warning", markup=False)
+            self.app.notify(said, severity="warning")
         self.show()
         self._preview(self.app, self.plan.previews, ask=True)
 
@@ -273,7 +273,7 @@ class PlanScreen(FramedScreen):
         if self.sent or not self.plan.outdated:
             return False
         self.recompute()
-        self.notify("Files or runs have changed: the plan is made again.", markup=False, timeout=4)
+        self.notify("Files or runs have changed: the plan is made again.", timeout=4)
         return True
 
     def _become(self, rows: list[PlanRow]) -> None:

@@ -267,7 +267,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._only = choices[(now + 1) % len(choices)]
         self._place, self._x = 0, None
         if self._law and self.view_name == "speedup" and (why := self._no_law()):
-            self.notify(why, severity="warning", timeout=4, markup=False)
+            self.notify(why, severity="warning", timeout=4)
         self.on_resize()
 
     def action_law(self, drawn: bool) -> None:

@@ -151,7 +151,7 @@ class RunPane(Pane, Vertical):
 
         def answered(yes: str | None) -> None:
             if yes and not self.app.view.every[line.run_id].cancellable:
-                self.app.notify(f"Run {line.run_id} has ended.", markup=False)
+                self.app.notify(f"Run {line.run_id} has ended.")
             elif yes:
                 self.app.view_model.run_id = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
