@@ -145,7 +145,8 @@ def test_colours_of_our_own_pass(monkeypatch):
 def test_closed_output_and_an_interrupted_start_are_no_faults(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["labs"]) == 0 and sys.stdout is None
-    monkeypatch.setattr("builtins.__import__", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    interrupts = {"__getattr__": lambda *_: signal.raise_signal(signal.SIGINT)}
+    monkeypatch.setitem(sys.modules, "labtui.commands.cli", type("Interrupted", (), interrupts)())
     assert entry.main() == 130
 
 
