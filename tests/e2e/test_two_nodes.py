@@ -95,7 +95,7 @@ async def test_one_and_four_ranks(pair, member, tmp_path, monkeypatch):
         sampled = session.log_path(largest.token, "gpu")
         assert sampled is not None
         seen = {sample.name for sample in read_samples(sampled.read_bytes())}
-        assert seen == {f"node{node} GPU {gpu}" for node in (1, 2) for gpu in (0, 1)}
+        assert seen == {f"node{node} · GPU {gpu}" for node in (1, 2) for gpu in (0, 1)}
 
 
 def outcomes(labtui: Labtui) -> list[str | None]:

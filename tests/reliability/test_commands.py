@@ -6,9 +6,9 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -145,8 +145,7 @@ def test_colours_of_our_own_pass(monkeypatch):
 def test_closed_output_and_an_interrupted_start_are_no_faults(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["labs"]) == 0 and sys.stdout is None
-    interrupts = {"__getattr__": lambda *_: signal.raise_signal(signal.SIGINT)}
-    monkeypatch.setitem(sys.modules, "labtui.commands.cli", type("Interrupted", (), interrupts)())
+    monkeypatch.setattr("labtui.commands.cli.main", Mock(side_effect=KeyboardInterrupt))
     assert entry.main() == 130
 
 
