@@ -17,12 +17,14 @@ from msgspec.structs import replace
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
 from labtui.export.drawing import inches, panels, rows_of
-from labtui.export.hand_in import Block, Document, Listing, Page, Picture, Run
+from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.plots import chart_picture
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
 
+NOTE_SIZE = 14
+"""The size in points of notes and questions on a slide."""
 LEFT, WIDTH, TOP, BOTTOM, GUTTER = 0.6, 12.133, 1.65, 6.7, 0.4
 """Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
@@ -67,7 +69,7 @@ def pdf(document: Document, form: str) -> bytes:
 def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     """The JSON of a page; its charts are one picture in its final size, so that 15 pt stay 15 pt."""
     found: dict[str, Any] = _json_value(page, folder)
-    found["answers"] = [_json_value(each, folder) for each in page.answers if each.blocks]
+    found["answers"] = [_json_value(a, folder) for a in (answers_of(page) if slides else page.answered)]
     found["columns"] = answer_columns(page)
     width = WITH_FACTS if page.facts else WIDE
     found["charts"] = []
@@ -113,13 +115,14 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
         return rows * (0.39 if rows <= 10 else 0.31) + 0.25 + 0.3 * bool(block.note)
     if isinstance(block, Listing | Picture):
         return 3.75
+    size = NOTE_SIZE if block.style == "note" else size
     lines = line_count("".join(map(run_text, block.runs)), width - 0.3 * block.level, size)
     return (lines * 1.23 + 0.28 * (size > 12)) * size / 72
 
 
 def answer_columns(page: Page) -> int:
     """How many answers stand side by side; 0: long ones flow through two columns."""
-    letters = [each.letters for each in page.answers if each.blocks]
+    letters = [each.letters for each in page.answered]
     if max(letters, default=0) > 700:
         return 0
     return min(len(letters), 3 if max(letters, default=0) <= 200 else 2)
@@ -129,9 +132,12 @@ def _words_height(page: Page) -> float:
     """The height of the answers and warnings of a page."""
     columns = answer_columns(page) or 2
     width = column_width(columns) - 0.3
-    heights = [sum(block_height(b, width) + 0.08 for b in a.blocks) for a in page.answers if a.blocks]
+    answers = [[plain(a.short, "note"), *a.blocks] for a in page.answered]
+    heights = [sum(block_height(each, width) for each in blocks) for blocks in answers]
     rows = (max(heights[at : at + columns]) + 0.1 for at in range(0, len(heights), columns))
-    return max(sum(rows), 0.7 * bool(heights)) + 0.4 * len(page.warnings)  # the least in `document.typ`
+    return (max(sum(rows), 0.7) + 0.15) * bool(heights) + 0.4 * len(
+        page.warnings
+    )  # the least in `document.typ`
 
 
 def column_width(columns: int) -> float:
@@ -141,9 +147,9 @@ def column_width(columns: int) -> float:
 
 def _least_height(spec: ChartSpec) -> float:
     if spec.x_axis == "names":
-        return max(1.5, 0.7 + 0.29 * len(spec.x_ticks))
+        return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
     parts = panels(spec)  # else more lines have a longer legend
-    return 2.0 * rows_of(parts) if len(parts) > 1 else 2.6 + 0.4 * len(spec.measured[2:])
+    return 2.0 * rows_of(parts) if len(parts) > 1 else 2.6 + 0.25 * len(spec.measured[2:])
 
 
 def chart_rows(page: Page) -> list[tuple[tuple[ChartSpec, ...], float]]:
@@ -153,6 +159,20 @@ def chart_rows(page: Page) -> list[tuple[tuple[ChartSpec, ...], float]]:
     return [(row, chart_height(replace(each, charts=row))) for row, each in zip(rows, pages, strict=True)]
 
 
+def answers_of(page: Page) -> list[Answer]:
+    """The answers of a slide; their questions are short where charts stand above them."""
+    rows, below = (
+        chart_rows(page),
+        _note_height(page) + sum(map(block_height, page.blocks)) + _words_height(page),
+    )
+    short = bool(rows) and TOP + rows[-1][1] + below <= BOTTOM + 0.01
+    return [replace(a, question=a.short if short else a.question) for a in page.answered]
+
+
+def _note_height(page: Page) -> float:
+    return 0.2 + 0.24 * line_count(page.note, WIDTH, NOTE_SIZE) if page.note else 0.2
+
+
 def chart_height(page: Page) -> float:
     """The height in inches of a slide's charts: what the words below leave; the whole slide where that is too little.
 
@@ -160,7 +180,6 @@ def chart_height(page: Page) -> float:
     """
     least = max(3.5 * bool(page.facts), *map(_least_height, page.charts))
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
-    note = 0.2 + 0.24 * line_count(page.note, WIDTH, 14) if page.note else 0.2
-    room, blocks = BOTTOM - TOP - note, sum(map(block_height, page.blocks))
+    room, blocks = BOTTOM - TOP - _note_height(page), sum(map(block_height, page.blocks))
     left = (room - below for below in (blocks + _words_height(page), blocks, 0.0))
     return min(1.3 + 0.9 * max(rows), next((each for each in left if each >= least), room))

@@ -28,7 +28,9 @@ TEXT = "#1B2733"
 AXIS = "#5B6773"
 OTHER = "#C5CCD3"
 GRID = "#E1E6EA"
-PART = "#E0A458"
+PARTS = ("#5B6773", "#E0A458", "#9DA4AB", "#8A5A00", "#F0D2AC", OTHER)
+"""The colours of lost parts, none of them a network's; in PowerPoint `_PARTS`."""
+DARK_PARTS = (0, 3)
 PRACTICE = "#8A5A00"
 MARK_LINES: dict[Mark, str] = {
     "": "", "practice": "Practice cluster, not measured", "small": "Small run, no result of the lab"

@@ -4,6 +4,7 @@ Slides, report and notebook are made from the same `Document`, so they cannot di
 """
 
 import re
+import textwrap
 from typing import Literal
 
 import msgspec
@@ -75,6 +76,11 @@ class Answer(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...]
 
     @property
+    def short(self) -> str:
+        """The question, cut after a word where it is long."""
+        return textwrap.shorten(self.question, 60, placeholder=" …")
+
+    @property
     def letters(self) -> int:
         """Its length in characters; a table, code or a picture counts as 900."""
         return sum(
@@ -104,7 +110,12 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shows(self) -> bool:
         """Whether the page has any content besides its warnings."""
-        return bool(self.charts or self.facts or self.blocks or any(each.blocks for each in self.answers))
+        return bool(self.charts or self.facts or self.blocks or self.answered)
+
+    @property
+    def answered(self) -> list[Answer]:
+        """The answers that are there."""
+        return [each for each in self.answers if each.blocks]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, networks
 from labtui.results.charts import ChartSpec, doubling_axes, slug
 from labtui.results.measured import is_accuracy
-from labtui.results.numbers import clean, program_columns, table_of
+from labtui.results.numbers import Table, clean, program_columns, table_of
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines
 
@@ -121,7 +121,12 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     results = _page_results(contents, plan, task)
     charts = tuple(_charts(plan, results))
     listings = (_listing(contents, task, wanted) for wanted in plan.excerpts)
-    blocks = (*_tables(contents, plan, results), *(each for each in listings if each and each.lines))
+    found = tuple(_tables(contents, plan, results))
+    large = tables.large_cells(found) if not charts else ()
+    blocks: tuple[Block, ...] = (
+        *(() if large else found),
+        *(each for each in listings if each and each.lines),
+    )
     answers = tuple(_answers(contents, plan, task))
     unrun = still_to_run(contents.checks[task.id], plan.models)
     lacks = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
@@ -138,7 +143,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",
         charts=charts,
-        facts=tables.page_facts(charts, results),
+        facts=large or tables.page_facts(charts, results),
         blocks=blocks,
         answers=answers,
         note=" ".join(dict.fromkeys(map(clean, notes))),
@@ -213,7 +218,10 @@ def _sources(contents: LabContents) -> Page:
         if (job := submission.job) is not None and (job.start_time or job.slurm_state != "CANCELLED")
         for item in submission.accepted
     )
-    note = "The numbers were read at these lines of logs/. Numbers in the answers are the authors' own."
+    note = (
+        "The numbers were read at these lines of logs/. Numbers in the answers are the authors' own. "
+        f"Files with the fingerprint {stamp_of(contents.results)[-8:]} show these numbers."
+    )
     notes = (plain(text, "note") for text in overridden)
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *notes)
     marked = _is_marked(contents.results)
@@ -301,7 +309,7 @@ def _with_network(chart: ChartSpec, models: tuple[str, ...], *, several: bool) -
     return chart if name in chart.heading else replace(chart, heading=f"{chart.heading}, {name}")
 
 
-def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Block]:
+def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Table]:
     if plan.table == "fractions":
         fits = [fit for fit in contents.named.fits if not plan.models or fit.model in plan.models]
         yield from (tables.fraction_table(fits),) if fits else ()

@@ -394,10 +394,9 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows = {x: row for row, x in enumerate(left)}
-    shades = (*drawing.SERIES, drawing.PART, drawing.OTHER)
     for order, part in enumerate(parts):
-        shade = shades[COLOUR_OF_PART.get(part.short, -1)]
-        ink = "white" if shade in (*drawing.SERIES[:2], drawing.SERIES[3]) else drawing.TEXT
+        colour = COLOUR_OF_PART.get(part.short, -1)
+        shade, ink = drawing.PARTS[colour], "white" if colour in drawing.DARK_PARTS else drawing.TEXT
         labels = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}

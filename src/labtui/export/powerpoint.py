@@ -8,7 +8,7 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -111,12 +111,11 @@ def _is_text(block: Block) -> bool:
     return isinstance(block, Paragraph) and block.style != "formula"
 
 
-def _numbered(answer: Answer) -> list[Any]:
-    """The blocks of an answer, its number before the first one."""
-    number, (first, *rest) = f"{answer.number}.", answer.blocks
-    if isinstance(first, Paragraph) and first.style == "body" and not first.bullet:
-        return [replace(first, level=1, bullet=number), *rest]
-    return [plain(number), first, *rest]
+def _with_question(answer: Answer) -> list[Any]:
+    """The blocks of an answer below its question, which has its number."""
+    asked = plain(answer.question, "note", bullet=f"{answer.number}.", level=1, tone="quiet")
+    inside = (replace(b, level=b.level + 1) if isinstance(b, Paragraph) else b for b in answer.blocks)
+    return [asked, *inside]
 
 
 def _code_line(line: CodeLine) -> Paragraph:
@@ -127,13 +126,14 @@ def _code_line(line: CodeLine) -> Paragraph:
 
 def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
     target.space_after = Pt(4 * (size > 12))  # code stands close
+    size = documents.NOTE_SIZE if paragraph.style == "note" else size
     if paragraph.level or paragraph.bullet:
         indent = int(Inches(0.3))
         properties = target._p.get_or_add_pPr()
         properties.set("marL", str(indent * max(1, paragraph.level)))
         properties.set("indent", str(-indent if paragraph.bullet else 0))
         if paragraph.bullet:
-            _add_run(target, Run(f"{paragraph.bullet}\t"), size)
+            _add_run(target, replace(paragraph.runs[0], text=f"{paragraph.bullet}\t", tex=False), size)
     for run in paragraph.runs:
         parts = re.split(r"([_^](?:\w|\([^()]*\)))", run_text(run)) if run.tex else [run.text]
         for text in filter(None, parts):
@@ -164,7 +164,6 @@ class _Slides:
 
     def __init__(self, presentation: Any, document: Document, page: Page) -> None:
         self.presentation, self.document, self.page = presentation, document, page
-        self.questions: dict[str, str] = {}
         self.count = 0
         self.new_slide()
 
@@ -239,13 +238,6 @@ class _Slides:
 
     # ----------------------------------------------------------------------- words
 
-    def asked(self, paragraphs: Sequence[Paragraph]) -> Iterator[Paragraph]:
-        """The paragraphs; on a continued slide each answer that begins there follows its question."""
-        for each in paragraphs:
-            question = self.questions.pop(each.bullet, "") if self.count > 1 else ""
-            begin = (Run(question, tone="quiet"), Run("\n")) if question else ()
-            yield replace(each, runs=(*begin, *each.runs))
-
     def put(self, paragraphs: Sequence[Paragraph], box: Box, size: float = 18, columns: int = 1) -> None:
         """Put paragraphs into a frame without margins; text that is taller than measured shrinks to fit."""
         frame = self.slide.shapes.add_textbox(*map(Inches, box)).text_frame
@@ -257,43 +249,40 @@ class _Slides:
             frame._txBody.bodyPr.set("spcCol", str(int(Inches(GUTTER))))
         for at, paragraph in enumerate(paragraphs):
             _fill_paragraph(frame.paragraphs[0] if at == 0 else frame.add_paragraph(), paragraph, size)
-            self.questions.pop(paragraph.bullet, "")
 
     def add_words(self, paragraphs: Sequence[Paragraph], *, size: float = 18, columns: int = 1) -> None:
         """Paragraphs over the whole width or in columns; those that do not fit go on the next slides."""
         width, rest = documents.column_width(columns), list(paragraphs)
         while rest:
-            self.ensure_room(documents.block_height(rest[0], width, size))
-            rest = list(self.asked(rest))
             heights = [documents.block_height(each, width, size) for each in rest]
-            count = _count_fitting(heights, (BOTTOM - self.y) * columns)
+            least = 1 + (rest[0].style == "note")  # a question stays with its answer
+            self.ensure_room(sum(heights[:least]))
+            count = max(least, _count_fitting(heights, (BOTTOM - self.y) * columns))
+            count -= least < count < len(rest) and rest[count - 1].style == "note"
             height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, *heights[:count]))
             self.put(rest[:count], (LEFT, self.y, WIDTH, height), size, columns)
             self.y += height + (_GAP if columns > 1 else 0.05)
             rest = rest[count:]
 
-    def add_row(self, answers: Sequence[Answer], columns: int) -> None:
+    def add_row(self, cells: Sequence[Sequence[Paragraph]], columns: int) -> None:
         """Short answers side by side."""
-        width, cells = documents.column_width(columns), list(map(_numbered, answers))
-        for _ in range(2):  # a new slide adds the questions
-            cells = [list(self.asked(cell)) for cell in cells]
-            heights = [sum(documents.block_height(each, width) for each in cell) for cell in cells]
-            self.ensure_room(max(heights))
+        width = documents.column_width(columns)
+        heights = [sum(documents.block_height(each, width) for each in cell) for cell in cells]
+        self.ensure_room(max(heights))
         for at, (cell, height) in enumerate(zip(cells, heights, strict=True)):
             self.put(cell, (LEFT + at * (width + GUTTER), self.y, width, height))
         self.y += max(heights) + _GAP
 
     def add_answers(self) -> None:
         """Short answers in rows; long ones flow in two columns; a table, code or a picture takes the whole width."""
-        answers = [each for each in self.page.answers if each.blocks]
+        answers = list(map(_with_question, documents.answers_of(self.page)))
         columns = documents.answer_columns(self.page)
-        self.questions = {f"{each.number}.": each.question for each in answers}
-        if columns and all(_is_text(block) for each in answers for block in each.blocks):
+        self.y += 0.1 * (self.y > TOP)
+        if columns and all(map(_is_text, itertools.chain(*answers))):
             for at in range(0, len(answers), columns):
                 self.add_row(answers[at : at + columns], columns)
             return
-        blocks = itertools.chain.from_iterable(map(_numbered, answers))
-        for is_text, found in itertools.groupby(blocks, _is_text):
+        for is_text, found in itertools.groupby(itertools.chain(*answers), _is_text):
             if is_text:
                 self.add_words(list(found), columns=2)
             else:

@@ -24,6 +24,9 @@ from labtui.results.scaling import COLOUR_OF_PART
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4)
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
+_PARTS = (
+    (QUIET, 0.0), (THEME.ACCENT_5, 0.0), (QUIET, 0.4), (THEME.ACCENT_6, 0.0), (THEME.ACCENT_5, 0.5), (GRID, -0.1),
+)  # fmt: skip
 _MARKS = (
     xl.XL_MARKER_STYLE.CIRCLE, xl.XL_MARKER_STYLE.DIAMOND, xl.XL_MARKER_STYLE.TRIANGLE, xl.XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
@@ -307,7 +310,6 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
-    parts = (*ACCENTS, THEME.ACCENT_5, GRID)
     best = (min if spec.kind == "repeats" else max)(p.y for s in spec.measured for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
@@ -318,11 +320,12 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
         _add_error_bars(native, spec, series)
         fill = native.format.fill
         fill.solid()
+        part = COLOUR_OF_PART.get(series.short, -1)
         if lost:
-            fill.fore_color.theme_color = parts[COLOUR_OF_PART.get(series.short, -1)]
+            fill.fore_color.theme_color, fill.fore_color.brightness = _PARTS[part]
         else:
             _set_shade(fill.fore_color, seen[series.name])
-        dark = inside or (lost and fill.fore_color.theme_color in (ACCENTS[0], ACCENTS[1], ACCENTS[3]))
+        dark = inside or (lost and part in drawing.DARK_PARTS)
         points = {point.x: point for point in series.points}
         for at, (x, _) in enumerate(_categories(spec)):
             if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):

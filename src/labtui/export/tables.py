@@ -160,6 +160,15 @@ def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
     return tuple(facts)
 
 
+def large_cells(found: Sequence[Table]) -> Facts:
+    """The cells of a table of a single training, which are shown in large type; () for any other table."""
+    if len(found) != 1 or len(found[0].rows) != 2 or found[0].groups or len(found[0].headings) > 5:
+        return ()
+    (heading, cells), names = found[0].rows, found[0].headings
+    facts = zip((*cells[2:], cells[1]), (*names[2:], names[1]), strict=True)  # the batch last
+    return tuple(facts) if len(heading) == 1 else ()
+
+
 def machine_facts(results: Results) -> Facts:
     """The epoch time of the first network on the CPU and on each number of GPUs, four at most."""
     model = results.rows[0].model if results.rows else ""
@@ -255,14 +264,8 @@ def markdown_text(results: Results) -> str:
         rule = ["---:" if number else ":---" for number in table.numeric]
         grid = [table.headings, rule, *([escape_markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
-    parts += [
-        "\n".join(f"- {note.translate(_IN_SENTENCES)}" for note in note_lines(results)),
-        f"Export: {stamp_of(results)}",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-_IN_SENTENCES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|[]!"})
+    notes = "\n".join(f"- {escape_markdown(note)}" for note in note_lines(results))
+    return "\n\n".join(filter(None, (*parts, notes, f"Export: {stamp_of(results)}"))) + "\n"
 
 
 FORMS: dict[str, Callable[[Results], str]] = {"csv": csv_text, "md": markdown_text}

@@ -10,16 +10,7 @@ from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
 from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve
-from labtui.results.numbers import (
-    clean,
-    percent_text,
-    rate_text,
-    ratio_text,
-    seconds_text,
-    three_digits,
-    time_text,
-    uncertainty,
-)
+from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import LostPart, ScalingLine, lost_efficiency, pop_metrics, scaling_lines
 
@@ -97,11 +88,7 @@ def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
     if families == {"epoch-time"}:
         told = f"An epoch is {times} times as fast on {count_words(rows[0].n_gpus or 0)} as on one"
         return told * (not best.by_rate)
-    return (
-        f"{many} give {times} times {faster(best, 'one')}"
-        if best.by_rate
-        else f"{many} are {times} times as fast as one"
-    )
+    return f"{many} {'give' if best.by_rate else 'are'} {times} times {faster(best, 'one')}"
 
 
 def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
@@ -133,7 +120,7 @@ def is_more(quantity: str, row: ResultRow, than: ResultRow) -> bool:
     if mine is None or its is None:
         return False
     ratio = quantity != "throughput"
-    halves = uncertainty(row, mine, ratio=ratio) + uncertainty(than, its, ratio=ratio)
+    halves = numbers.uncertainty(row, mine, ratio=ratio) + numbers.uncertainty(than, its, ratio=ratio)
     return bool(mine.value - its.value > halves)
 
 
@@ -214,7 +201,8 @@ def energy_sentence(row: ResultRow) -> str:
         return ""
     times = f"{ratio_text(row.speedup)}x faster, {ratio_text(mine.over(theirs))}x the energy"
     many = count_words(row.n_gpus or 0, start=True)
-    return f"{many}: {times} ({three_digits(mine.value)} J an image, {three_digits(theirs.value)} J on one)."
+    joules, on_one = numbers.three_digits(mine.value), numbers.three_digits(theirs.value)
+    return f"{many}: {times} ({joules} J an image, {on_one} J on one)."
 
 
 def pop_sentence(row: ResultRow) -> str:
