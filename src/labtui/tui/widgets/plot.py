@@ -32,8 +32,8 @@ MIN_HEIGHT = 8
 MIN_COLUMNS = 24
 DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
 """A dash, and a dot, at each height within a cell, from the bottom."""
-LAWS = {"Amdahl": "##      ", "Gustafson": "    . . "}
-"""Which columns have a dash or a dot: laws that lie on the measured line take turns with it."""
+LAWS = {"Amdahl": "#", "Gustafson": "###   "}
+"""Which columns have a dash: one law is a whole line, the other, which may lie on it, a broken one."""
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
@@ -66,15 +66,15 @@ class _Drawing:
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
         self.rows = height - (3 if height > 11 else 2)
         self.scale = self._scale()
-        unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
+        self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
-        self.y_labels = [f"{text}{unit}" for text in tick_texts(ticks, percent=spec.percent)]
+        self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
         self.tick_rows = [self.rows - 1 - int(self.scale.height(n, self.rows)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = [each.short for each in spec.series if each.role == "fit"]
         ends += [self._label(at, width) for at in range(len(self.names))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
-        self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 2 // 5)
+        self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 9 // 20)
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
         self.apart = max(len(self.measured), math.ceil(3 * longest / self.columns)) if spec.over_time else 1
@@ -101,6 +101,10 @@ class _Drawing:
         if spec.y_log:
             return self._doublings(self._fy(low), self._fy(high))
         low = lowest(spec, low) if self.bars or spec.unit != "×" else low
+        if (
+            spec.percent and spec.compares and not self.bars
+        ):  # from 0, marks would share rows: the least stands at a third
+            low = max(low, math.floor(15 * min(values) - 5) / 10)
         high = max(high, 1.0) if spec.percent and spec.compares else high
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
 
@@ -175,7 +179,9 @@ class _Drawing:
             return self.grid.lines()
         self._draw_dashes("ideal", "reference")
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        for at in order:
+        for at in order * all(
+            each.role != "fit" for each in self.spec.series
+        ):  # laws run between marks alone
             self._draw_line(at)
         self._draw_dashes("fit")
         self._draw_cursor()
@@ -221,18 +227,20 @@ class _Drawing:
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
-        middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
-        self.grid.put(middle, self.rows + 2, label, self.look.quiet)
-        free = -1
+        free = [-1, -1]  # where each of two rows of labels ends
         for x in sorted(names):
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
             column = self._column(x)
             start = min(column - len(names[x]) // 2, self.grid.width - len(text))
-            if start > free:
+            row = int(start <= free[0] and self.spec.x_axis == "names")
+            if start > free[row]:
                 self.grid.put(column, self.rows, "▔" if self.bars else "┬", self.look.axis)
                 style = f"bold {self._style(self.cursor.series)}" if self.cursor.x == x else self.look.quiet
-                self.grid.put(start, self.rows + 1, text, style)
-                free = start + len(text)
+                self.grid.put(start, self.rows + 1 + row, text, style)
+                free[row] = start + len(text)
+        if free[1] < 0:
+            middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
+            self.grid.put(middle, self.rows + 2, label, self.look.quiet)
 
     def _colour_of(self, series: Series) -> str:
         """The colour of a line that was not measured: of a law, one that no measured line has."""
@@ -309,16 +317,15 @@ class _Drawing:
         value = self._value(last) if told else ""
         far = " warm-up" if last.hollow else " so far" if last.live else ""
         full = f"{name}  {value}".strip()
-        for text in (f"{full}{far}", full, *[name] * (not self.few)) if told else (full,):
+        brief = f"{name} {value.replace(self.unit, '')}" if self.few else name
+        for text in (f"{full}{far}", full, brief) if told else (full,):
             if cell_len(text) <= room:
                 return text
-        size = max(0, room - len(value) - 2)
-        tail, alike = name[len(name) - size :], sum(each.startswith(name[:size]) for each in self.names)
+        size = room - len(value) - 2
         if size < 3:
             return value
-        if alike > 1 and (" " not in tail or f" {tail}" in name):  # cut so, another has this name
-            return f"…{tail} {value}".strip()
-        return f"{name[:size].rstrip()}… {value}".strip()
+        begin, end = name[: size - size // 2], name[len(name) - size // 2 :]  # one of them tells it apart
+        return f"{begin.rstrip()}…{end} {value}".strip()
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
         """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
@@ -365,7 +372,8 @@ class _Drawing:
         for at, series in enumerate(self.measured):
             points, style = series.points, self._style(at)
             others = [p for each in self.measured if each is not series for p in each.points]
-            for point in points[1:-1] if self.spec.unit == "×" else points[:-1]:
+            ratios = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)
+            for point in (each for each in points[:-1] if not (ratios and each.y == 1)):
                 text = f" {self._value(point)} "  # no grid line touches a number
                 column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
                 near = 1 if not others or any(p.x == point.x and p.y > point.y for p in others) else -1
