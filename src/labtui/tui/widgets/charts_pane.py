@@ -1,5 +1,6 @@
 """The charts pane: five views, one large chart with a cursor on its points, or four charts on very large windows."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -44,6 +45,11 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     if spec.x_axis == "epochs" and epochs:
         return replace(spec, x_ticks=tuple((float(at), f"{at}") for at in sorted({1, *epochs})))
     return with_sizes(spec, planned_sizes(view.task))
+
+
+def readable(text: str) -> str:
+    """A record (`:::MLLOG`) as names and values, without its JSON; another line as it is."""
+    return re.sub(r'^:::MLLOG … |"metadata": |[{}"]', "", text) if text.startswith(":::MLLOG") else text
 
 
 class ChartView(Widget, can_focus=False):
@@ -435,5 +441,5 @@ class ChartsPane(Pane, Container, can_focus=True):
         said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (not point.line and row.epochs > 1)
         styles, text = roles(self.app), line_text(self.app.session.folder.path, path, number)
         place = f"{said}line {number}  "
-        shown_text = shorten(text, self.size.width - len(place), point.metric)
+        shown_text = shorten(readable(text), self.size.width - len(place), point.metric)
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
