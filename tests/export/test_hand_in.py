@@ -400,9 +400,9 @@ def test_more_than_four_lines_become_panels():
     study = published_lab(load_edition("thesis-2019")).results
     assert "71.3 %" in text_table(study.rows, PRECISE), "the accuracy in validation"
     assert title_facts(study)[0] == ("71.3 %", "accuracy in validation at best")
-    (accuracy,) = (chart for chart in lab_charts(study) if chart.family == "accuracy")
-    assert len(panels(accuracy)) == 6, "a study has one for each policy"
-    axes = drawn(accuracy).axes[0]
+    (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")
+    assert len(panels(errors)) == 5, "a study has one for each policy"
+    axes = drawn(errors).axes[0]
     names = [each.get_window_extent() for each in axes.texts if each.get_gid() == "name"]
     grey = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_zorder() == 1]
     assert names and not any(line.intersects_bbox(name, filled=False) for line in grey for name in names)

@@ -11,7 +11,7 @@ from labtui.results.messages import loss_message, scaling_message, study_message
 from labtui.results.numbers import ANSWER, lost_text, text_table, uncertainty
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
-from labtui.results.scaling_charts import law_charts
+from labtui.results.scaling_charts import law_charts, tuned_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests.results.helpers import task_charts
 
@@ -51,11 +51,8 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
     assert {"laws-ResNet50", "laws-ResNet152"} < set(keys)
     for chart in charts:
         assert chart.title and chart.x_label and chart.y_label and not chart.empty
-        for series in chart.series:
-            for point in series.points:
-                low = point.lo if point.lo is not None else point.y
-                high = point.hi if point.hi is not None else point.y
-                assert low <= point.y <= high
+        points = (point for series in chart.series for point in series.points if point.lo is not None)
+        assert all(point.lo <= point.y <= point.hi for point in points)
 
 
 CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
@@ -160,11 +157,10 @@ def test_epochs_and_accuracy_over_time():
     said = accuracy_chart(compute_results(level[:2])).message
     assert said == "Training accuracy comes to 20.0 % after one epoch", "no run is the best"
     both = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
-    for metrics, tuning, names, places in (
-        ({"loss": 1.0, "acc": 0.2}, (), [""], [71]), (both, (), ["training", "validation"], [70, 72]),
-        (both, (("lr_policy", "linear"),), ["validation"], [72]),  # a study has too many lines
+    for metrics, names, places in (
+        ({"loss": 1.0, "acc": 0.2}, [""], [71]), (both, ["training", "validation"], [70, 72]),
     ):  # fmt: skip
-        lines, measured = {name: 70 + at for at, name in enumerate(metrics)}, run(1, [9, 8], tuning=tuning)
+        lines, measured = {name: 70 + at for at, name in enumerate(metrics)}, run(1, [9, 8])
         told = tuple(replace(each, metrics=metrics, metric_lines=lines) for each in measured.run.epochs)
         chart = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=told))]))
         assert [each.name.partition(", ")[2] for each in chart.series] == names
@@ -243,9 +239,10 @@ def test_a_title_says_which_gains_more_only_beyond_the_scatter_of_the_baselines(
 
 
 def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_what_it_draws():
-    runs = [run(1, [9, 9 - at, 9 - at], batch=batch) for at, batch in enumerate((32, 64, 128))]
-    (chart,) = [each for each in catalogue(compute_results(runs, images=50_000)) if each.family == "tuning"]
-    assert chart.message == "Batch 128: 7,143 images per second, 1.29 times that of batch 32"
+    for gpus, where in ((1, ""), (4, ", on 4 GPUs")):
+        runs = [run(gpus, [9, 9 - at, 9 - at], batch=gpus * 32 * 2**at) for at in range(3)]
+        (chart,) = tuned_charts(compute_results(runs, images=50_000).rows)
+        assert chart.message == f"Batch 128: 7,143 images per second, 1.29 times that of batch 32{where}"
     best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
     text = study_message("accuracy", best)
     assert text == "Top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"

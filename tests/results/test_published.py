@@ -324,6 +324,7 @@ def test_the_three_charts_of_a_study():
     assert {(p.metric, p.line) for series in batch.series for p in series.points} == {("val_top1", 89)}
     rates = {series.name: [point.y for point in series.points] for series in charts["learning-rate"].series}
     assert rates["linear, 32 GPUs"] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
+    assert "accuracy" not in charts, "it is what the error lacks"
     names = [series.name for series in charts["error"].series]
     last = charts["error"].series[names.index("naive, 1 GPU")].points[-1]
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)

@@ -134,8 +134,10 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     if alone:
         yield from law_charts(results)
         yield from tuned_charts(results.rows)
-    yield from study_charts(results)
-    for chart in (epoch_chart(results), accuracy_chart(results)):
+    studies = list(study_charts(results))
+    yield from studies
+    told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
+    for chart in (epoch_chart(results), *[accuracy_chart(results)] * (not told)):
         if alone or len(chart.measured) <= MAX_LINES:
             yield chart
 
@@ -212,33 +214,26 @@ def _longest(runs: Named) -> float:
 
 
 def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpec:
-    """Accuracy after each epoch, in training and in validation; with a `target`, only the best curve and the target.
-
-    In a study of policies, of each run only validation, if it has one: its many lines share a panel for each policy.
-    """
-    runs = _named_runs(results)
-    best, study = best_curve(results), any(policy(run) for *_, run in runs)
+    """Accuracy after each epoch, in training and in validation; with a `target`, only the best curve and the target."""
+    runs, best = _named_runs(results), best_curve(results)
     series = []
     for name, which, hue, run in runs:
         # A log may print one accuracy twice, as a fraction and in percent: the first of each set is drawn.
         curves: dict[bool, AccuracyCurve] = {}
         for curve in accuracy_curves(run) if target is None else [best] if best and best.run is run else []:
             curves.setdefault(curve.validation, curve)
-        if study and len(curves) > 1:
-            del curves[False]
         for curve in curves.values():
             points = tuple(
                 Point(x=at, y=top, label=percent_text(top), line=line, **of_run(run, curve.metric))
                 for at, top, line in curve.points
             )
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            group = policy(run) or ("constant" if study else name)
-            series.append(Series(name=f"{name}{which}{end}", points=points, hue=hue, group=group))
+            series.append(Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name))
     of_best = next((name for name, *_, run in runs if best is not None and best.run is run), "")
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
     lasts = sorted((each.points[-1] for each in series), key=lambda point: point.y)
     as_long = len({point.x for point in lasts}) == 1
-    alike = as_long and len(trained) == 1 and not study  # otherwise no run is best
+    alike = as_long and len(trained) == 1 and not any(policy(run) for *_, run in runs)  # else no run is best
     compared = best if target is not None or alike else None
     shown = percent_text(best.best.accuracy) if best is not None else ""
     equals = sum(any(point.label == shown for point in each.points) for each in series)
@@ -260,13 +255,16 @@ _TOP1 = "val_top1"
 
 
 def study_charts(results: Results) -> Iterator[ChartSpec]:
-    """Learning rate and error over epochs, accuracy over the batch, by policy; nothing where no run has a policy."""
+    """Learning rate and error over epochs, accuracy over the batch, by policy; nothing where no run has a policy.
+
+    Each policy has a panel for its many lines.
+    """
     runs = [run for *_, run in _named_runs(results)]
     tuned = [run for run in runs if policy(run)]
     if not tuned:
         return
     rates = [(run, _by_epoch(run, "learning_rate", lambda rate: rate)) for run in runs]
-    errors = [(run, p) for run in tuned if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
+    errors = [(run, p) for run in runs if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
     lines = _best_by_policy(tuned)
     best = {name: {batch: point.y for batch, point in line.items()} for name, line in lines.items()}
     yield _over_epochs("error", _policy_lines(errors), message=messages.study_message("error", best))

@@ -40,11 +40,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     mark: Mark
     model: str
-    framework: str
+    framework: str = ""
     device: str
     n_gpus: int | None
-    batch_size: int | None
-    images: int | None
+    batch_size: int | None = None
+    images: int | None = None
     steps: int | None = None
     apart: str = ""
     data_set: str = ""
@@ -246,11 +246,8 @@ def _program_configuration(run: MeasuredRun, program: Program) -> Configuration:
     return Configuration(
         mark=run.mark or run.run.mark,
         model=program.name,
-        framework="",
         device="gpu" if program.counts == "GPUs" else "cpu",
         n_gpus=run.run.processes,
-        batch_size=None,
-        images=None,
         data_set=run.run.size,
     )
 

@@ -170,7 +170,10 @@ def tuned_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
     for found in tuned:
         data = found[0].configuration.data_set
         end = f"-{specs.slug(data)}" if len(data_sets) > 1 and data else ""
-        charts.append(_tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' * (len(counts) > 1)}"))
+        chart = _tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' * (len(counts) > 1)}")
+        where = f" on {devices(found[0].n_gpus)}"
+        unsaid = chart.message and where not in chart.message and counts != {1}
+        charts.append(replace(chart, message=f"{chart.message},{where}") if unsaid else chart)
     return tuple(charts)
 
 
