@@ -124,7 +124,8 @@ def _own_baseline(row: ResultRow) -> Interval | None:
 def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     """The row with its ratios to the time of one process."""
     base, one_process = row.compared_with, None
-    first = next((one for one in rows if one.processes == 1 and _same_problem(one, row)), None)
+    alike = (one for one in rows if (one.model, one.mark, one.processes) == (row.model, row.mark, 1))
+    first = next((one for one in alike if row.is_weak or one.size == row.size), None)
     if first is not None:
         one_process = first.epoch_seconds
     elif not row.is_weak and (one_process := _own_baseline(row)) is not None:
@@ -141,11 +142,6 @@ def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
             f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
         )
     return replace(row, weak_efficiency=ratio)
-
-
-def _same_problem(one: ResultRow, row: ResultRow) -> bool:
-    same = (one.model, one.mark) == (row.model, row.mark)
-    return same and (row.is_weak or one.size == row.size)
 
 
 def program_lines(rows: Iterable[ResultRow]) -> list[list[ScalingLine]]:

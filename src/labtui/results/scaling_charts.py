@@ -51,9 +51,8 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
     if program is not None:
         fields = _program_fields(program, family, rows[0].compared_with) | {"model": program.name}
-    chart = make_chart(
-        family, series, counted=lines[0].unit, message=messages.scaling_message(lines, {family}), **fields
-    )
+    message = messages.scaling_message(lines, {family})
+    chart = make_chart(family, series, counted=lines[0].unit, message=message, **fields)
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))
     return specs.with_sizes(chart, counts)
@@ -92,11 +91,9 @@ def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
         if row.n_gpus is not None and value is not None:
             yield _uncertain_point(row.n_gpus, row, value, label=_TEXTS[unit](value), ratio=unit in _RATIOS)
         elif row.n_gpus is not None and family == "epoch-time" and row.warmup_seconds is not None:
-            text = seconds_text(row.warmup_seconds)
-            run = row.members[-1].run_id
-            yield interval_point(
-                row.n_gpus, row.warmup_seconds, label=text, live=row.live, hollow=True, run=run
-            )
+            first, run = row.warmup_seconds, row.members[-1].run_id
+            label = seconds_text(first)
+            yield interval_point(row.n_gpus, first, label=label, live=row.live, hollow=True, run=run)
 
 
 def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, ratio: bool = False) -> Point:
@@ -264,7 +261,6 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
         points, hue = tuple(points_of("speedup", rows)), specs.MODEL_HUES.get(line.model, 0)
         series = [Series(name=line.name, points=points, hue=hue), *map(_law_line, fitted.fits)]
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
-        counts = sorted({p.x for each in series for p in each.points})
         chart = make_chart(
             "laws",
             [*series, _IDEAL],
@@ -272,7 +268,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             of=line.name,
             heading=f"Speedup, {short}",
             message=messages.laws_message(fitted, ()),
-            x_ticks=tuple((n, f"{n:g}") for n in counts),
+            x_ticks=tuple((n, f"{n:g}") for n in sorted({p.x for each in series for p in each.points})),
             notes=tuple(line.strip() for line in messages.law_lines(fitted.fits)),
         )
         yield specs.with_curves(chart)
