@@ -101,9 +101,7 @@ class _Drawing:
         if spec.y_log:
             return self._doublings(self._fy(low), self._fy(high))
         low = lowest(spec, low) if self.bars or spec.unit != "×" else low
-        if (
-            spec.percent and spec.compares and not self.bars
-        ):  # from 0, marks would share rows: the least stands at a third
+        if spec.percent and spec.compares and not self.bars:  # the least at a third: marks share fewer rows
             low = max(low, math.floor(15 * min(values) - 5) / 10)
         high = max(high, 1.0) if spec.percent and spec.compares else high
         return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
@@ -136,9 +134,6 @@ class _Drawing:
         """The row of a value, from the top."""
         return self.rows - 1 - int(self._height(y))
 
-    def _cell(self, point: Point) -> tuple[int, int]:
-        return self._column(point.x), self._row(point.y)
-
     def _beyond(self, point: Point) -> bool:
         """Whether a point, of a warm-up, lies above the scale."""
         return self._fy(point.y) > self.scale.high
@@ -160,12 +155,13 @@ class _Drawing:
 
     def _mark(self, at: int, *, hollow: bool = False) -> str:
         """The mark by which a line is seen: its own, or that of the line which covers it."""
-        covers = self.marked.get(self._cell(self.measured[at].points[-1]), at)
+        last = self.measured[at].points[-1]
+        covers = self.marked.get((self._column(last.x), self._row(last.y)), at)
         at = at if at in self.marked.values() else covers
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series, hollow=hollow)[0]
 
     def draw(self) -> list[Text]:
-        """Draw frame, ideal, lines (the chosen one last), marks, names and values, and return the rows."""
+        """Draw frame, ideal, lines (the chosen one last) or laws, marks, names and values, and return the rows."""
         if self.xs:
             self._draw_frame()
             self._draw_x_ticks()
@@ -179,9 +175,7 @@ class _Drawing:
             return self.grid.lines()
         self._draw_dashes("ideal", "reference")
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        for at in order * all(
-            each.role != "fit" for each in self.spec.series
-        ):  # laws run between marks alone
+        for at in order * all(each.role != "fit" for each in self.spec.series):
             self._draw_line(at)
         self._draw_dashes("fit")
         self._draw_cursor()
@@ -282,7 +276,7 @@ class _Drawing:
             unseen = point is points[-1] and at not in self.marked.values()
             if (place - at) % min(self.apart, len(points)) and not (here or point.hollow or unseen):
                 continue
-            cell, lo, hi = self._cell(point), point.lo, point.hi
+            cell, lo, hi = (self._column(point.x), self._row(point.y)), point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(cell[0], each, "│", style)
@@ -372,8 +366,8 @@ class _Drawing:
         for at, series in enumerate(self.measured):
             points, style = series.points, self._style(at)
             others = [p for each in self.measured if each is not series for p in each.points]
-            ratios = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)
-            for point in (each for each in points[:-1] if not (ratios and each.y == 1)):
+            ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each begins at 1
+            for point in (each for each in points[:-1] if not (ratio and each.y == 1)):
                 text = f" {self._value(point)} "  # no grid line touches a number
                 column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
                 near = 1 if not others or any(p.x == point.x and p.y > point.y for p in others) else -1
