@@ -235,6 +235,9 @@ def test_bars_of_several_networks_have_their_sizes_and_names_below_and_the_chose
     spec = chart(dict.fromkeys(names, 5.0), kind="bars")
     rows = rows_of(replace(spec, x_axis="names", x_ticks=tuple(names.items())), 80, 16)
     assert all(name in "\n".join(rows[14:]) for name in names.values()), "on two rows"
+    ticks = tuple((x, f"{name}, fp32 weights") for x, name in names.items())
+    row = rows_of(replace(spec, x_axis="names", x_ticks=ticks), 60, 16, Cursor(0, 2.0))[14]
+    assert "stepping, warm-up 1, fp32 weights" in row, "the chosen one first"
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26}, kind="bars")
     chosen = [style for sign, style in cells_of(spec, 80, 16, Cursor(1, 2.0)).values() if sign == "━"]
     assert chosen and set(chosen) == {"bold red"}

@@ -34,13 +34,15 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     plans = [run.spec for run in view.task.runs] if view.task is not None else []
     counts = {each.program.counts for each in plans if each.program is not None}
     family = next(each for each in FAMILIES.values() if each.view == name)
-    family = FAMILIES.get(f"program-{name}", family) if counts - {"GPUs"} else family
+    by_program = counts and (name == "time" or counts != {"GPUs"})  # an epoch is no time of a program
+    family = FAMILIES.get(f"program-{name}", family) if by_program else family
+    x_label = family.x_label.replace("processes", words.counted(plans))
     timed = counts and name in ("throughput", "training")
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows for note in row.notes if f"no {name} " in note]
     lacks += ["The logs print no accuracy."] * (name == "training" and bool(rows))
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
-    spec = make_chart(family.key, (), counted=unit_of(view), message=waits)
+    spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
     epochs = {each.epochs for each in plans}
     if spec.x_axis == "epochs" and epochs:
         return replace(spec, x_ticks=tuple((float(at), f"{at}") for at in sorted({1, *epochs})))
@@ -351,9 +353,11 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
         if lines:
-            shown = plain(self._only) if self._only in lines else self._choices()
+            room, choices = self.size.width - left.cell_len - 1, self._choices()
+            choices = choices if len(choices) + 2 <= room else "Filter"
+            shown = plain(self._only) if self._only in lines else choices
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
-            right.truncate(self.size.width - left.cell_len - 1, overflow="ellipsis")
+            right.truncate(room, overflow="ellipsis")
         return ends(left, right, self.size.width)
 
     def _choices(self) -> str:

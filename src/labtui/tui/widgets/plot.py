@@ -221,19 +221,19 @@ class _Drawing:
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
-        free = [-1, -1]  # where each of two rows of labels ends
-        for x in sorted(names):
+        below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
+        for x in sorted(names, key=lambda x: (x != self.cursor.x, x)):  # the chosen one has its name first
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
             column = self._column(x)
             start = min(column - len(names[x]) // 2, self.grid.width - len(text))
-            row = int(start <= free[0] and self.spec.x_axis == "names")
-            if start > free[row]:
+            start = max(start, 0) if x == self.cursor.x else start
+            row = next((row for row in below if self.grid.free(start, row, len(text))), 0)
+            if row and start >= 0:
                 self.grid.put(column, self.rows, "▔" if self.bars else "┬", self.look.axis)
                 style = f"bold {self._style(self.cursor.series)}" if self.cursor.x == x else self.look.quiet
-                self.grid.put(start, self.rows + 1 + row, text, style)
-                free[row] = start + len(text)
-        if free[1] < 0:
-            middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
+                self.grid.put(start, row, text, style)
+        middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
+        if self.grid.free(middle, self.rows + 2, len(label)):
             self.grid.put(middle, self.rows + 2, label, self.look.quiet)
 
     def _colour_of(self, series: Series) -> str:
