@@ -112,7 +112,7 @@ def test_integers_of_the_script_are_cut_off_not_rounded():
     script.epoch(2, 1280, 3.7)
     run = only_run(script.end(344))
     assert run.throughput == Interval(344.5, 344.0, 345.0) and run.printed_rate == 344.0
-    assert run.total_seconds == Interval(300.5, 300.0, 301.0)
+    assert run.total_seconds == Interval(300.0, 300.0, 301.0)
 
 
 REHEARSED = (samples.LOGS / "hpc4ai-ch12-rehearsed.out").read_text(encoding="utf-8")

@@ -129,7 +129,7 @@ def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
     submission = evidence.submission(run)
     job_id = submission.job.job_id if submission and submission.job else ""
     source = submission.mirror("out").rpartition("/")[2] if submission else ""
-    lines = lines or tuple(sample.line for sample in run.epochs) or (None,)
+    lines = lines or tuple(sample.line_of("seconds") for sample in run.epochs) or (None,)
     where = cite(Origin(source=source, job_id=job_id, line=line) for line in lines)
     return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"
 

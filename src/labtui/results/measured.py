@@ -115,7 +115,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
             job_id=self.job_id,
             run_id=self.run_id,
             epoch=sample.epoch if sample else None,
-            line=sample.line if sample else self.run.rate_line or self.run.last_line,
+            line=sample.line_of("seconds") if sample else self.run.rate_line or self.run.last_line,
         )
 
 

@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import is_tuning
@@ -72,7 +73,8 @@ def _facts_of(form: Form, groups: Groups) -> RunFacts:
         told = run_headers.facts_of_name(groups["job_name"])
         return told if told.model else form.facts
     values: dict[str, Any] = {name: take(groups[name]) for name, take in _TAKES.items() if name in groups}
-    values |= {name: form.number(groups[name]) for name in ("total_seconds", "gpu_memory") if name in groups}
+    for name in {"total_seconds", "gpu_memory"} & groups.keys():
+        values[name] = replace(form.number(groups[name]), value=float(groups[name]))
     if "devices" in groups:
         values |= {"device": "gpu", "n_gpus": len(_GPU.findall(groups["devices"])) or None}
     if (values.get("device") or form.facts.device) == "cpu" or values.get("n_gpus", 1) is None:

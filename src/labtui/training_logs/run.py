@@ -212,12 +212,13 @@ class OpenRun(msgspec.Struct):
                 steps=printed.steps or clocked.steps,
                 metrics=printed.metrics,
                 line=printed.line,  # screens show this line and hide records
+                metric_lines={"seconds": clocked.line or 0},
             )
         told = {
             name: one for name, one in self.measures.get(number, {}).items() if name not in sample.metrics
         }
         metrics = {**sample.metrics, **{name: value for name, (value, _) in told.items()}}
-        lines = {name: line for name, (_, line) in told.items()}
+        lines = {**sample.metric_lines, **{name: line for name, (_, line) in told.items()}}
         return replace(sample, metrics=metrics, metric_lines=lines) if told else sample
 
     def merge_repeat(self, sample: EpochSample) -> bool:
