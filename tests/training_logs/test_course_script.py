@@ -127,7 +127,7 @@ def test_records_between_the_lines_tell_how_many_processes():
     assert epoch.seconds.contains(12288 / 5205) and epoch.seconds.half_width < 0.002
     assert epoch.metrics == {"top1": 2.5, "val_top1": 3.125, "val_accuracy": 0.031}
     assert not run.interleaved and run.notes == ()
-    assert run.gpu_memory == Interval(53.5, 53.0, 54.0), "cut off, as the rate"
+    assert run.gpu_memory == Interval(53.0, 53.0, 54.0), "cut off, as the rate"
 
 
 def test_the_same_lines_with_the_marks_of_a_launcher():

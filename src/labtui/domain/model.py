@@ -395,10 +395,10 @@ class EpochSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `seconds` is the interval that holds the epoch's true duration; `printed_seconds` are the whole seconds as printed;
     `ms_per_step` is in milliseconds, as printed. `source` is the form of its lines: ``mllog``, ``keras`` or another.
-    `line` is the 1-based line of the log, `metric_lines` those of the metrics that another line prints, and of `seconds`
-    where a record times a printed epoch. `ended_at` is the end in UNIX seconds on the node's clock, if the log has it.
-    `starts_process` is true for the first epoch of a process, which includes start-up (in a resumed training this may be
-    epoch 3). `count` is the number of epochs that the log times as one block: `epoch` is its first, `seconds` their mean.
+    `line` is the 1-based line of the log, `metric_lines` those of metrics, and of `seconds`, that another line gives.
+    `ended_at` is the end in UNIX seconds on the node's clock, if the log has it. `starts_process` is true for the first
+    epoch of a process, which includes start-up (in a resumed training this may be epoch 3). `count` is the number of
+    epochs that the log times as one block: `epoch` is its first, `seconds` their mean.
     """
 
     epoch: int

@@ -59,13 +59,8 @@ def torchrun(words: list[str]) -> int:
     counts = (options["nnodes"], options["nproc_per_node"])
     nodes, each = (int(count) if count.isdecimal() else 1 for count in counts)
     here = int(os.environ.get("SLURM_NODEID", "0"))
-    environment = {
-        "RANK": "0",
-        "LOCAL_RANK": "0",
-        "WORLD_SIZE": str(nodes * each),
-        "MASTER_ADDR": "127.0.0.1",
-        "TORCHELASTIC_USE_AGENT_STORE": "True",
-    }
+    environment = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(nodes * each)}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     ended = _run_rank_0(words[at:], environment, here * each)
     if ended and not here:
         host = os.environ.get("SLURMD_NODENAME", "localhost")

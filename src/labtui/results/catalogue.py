@@ -196,7 +196,9 @@ def epoch_chart(results: Results) -> ChartSpec:
     for name, end, hue, run in runs:
         warmup = warmup_epochs(run)
         marks = (
-            interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **of_run(run))
+            interval_point(
+                s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **of_run(run)
+            )
             for s in run.run.epochs
         )
         series.append(Series(name=name + end, points=tuple(marks), hue=hue, group=name))
