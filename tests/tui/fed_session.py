@@ -26,29 +26,7 @@ from tests import changes
 
 NOW = 1_763_715_600.0
 HOST = "login.rehearsal.test"
-PROFILE = """
-id = "mn5"
-title = "A cluster for tests"
-login_hosts = ["login.rehearsal.test"]
-status = "generic"
-default_account = "nct_345"
-cpu_queue = "gp_debug"
-gpu_queue = "acc_debug"
-cpus_per_gpu = 20
-gpus_per_node = 4
-cpus_per_node = 80
-root = "labtui"
-data_dir = "/data/cifar-10-batches-py"
-[[queues]]
-name = "acc_debug"
-devices = "gpu"
-max_minutes = 120
-max_submit_per_user = 1
-[[queues]]
-name = "gp_debug"
-devices = "cpu"
-max_minutes = 120
-"""
+PROFILE = Path(__file__).with_name("profile.toml").read_text(encoding="utf-8")
 
 
 class FrozenClock:
