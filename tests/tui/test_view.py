@@ -254,8 +254,11 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     before, after = (replace(begun(), now=NOW + later).every[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
     assert title_state(begun())[2] == "", "not for 0:00"
-    limited = begun(time_limit_s=4.0).every[1]
-    assert (limited.left_s, limited.share) == (4.0, 0.0), "the bar goes to the limit"
+    unseen = seen(LabState(runs={1: in_epochs()}, submissions={"lt1": sent(JobPhase.RUNNING)}))
+    assert unseen.every[1].left_s is None, "no clock stands still while it is not known when the job began"
+    limited = begun(time_limit_s=4.0)
+    shares = [replace(limited, now=NOW + later).every[1].share for later in (1.0, 3.0, 4.0)]
+    assert limited.every[1].left_s == 4.0 and shares == [0.25, 0.75, 1.0], "the bar goes to the limit"
 
 
 def test_what_was_seen_before_this_connection_is_not_taken_for_now():

@@ -370,13 +370,13 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
     submission = view.state.submissions.get(run.token)
     run, cause = _with_cause(view, run, submission)
     line = RunLine(run=run, submission=submission, cause=cause, row=row)
-    left = _time_left(line, view)
+    left, took = _time_left(line, view), _time_taken(line, view)
     done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(
         line,
-        left_s=left[0] if left is not None else None,
-        took_s=_time_taken(line, view),
-        share=min(1.0, 1 - left[0] / left[1] if left is not None and left[1] else done),
+        left_s=left,
+        took_s=took,
+        share=min(1.0, done) if left is None or not took else took / (took + left),
         why_not=_why_not(view, line, left_out),
     )
 
@@ -395,8 +395,8 @@ def _why_not(view: View, line: RunLine, left_out: str) -> str:
     return left_out or ("" if row is not None or view.loading else "its log has no epoch that counts")
 
 
-def _time_left(line: RunLine, view: View) -> tuple[float, float] | None:
-    """The seconds that a running training still needs, and in all; None if unknown.
+def _time_left(line: RunLine, view: View) -> float | None:
+    """The seconds that a running training still needs; None if unknown.
 
     By its own pace, or before that by the expected time; but no longer than the job's time limit allows.
     """
@@ -410,18 +410,17 @@ def _time_left(line: RunLine, view: View) -> tuple[float, float] | None:
         most = line.job.time_limit_s - line.job.ran_s(now)
     if line.row is not None and line.row.epoch_seconds is not None:
         pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
-        left, whole = max(0.0, pace * missing - min(pace, passed)), pace * run.spec.epochs
-    elif view.edition is None:
+        left = pace * missing - min(pace, passed)
+    elif view.edition is None or began is None:
         return None
     else:
         from labtui.lab.expected_time import run_seconds
 
         expected = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
-        whole = expected.value if expected is not None else 0.0
-        left = whole - passed - sum(each.seconds.value for each in run.epochs)
+        left = expected.value - passed - sum(each.seconds.value for each in run.epochs) if expected else 0.0
         if left <= 0:
             return None
-    return (left, whole) if left <= most else (max(0.0, most), (_time_taken(line, view) or 0.0) + most)
+    return max(0.0, min(left, most))
 
 
 def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
