@@ -269,12 +269,14 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     errors = [(run, p) for run in runs if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
     lines = _best_by_policy(tuned)
     best = {name: {batch: point.y for batch, point in line.items()} for name, line in lines.items()}
-    yield _over_epochs("error", _policy_lines(errors), message=messages.study_message("error", best))
-    yield _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1))
     batches = sorted({batch for line in lines.values() for batch in line})
+    sizes = {run.run.n_gpus for run in tuned if run.run.batch_size in batches[-1:]}
+    where = f", on {devices(*sizes)}" if len(sizes) == 1 else ""
+    yield _over_epochs("error", _policy_lines(errors), message=messages.study_message("error", best) + where)
+    yield _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1))
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
     series = [Series(name=name, points=tuple(line.values())) for name, line in lines.items()]
-    message = messages.study_message("accuracy", best)
+    message = messages.study_message("accuracy", best) + where
     yield specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
 
 

@@ -59,11 +59,8 @@ def measure(run: MeasuredRun) -> ResultRow:
 
 def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
     """Each run with a row of its own numbers, even where its configuration's row pools several runs."""
-    return tuple(
-        (run, row if len(row.members) == 1 else _own_row(run, row))
-        for row in results.rows
-        for run in row.members
-    )
+    pairs = ((run, row) for row in results.rows for run in row.members)
+    return tuple((run, row if len(row.members) == 1 else _own_row(run, row)) for run, row in pairs)
 
 
 def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
