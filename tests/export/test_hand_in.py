@@ -394,6 +394,9 @@ def test_a_picture_is_the_same_each_time_and_says_practice():
 def test_more_than_four_lines_become_panels():
     lines = [{1: 1.0 + n, 2: 2.0 + n} for n in range(6)]
     assert len(panels(spec_of(*lines))) == 6 and len(panels(spec_of(*lines[:4]))) == 1
+    for count, named in ((15, 15), (30, 0)):  # in one chart, since there is no room for so many panels
+        (axes,) = drawn(spec_of(*(lines * 5)[:count])).axes
+        assert len([text for text in axes.texts if text.get_gid() == "name"]) == named
     assert [rows_of(panels(spec_of(*lines[:count]))) for count in (5, 6)] == [1, 2]
     two_each = [(name, each * 2) for name, each in panels(spec_of(*lines[:5]))]
     assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"

@@ -8,7 +8,7 @@ import ctypes
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from importlib.resources import files
@@ -33,8 +33,9 @@ from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
 """Functions that make a file, by its name, or several files, by what they show."""
-DECKS = ("pptx", "pdf")
-REPORTS = ("pdf", "ipynb")
+DECKS = {"pptx": "deck.pptx", "pdf": "deck.pdf"}
+REPORTS = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
+"""The files of the formats of slides and of a report."""
 
 
 class ExportReport(msgspec.Struct, frozen=True):
@@ -47,8 +48,8 @@ class ExportReport(msgspec.Struct, frozen=True):
 def export_lab(
     folder: Path,
     *,
-    formats: Sequence[str] | None = None,
-    reports: Sequence[str] = REPORTS,
+    formats: Collection[str] | None = None,
+    reports: Collection[str] = tuple(REPORTS),
     out: Path | None = None,
     template: Path | None = None,
     plots: bool = True,
@@ -125,9 +126,8 @@ def _return_freed_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _document_names(formats: Sequence[str], reports: Sequence[str]) -> list[str]:
-    of_reports = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
-    return [*(f"deck.{name}" for name in formats), *(of_reports[name] for name in reports)]
+def _document_names(formats: Iterable[str], reports: Iterable[str]) -> list[str]:
+    return [*(DECKS[name] for name in formats), *(REPORTS[name] for name in reports)]
 
 
 def drawings(
@@ -171,7 +171,7 @@ def _subject(chart: ChartSpec) -> object:
 
 
 def _documents(
-    contents: LabContents, formats: Sequence[str], reports: Sequence[str], template: Path | None
+    contents: LabContents, formats: Collection[str], reports: Collection[str], template: Path | None
 ) -> tuple[tuple[str, ...], Work]:
     """The notes for the student, and functions that make each document asked for."""
     if not (formats or reports):

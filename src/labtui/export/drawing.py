@@ -38,6 +38,8 @@ MARK_LINES: dict[Mark, str] = {
 MAX_LINES = 4
 MAX_MARKED = 14
 """Lines with more points than this are drawn without marks."""
+MAX_NAMED = 20
+"""The names of more lines than this do not fit beside a chart."""
 _MAX_TICKS = 12
 
 

@@ -83,10 +83,7 @@ class Answer(msgspec.Struct, frozen=True):
     @property
     def letters(self) -> int:
         """Its length in characters; a table, code or a picture counts as 900."""
-        return sum(
-            sum(len(run.text) for run in each.runs) if isinstance(each, Paragraph) else 900
-            for each in self.blocks
-        )
+        return sum(sum(len(r.text) for r in b.runs) if isinstance(b, Paragraph) else 900 for b in self.blocks)
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):

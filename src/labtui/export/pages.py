@@ -103,12 +103,10 @@ def default_pages(contents: LabContents) -> Iterable[HandInPage]:
 
 def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
     if plan.kind == "overview":
-        facts = tables.machine_facts(contents.named)
-        words = (plain(contents.edition.about),)
+        facts, marked = tables.machine_facts(contents.named), _is_marked(contents.results)
+        words = (plain(contents.edition.about),) if facts else ()
         title = plan.heading or contents.edition.title
-        yield Page(
-            title=title, facts=facts, blocks=words if facts else (), practice=_is_marked(contents.results)
-        )
+        yield Page(title=title, facts=facts, blocks=words, practice=marked)
     elif plan.kind == "conclusions":
         yield _conclusions(contents)
     elif plan.kind == "sources":

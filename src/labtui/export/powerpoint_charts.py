@@ -47,12 +47,13 @@ def add_chart(
 ) -> Any:
     """Add a chart to a slide, `box` in inches; with `chosen`, these lines are in colour and the others in grey."""
     bars = spec.kind != "lines"
-    kind, data = (_bar_data if bars else _line_data)(spec)
+    kind, data = _bar_data(spec) if bars else _line_data(spec, chosen)
     chart = slide.shapes.add_chart(kind, *map(Inches, box), data).chart
     _set_font(chart.font, THEME.TEXT_1)
     chart.has_legend, chart.has_title = False, True
     title = heading or clean(spec.heading or spec.title)
-    _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=17)
+    size = drawing.TEXT_SIZE if chosen else 17
+    _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=size)
     _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
     if bars:
         _style_bars(chart, spec)
@@ -137,10 +138,10 @@ def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
 # --------------------------------------------------------------------------- lines
 
 
-def _drawn_series(spec: ChartSpec) -> list[Series]:
-    """The lines, the longest first: LibreOffice does not draw a first line that is shorter than a later one."""
+def _drawn_series(spec: ChartSpec, chosen: Sequence[Series] = ()) -> list[Series]:
+    """The lines from the bottom to the top: the chosen ones lie over the others."""
     lines = [each for each in spec.series if each.role == "measured" or each.points]
-    return sorted(lines, key=lambda each: -len(each.points))
+    return sorted(lines, key=lambda each: each in chosen)
 
 
 def _x_values(spec: ChartSpec, series: Series) -> list[float]:
@@ -148,18 +149,22 @@ def _x_values(spec: ChartSpec, series: Series) -> list[float]:
     return sorted({point.x for point in series.points}.union(skipped_sizes(spec, series)))
 
 
-def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
+def _line_data(spec: ChartSpec, chosen: Sequence[Series]) -> tuple[Any, Any]:
     data: Any = XyChartData(number_format="General")  # type: ignore[no-untyped-call]
-    for series in _drawn_series(spec):
+    drawn = _drawn_series(spec, chosen)
+    rows = max(len(_x_values(spec, series)) for series in drawn)
+    for series in drawn:
         line, values = data.add_series(clean(series.short or series.name)), {p.x: p.y for p in series.points}
-        for x in _x_values(spec, series):
-            line.add_data_point(x, values.get(x))
+        xs = _x_values(spec, series)
+        # LibreOffice does not draw a first line that has fewer rows than a later one
+        for x in xs + xs[-1:] * (rows - len(xs)):
+            line.add_data_point(x, values.pop(x, None))
     return xl.XL_CHART_TYPE.XY_SCATTER_LINES, data
 
 
 def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series], *, named: bool) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
-    drawn, height = _drawn_series(spec), box[3] * 72
+    drawn, height = _drawn_series(spec, chosen), box[3] * 72
     labelled = has_numbers(spec) and not chosen
     shown = chosen or spec.measured
     seen = looks(shown)
@@ -191,6 +196,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
     if laws := {each.short: at for at, each in enumerate(drawn) if each.role == "fit"}:
         _add_legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
     low, high = _axes(chart, spec, labelled=labelled, named=bool(names), width=box[2], chosen=bool(chosen))
+    ends = ends if len(shown) <= drawing.MAX_NAMED else []
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
     farthest = max((series.points[-1].x for _, series, *_ in ends), default=0.0)
@@ -260,7 +266,7 @@ def _axes(
     digits = "0" if spec.percent else "#,##0.###" if high < 10 else "#,##0"
     _set_format(up, digits + drawing.UNITS.get(spec.unit, "").replace("×", '"×"'))
     if not spec.y_log and len(steps := drawing.y_ticks(low, high, log=False)) > 1:
-        up.major_unit = steps[1] - steps[0]
+        up.major_unit = (steps[1] - steps[0]) * (2 if chosen and len(steps) > 4 else 1)
     return low, high
 
 
