@@ -209,6 +209,14 @@ def test_markdown_keeps_its_parts_and_every_word():
     paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
     assert [(b.bullet, b.level) for b in paragraphs if b.bullet] == [("•", 1), ("1.", 1), ("•", 2)]
     assert [b.runs[0].text for b in paragraphs if b.style == "formula"] == ["a^2"]
+    for tex, parts in (
+        (r"S = T_1/T_4 = 2.55", ["S =", "T_1/T_4 =", "2.55"]),
+        (r"\frac{a = 1}{b}", [r"\frac{a = 1}{b}"]),
+    ):
+        (line,) = blocks_of(f"${tex}$", {}.get)
+        assert [run.text for run in line.runs if run.tex] == parts, (
+            "a line breaks after a relation, in no fraction"
+        )
     words = " ".join(block_text(block) for block in blocks)
     assert all(part in words for part in ("Text[^1] and", "[x] done", "quoted", "[^1]: note", "x = 1"))
     assert "[picture: a chart]" in " ".join(block_text(b) for b in blocks_of(text))
