@@ -154,7 +154,7 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[s
         read = getopt.gnu_getopt if program.anywhere else getopt.getopt
         found, rest = read(plain, short, [name + mark for name, mark in program.takes.items()])
     except getopt.GetoptError as problem:
-        raise _error(program, problem, words) from None
+        raise _error(program, problem) from None
     for option, value in found:
         written = option[2:] if option.startswith("--") else program.letters[option[1:]]
         name = (written in SBATCH.takes and batch_script.long_name(written)) or written
@@ -163,22 +163,12 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[s
     return options, rest
 
 
-_PROBLEMS = {
-    "requires argument": "requires an argument",
-    "must not have": "doesn't allow an argument",
-    "unique prefix": "is ambiguous",
-}
-
-
-def _error(program: Program, problem: getopt.GetoptError, words: Sequence[str]) -> CommandError:
-    """The error as getopt_long words it, and with it Slurm's commands."""
-    what = next((words for part, words in _PROBLEMS.items() if part in problem.msg), "")
-    if what:
-        text = f"option '--{problem.opt}' {what}"
-    elif f"-{problem.opt}" in problem.msg.split():
-        text = f"invalid option -- '{problem.opt}'"
-    else:
-        written = (word for word in words if word.startswith(f"--{problem.opt}"))
-        text = f"unrecognized option '{next(written, f'--{problem.opt}')}'"
-    help_is = f'Try "{program.name} --help" for more information'
-    return CommandError(f"{program.name}: {text}\n{help_is}\n", 1 if program.anywhere else 255)
+def _error(program: Program, problem: getopt.GetoptError) -> CommandError:
+    """The error in getopt_long's words, as Slurm's commands print it."""
+    text = problem.msg.replace("requires argument", "requires an argument").replace(
+        "must not have", "doesn't allow"
+    )
+    if (unknown := text.removesuffix(" not recognized")) != text:
+        text = f"unrecognized option '{unknown.removeprefix('option ')}'"
+    text = f'{program.name}: {text}\nTry "{program.name} --help" for more information\n'
+    return CommandError(text, 1 if program.anywhere else 255)
