@@ -70,7 +70,7 @@ REFUSALS: dict[str, tuple[str, int, str]] = {
     "bad-partition": ("{cpu} -p nonsense ok.sh", 1, _PARTITION),
     "bad-reservation": ("{cpu} --reservation=nonsense ok.sh", 1, r"Requested reservation is invalid"),
     "bad-option": ("{cpu} --nonsense ok.sh", 255, r"sbatch: unrecognized option '--nonsense'"),
-    "bad-directive": ("{cpu} directive.sh", 255, r"sbatch: unrecognized option '--nonsense=1'"),
+    "bad-directive": ("{cpu} directive.sh", 255, r"sbatch: unrecognized option '--nonsense(=1)?'"),
     "crlf": ("{cpu} crlf.sh", 1, _DOS),
     "no-shebang": ("{cpu} noshebang.sh", 1, r"This does not look like a batch script"),
     "empty": ("{cpu} empty.sh", 1, r"Batch script is empty!"),
