@@ -210,8 +210,8 @@ class TailView(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tail--{part}" for part in PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
         key("z", "records", "MLPerf lines", "show or hide the MLPerf lines (:::MLLOG)", show=True),
-        key("n", "search_next", "Next match", "go to the next match"),
-        key("N", "search_next(True)", "Previous match", "go to the match above"),
+        key("n", "search_next(True)", "Match above", "go to the match above"),
+        key("N", "search_next", "Match below", "go to the match below"),
         key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
     ]
 
