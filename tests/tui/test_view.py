@@ -1,6 +1,7 @@
 """One state: whatever is generated, no two parts of the screens say different things of one run."""
 
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -281,6 +282,8 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     assert title_state(seen(shared))[1] == "unknown", "as its run that may run, not as the one that waits"
     again = seen(replace(state, refreshed_at=NOW - 1), checks=checks)
     assert again.every[1].word == "running"
+    done = TaskCheck(task_id="10.5", status="done", items=(), missing="")
+    assert title_state(seen(state, checks={"10.5": done}))[1] == "unknown", "as the row says, not 'done'"
     online = replace(state, connection=ConnectionState(status="online"))
     assert seen(online).every[1].word == "running" and seen(online, read_only=True).every[1].word == unknown
     queued = state.with_job("lt1", replace(job.job, phase=JobPhase.QUEUED))
@@ -372,11 +375,12 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     assert selected(told.state) == 1, "the run that failed"
 
 
-def selected(state: LabState) -> int | None:
+def selected(state: LabState, checks: Mapping[str, TaskCheck] = MappingProxyType({})) -> int | None:
     """The run of task 10.5 that is selected until the student chooses one."""
     told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
     model = ViewModel(SimpleNamespace(state=state, **told), clock=lambda: NOW)  # type: ignore[arg-type]
     model.choose_task("10.5")
+    model.checks = checks
     return model.run_id
 
 
@@ -541,6 +545,9 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks, task_id="10.4")
     assert headline(before) == "1 of 2 runs done. Press s to plan 1 run."
     assert title_state(before)[1] == "begun"
+    alone = replace(before, task_id="10.3")
+    assert result(alone) == ("215 s", "an epoch on the CPU", "233 images per second")
+    assert headline(alone) == "215 s an epoch on the CPU, 233 images per second"
     written = replace(checks["10.4"], items=(items[0], replace(items[1], kind="answers")))
     assert title_state(replace(before, checks={"10.4": written}))[1] == "runs done"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
@@ -628,7 +635,14 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
         items = (CheckItem("", missing, kind="runs"), *asked)
         check = TaskCheck(task_id="10.5", status="partial", items=items, missing="?")
         begun = replace(view, state=replace(view.state, runs=runs), checks={"10.5": check})
-        assert next_step(begun).label == "Answer question 1", "the first without an answer, not the second"
+        step = next_step(begun)
+        assert step.label == "Answer question 1", "the first without an answer, not the second"
+        assert step.reason.startswith("While you wait: run 1 has " * bool(runs))
+    more = replace(check, items=(CheckItem("", "Run it.", kind="runs"),) * 3 + items)
+    assert (
+        next_step(replace(begun, checks={"10.5": more}, state=replace(view.state, runs={1: going}))).label
+        == "Plan 2 runs"
+    ), "before any answer"
     items = tuple(CheckItem("", "?", kind="runs", run=spec(), task_id=each) for each in "23467")
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})
@@ -693,13 +707,15 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     view = seen(oom_and_done())
     card = error_card(view, view.every[1], ROLES, 80).plain
-    assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" in card
+    assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" not in card
     assert [line.run_id for line in runs_again(view)] == [1], "what is selected, though nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
-    again = remedy(replace(view, checks={view.task_id: check}), view.every[4])
-    assert again.reason == "Run 3 of the same size is done. The task needs no other run."
+    full = replace(view, checks={view.task_id: check})
+    assert remedy(full, view.every[4]) == NextStep("", "The task needs no other run.")
+    assert "R  Run again" not in error_card(full, view.every[4], ROLES, 80).plain
     assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     assert selected(view.state) == 4  # what happened last
+    assert selected(view.state, full.checks) == 3, "the run that counts"
 
 
 def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_room_in_the_table():

@@ -112,7 +112,7 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
 
 
 def remedy(view: View, line: RunLine) -> NextStep:
-    """After a run that ended badly: the label for running it again ("" if it ended as it should), and advice."""
+    """After a run that ended badly: the label for running it again ("" if nothing needs it), and advice."""
     run, aim = line.run, ended_as_asked(view, line)
     if (first := ended_by(run, (each.run for each in view.every.values()))) is not None:
         return NextStep("Run again", f"Run {first.run_id} of the same job {first.deed}.")
@@ -120,10 +120,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     if aim:
         return NextStep("", "This is what the task asks for.")
     if run.task_id == view.task_id and view.count("runs").full:
-        wanted = RunPhase.DONE, run.spec.label
-        same = [one.run_id for one in view.lines if (one.phase, one.run.spec.label) == wanted]
-        there = f"Run {same[-1]} of the same size is done. " if same else ""
-        return NextStep("Run again", f"{there}The task needs no other run.")
+        return NextStep("", "The task needs no other run.")
     if run.outcome == "time-limit":
         advice = "The new plan gives it more time, if the queue allows it."
     elif run.outcome is None and line.submission is not None:
@@ -144,7 +141,7 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
     run, spec = line.run, line.run.spec
     if (done := successful_retry(view, line)) is not None:
         trained = f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
-        return NextStep("Run again", trained)
+        return NextStep("", trained)
     batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
     if batch == spec.per_gpu_batch // 2:
         return NextStep("Run again", f"Halve the batch on every size: {batch:,} per GPU.")
@@ -207,7 +204,7 @@ def live_reason(view: View) -> str:
 
 
 def _while_running(view: View) -> NextStep:
-    """The next step while jobs are in progress: release held runs, run a failed one again, answer, or watch."""
+    """The next step while jobs are in progress: release held runs, run a failed one again, plan the others, answer, or watch."""
     reason = live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
@@ -215,8 +212,13 @@ def _while_running(view: View) -> NextStep:
         return NextStep("Release the runs", reason, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(failed)
+    items = view.check.items if view.check is not None else ()
+    missing = [item for item in items if item.kind == "runs" and not item.met and not item.task_id]
+    if (more := len(missing) - len(view.pending)) > 0:
+        return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
-        return NextStep(f"Answer question {number}", reason, "pane('answers')")
+        meanwhile = f"While you wait: {reason[0].lower()}{reason[1:]}"
+        return NextStep(f"Answer question {number}", meanwhile, "pane('answers')")
     return NextStep("Watch the log", reason, "pane('log')")
 
 
@@ -352,18 +354,23 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
     return line.live or line.status, line.word, f"  {waits}" if waits else ""
 
 
-def _largest_row(view: View) -> ResultRow | None:
-    """The charted row with a speedup on the most GPUs (or processes) that contains a run of the task itself."""
+def _own_rows(view: View) -> list[ResultRow]:
+    """The charted rows that contain a run of the task itself."""
     own = {line.run_id for line in view.lines}
-    mine = (row for row in view.charted if any(member.run_id in own for member in row.members))
-    rows = [row for row in mine if row.speedup is not None and row.processes > 1]
+    return [row for row in view.charted if any(member.run_id in own for member in row.members)]
+
+
+def _largest_row(view: View) -> ResultRow | None:
+    """Of these rows, the one with a speedup on the most GPUs (or processes)."""
+    rows = [row for row in _own_rows(view) if row.speedup is not None and row.processes > 1]
     return max(rows, key=lambda row: (row.processes, row.speedup.value if row.speedup else 0.0), default=None)
 
 
 def result(view: View) -> tuple[str, str, str]:
     """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else "".
 
-    Of a task about learning: ``70.9 %``, ``accuracy in validation at best``, and the run.
+    Of a task about learning: ``70.9 %``, ``accuracy in validation at best``, and the run. Of a single measurement:
+    ``215 s``, ``an epoch on the CPU``, ``233 images per second``.
     """
     if (learned := words.learned(view)) is not None:
         share, line = learned
@@ -373,7 +380,7 @@ def result(view: View) -> tuple[str, str, str]:
     if best is None:
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
-        return ("", "", "") if gain is None else (words.ratio(gain), *said)
+        return _single(view) if gain is None else (words.ratio(gain), *said)
     detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
     detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
     detail += f", after {len(run.epochs)} of {run.epochs_planned} epochs" * best.live
@@ -382,6 +389,22 @@ def result(view: View) -> tuple[str, str, str]:
     rates = f"as many {best.configuration.unit} per second on {best.counted} as on one"
     sentence = rates if best.by_rate else f"as fast with {best.counted} as with one"
     return words.ratio(best.speedup), f"{sentence}{whose}", detail
+
+
+def _single(view: View) -> tuple[str, str, str]:
+    """The `result` of a task with one measured size that compares no sizes."""
+    from labtui.results.numbers import rate_text, time_text
+
+    rows = _own_rows(view)
+    if len(rows) != 1 or len(sizes_of(view)) > 1 or " " not in time_text(rows[0]):
+        return "", "", ""
+    (row,) = rows
+    what = (
+        "in all on" if row.program is not None else "an epoch on" if row.epoch_seconds is not None else "on"
+    )
+    both = row.epoch_seconds is not None and row.throughput is not None
+    rate = f"{rate_text(row.throughput)} {row.configuration.unit} per second" if both else ""
+    return time_text(row), f"{what} {row.counted}", f"{rate}{' so far' * row.live}".strip()
 
 
 def _of_model(view: View, row: ResultRow) -> str:
@@ -398,8 +421,8 @@ def result_line(view: View) -> str:
     from labtui.results.messages import faster
 
     best, (number, sentence, detail) = _largest_row(view), result(view)
-    if " %" in number:
-        return f"{number} {sentence}, {detail}"
+    if " " in number:
+        return ", ".join(filter(None, (f"{number} {sentence}", detail)))
     if best is None:
         return f"{number}× {sentence}" if number else ""
     whose = f"{model}, " if (model := _of_model(view, best)) else ""

@@ -257,13 +257,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         live = max(phases.intersection(LIVE), key=LIVE.index, default=None)
         if live is RunPhase.WAITING and RunPhase.UNKNOWN in phases:
             live = RunPhase.UNKNOWN  # it may run
-        if live is None and status != "done":
+        if live is None and lines and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
+            live = RunPhase.UNKNOWN
+        elif live is None and status != "done":
             all_bad = phases <= ENDED_BADLY and not self.count("runs", task_id).full
             bad = {line.phase for line in self.failures(task_id, lines)} or (phases if all_bad else set())
             gone = bad == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
-            lost = bool(lines) and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN
-            ended = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
-            live = RunPhase.UNKNOWN if lost else ended
+            live = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
         alike = {line.word for line in lines if line.phase is live and live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
         if live is None and status in ("open", "partial"):

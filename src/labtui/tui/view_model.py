@@ -90,7 +90,8 @@ class ViewModel:
     def run_id(self) -> int | None:
         """The selected run: the one that the student chose, else the one that trains now or is the next to start.
 
-        When all have ended, it is the last one, except failures with a later success and what they kept from starting.
+        When all have ended, it is the last one, except failures that the task does not need again and what they kept
+        from starting.
         """
         runs = self._task_runs()
         if self.chosen in {run.run_id for run in runs}:
@@ -100,8 +101,11 @@ class ViewModel:
         if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
             return min(coming)
         done = {run.spec.label: run.run_id for run in runs if run.phase is RunPhase.DONE}
+        full = View(state=self.state, checks=self.checks, task_id=self.task_id).count("runs").full
         told = [
-            run for run in runs if run.phase not in ENDED_BADLY or run.run_id > done.get(run.spec.label, 0)
+            run
+            for run in runs
+            if run.phase not in ENDED_BADLY or not (full or run.run_id < done.get(run.spec.label, 0))
         ]
         began = [run for run in told if ended_by(run, runs) is None]
         return max((run.run_id for run in began or told or runs), default=None)
