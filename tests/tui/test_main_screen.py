@@ -169,6 +169,8 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_sess
 async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_offers_its_plan(session):
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Set up the files" in text_of(app))
+        await until(pilot, lambda: "not looked for yet" in " ".join(text_of(app).split()))
+        assert "`" not in text_of(app), "what a terminal needs stands in labtui check"
         assert app.main.pane == "task" and "○ connecting" in text_of(app)
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
@@ -251,6 +253,8 @@ async def test_at_80_columns_facts_and_log_take_the_place_of_a_chart_without_roo
         await until(pilot, lambda: log.size.height >= 3 and log.size.width >= 40)
         assert "loss" in text_of(app) and "7/7 - 5s" in text_of(app) and "Log" in text_of(app)
         assert "The one-GPU baseline is the mean of runs 1, 4." in text_of(app)
+        foot = text_of(app).splitlines()[23]
+        assert all(each in foot for each in ("c Charts", "l Log", "x Export", "g Tasks", "? Help")), foot
 
 
 async def test_practice_and_read_only_are_said(tmp_path):
@@ -357,14 +361,14 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
         for text, met in (("", False), ("from tensorflow.keras.applications import ResNet152V2\n", True)):
             copy.write_text(text or copy.read_text())
             await until(pilot, lambda met=met: model.checks and model.checks["10.6"].items[0].met is met)
-        (deck := filled_session.folder.path / "deck.pdf").write_bytes(b"")
+        (filled_session.folder.path / "deck.pdf").write_bytes(b"")
         await until(pilot, lambda: model.deck and not model.deck_old)
-        os.utime(deck, (0, 0))
-        said = "deck.pdf is outdated: press x to export it again."
-        await until(pilot, lambda: said in text_of(app).splitlines()[0], "not over the next step")
-        app.clear_notifications()
-        app.repaint()
-        await until(pilot, lambda: said not in text_of(app), "said once")
+        log = write_log(filled_session, app.view.every[4].run.token, "Epoch 3/5\n")
+        os.utime(log, (2**31, 2**31))
+        model.check_tasks()
+        assert not model.deck_old, "the run still trains"
+        filled_session.feed(changes.ended(4, "completed"))
+        await until(pilot, lambda: model.deck_old)
 
 
 async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
@@ -416,6 +420,10 @@ async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and
         for status, shown in (said | {"offline": "○ offline"}).items():
             filled_session.feed(changes.connection(status, sentence="So it is."))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
+        app.notify("The connection was cut.", severity="warning")
+        await until(pilot, lambda: len(app._notifications) == 1)
+        filled_session.feed(*online())
+        await until(pilot, lambda: "● online" in text_of(app) and not app._notifications, "it is over")
         await pilot.press("u")
         assert [name for name, _, _ in filled_session.requests] == ["refresh"]
 

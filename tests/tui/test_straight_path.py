@@ -125,7 +125,11 @@ async def test_the_straight_path_takes_at_most_40_keys(tmp_path, monkeypatch):
             lambda: all(check.status == "done" for check in app.view_model.checks.values()),
             "all boxes ticked",
         )
-        assert "All tasks are done" in text_of(app)
-        assert "deck." in text_of(app)  # it names what to hand in
+        await student.see(lambda: "All tasks are done" in text_of(app), "the card at the end")
+        assert "Press x to write the slides" in text_of(app)
+        await pilot.press("x")
+        await student.see(lambda: "Hand in deck.pptx" in text_of(app), "the slides are of now")
+        await pilot.press("full_stop")
+        await student.see(lambda: "deck.pptx is" in text_of(app), "where they are")
     session.close()
     assert student.keys <= MAX_KEYS, student.keys

@@ -74,7 +74,9 @@ class LabApp(SanitizedApp[int]):
         key("question_mark,f1", "page('help')", "Help", "the keys that act here", show=True),
         key("D", "doctor", "Doctor", "check connection, account, queues and paths"),
         key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, not only labtui's"),
-        key("exclamation_mark", "page('problems')", "Problems", "problems that are not over, with hints"),
+        key(
+            "exclamation_mark", "page('problems')", "Problems", "problems and simulated incidents, with hints"
+        ),
         key("u", "refresh_now", "Update", "ask the cluster now, or connect again"),
         key("q,ctrl+q", "leave", "Quit", "close labtui; it asks first if something is lost"),
     ]
@@ -104,9 +106,9 @@ class LabApp(SanitizedApp[int]):
         self.view_model = ViewModel(session, clock=clock, factor=factor)
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._kept = kept
-        self._editor_named = False  # whether the student was told which editor opens
         self.incidents = incidents
         self._incidents_shown = 0
+        self._unfinished = False  # whether a task was not done yet
         self._left = threading.Event()
 
     def get_default_screen(self) -> Screen[Any]:
@@ -214,18 +216,26 @@ class LabApp(SanitizedApp[int]):
             self.repaint()
 
     def repaint(self) -> None:
-        """Compute the view, which the widgets watch. Notify once when a task is finished or the deck is outdated."""
+        """Compute the view, which the widgets watch. Tell once that a task, or the lab, is done."""
         self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted:
             before = main.view
             with self.one_frame(main):
                 self.view = self.view_model.view()
+            if "online" == self.view.state.connection.status != before.state.connection.status:
+                for notice in [each for each in self._notifications if each.severity == "warning"]:
+                    self._unnotify(notice)  # such as that the connection was cut
             old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
             if same and old is not None and new is not None and new.done and not old.done:
-                self.notify(key_result(self.view), timeout=4)
-            if self.view.deck_old and not before.deck_old:
-                self.notify(f"{self.view.deck} is outdated: press x to export it again.")
+                self.notify(key_result(self.view), timeout=8)
+            writing = any(getattr(each, "writing", False) for each in main.query("AnswersPane"))
+            if (
+                far := self.view.progress
+            ) is not None and not writing:  # no key typed there is meant for the card
+                if self._unfinished and far.done == far.total:
+                    self.action_finish()
+                self._unfinished = far.done < far.total
 
     def repaint_soon(self) -> None:
         """Called from the thread of the checks: schedule a repaint, and import screens before their first use."""
@@ -303,10 +313,9 @@ class LabApp(SanitizedApp[int]):
         """Suspend the app and run the student's editor on a file; return whether it ran."""
         try:
             with self.suspend():  # an exception in here would keep Textual suspended
-                problem = edit(path, explain=not self._editor_named)
+                problem = edit(path)
         except SuspendNotSupported:
             problem = LabError(f"An editor cannot be opened here. The file is {path}.")
-        self._editor_named = True
         self.keys_since = Message().time  # keys typed before now were meant for the editor
         if problem is not None:
             self.report(problem)
@@ -336,7 +345,9 @@ class LabApp(SanitizedApp[int]):
             await screen.show_pane("task")  # where the file to edit is the script
             await self.run_action(action, screen)
         else:
-            await self.run_action(action, self if action in {"refresh_now", "doctor", "leave"} else screen)
+            await self.run_action(
+                action, self if action in {"refresh_now", "doctor", "leave", "finish"} else screen
+            )
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
         """Push the plan screen. `why` is a remark on these runs, "" for those of the task's own plan."""
@@ -386,6 +397,12 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.modals import DoctorScreen
 
         self.push_screen(DoctorScreen())
+
+    def action_finish(self) -> None:
+        """Show the card at the end of a lab."""
+        from labtui.tui.screens.modals import show_finish
+
+        show_finish(self)
 
     def action_refresh_now(self) -> None:
         """Poll the cluster now; in place of a window that was closed, open the folder again."""

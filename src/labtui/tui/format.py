@@ -83,12 +83,16 @@ def clock_span(seconds: float) -> str:
 
 
 def span_text(seconds: float) -> str:
-    """A `clock_span` with the unit of its first number: ``1:19 min``, ``1:02:03 h``."""
+    """Seconds with a unit: ``58 s``, ``1:19 min``, ``1:02:03 h``."""
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
     return f"{clock_span(seconds)} {'min' if round(seconds) < 3600 else 'h'}"
 
 
 def range_text(seconds: Interval) -> str:
-    """The bounds of a time as `clock_span` has them, both with hours or neither: ``0:12:43 to 1:15:57``."""
+    """The bounds of a time in one form, as `span_text` has the upper one: ``50 to 58``, ``0:12:43 to 1:15:57``."""
+    if round(seconds.hi) < 60:
+        return f"{seconds.lo:.0f} to {seconds.hi:.0f}"
     low, high = clock_span(seconds.lo), clock_span(seconds.hi)
     return f"{f'0:{low:0>5}' if high.count(':') > low.count(':') else low} to {high}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -149,7 +150,7 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
 
 
 def _what_is_missing(view: View, item: CheckItem) -> NextStep:
-    missing = item.missing
+    missing = re.sub(r" \([^)]*`[^)]*`\)", "", item.missing)  # the command is for terminals
     if item.task_id:
         return NextStep(f"Go to {item.task_id}", missing, f"go_to({item.task_id!r})")
     if item.kind == "runs" and (again := failed_runs(view)):
@@ -161,10 +162,6 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
         label = f"Plan {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
         label = missing = f"Answer question {unanswered(view)}"
-    if item.kind == "charts":
-        charts = view.count("charts")
-        label = f"Export {plural(charts.of - charts.done, 'chart')}"
-        missing = missing if item.stale else label
     return NextStep(label, missing if label != missing else "", action)
 
 
@@ -204,7 +201,7 @@ def live_reason(view: View) -> str:
 
 
 def _while_running(view: View) -> NextStep:
-    """The next step while jobs are in progress: release held runs, run a failed one again, plan the others, answer, or watch."""
+    """The next step while jobs are in progress: about held, failed or missing runs, else to answer or to watch."""
     reason = live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
@@ -236,8 +233,9 @@ def _next_task(view: View) -> NextStep:
         what = f"{view.deck} is older than your runs or answers." if view.deck_old else what
         return NextStep("Export the slides", f"All tasks are done. {what}".rstrip(), "export")
     if view.practice:
-        return NextStep("All tasks are done", f"{view.deck} shows practice runs; hand in one of real runs.")
-    return NextStep(f"Hand in {view.deck}", f"All tasks are done. {what}".rstrip())
+        what = f"{view.deck} shows practice runs; hand in one of real runs."
+    label = "Show the result" if view.practice else f"Hand in {view.deck}"
+    return NextStep(label, f"All tasks are done. {what}".rstrip(), "finish")
 
 
 def sizes_of(view: View) -> set[int]:
@@ -253,7 +251,7 @@ def unit_of(view: View) -> str:
 
 
 def instead_of_runs(view: View) -> str:
-    """A sentence for a task that plans no runs; it names the next task that does."""
+    """A sentence for a task that plans no runs."""
     task, tasks = view.task, view.edition.tasks if view.edition is not None else ()
     if view.loading:
         return "The lab's text is still being read. Try again in a moment."
@@ -266,9 +264,7 @@ def instead_of_runs(view: View) -> str:
         from labtui.lab.run_choice import join
 
         return f"This task compares the runs of {join(list(compared))}."
-    later = (each.id for each in tasks[tasks.index(task) + 1 :] if each.runs)
-    after = next((name for name in later if not view.count("runs", name).full), "")
-    return f"This task needs no run.{f' Task {after} plans the next ones.' if after else ''}"
+    return "This task needs no run."
 
 
 def headline(view: View) -> str:

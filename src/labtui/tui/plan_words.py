@@ -7,11 +7,9 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -127,10 +125,10 @@ def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
 # ------------------------------------------------------------------ the verdict below it
 
 
-def verdict_lines(plan: Plan, styles: Roles, width: int) -> Text:
+def verdict_lines(plan: Plan, styles: Roles) -> Text:
     """Slurm's answer, then the warnings about the rows."""
     lines = [_verdict(plan, styles)]
-    if (idle := _idle_gpus(plan, styles, width)) is not None:
+    if (idle := _idle_gpus(plan, styles)) is not None:
         lines.append(idle)
     lines += [ink(plan.why, styles.soft)] if plan.why else []
     lines += [ink("! ", styles.warn).append(each, "bold") for each in plan.warnings]
@@ -173,7 +171,7 @@ def _line(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text
     return ink(f"{sign} ", role).append(sentence, "bold").append(f"  {rest}" if rest else "", styles.soft)
 
 
-def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
+def _idle_gpus(plan: Plan, styles: Roles) -> Text | None:
     """The GPUs that a job leaves idle during its smaller runs, and the GPU-hours that a job for each size saves."""
     split, whole = plan.split_drafts(), sum(draft.total_gpus for draft in plan.drafts)
     if len(split) < 2 or len(plan.drafts) != 1:
@@ -186,15 +184,14 @@ def _idle_gpus(plan: Plan, styles: Roles, width: int) -> Text | None:
     left = ink("! ", styles.warn).append(idles, "bold")
     if now is not None and then is not None and now.value - then.value >= 0.01:
         left.append(f"  {len(split)} jobs save {hours_text(now.value - then.value)} GPU-h.", styles.soft)
-    right = ink("J ", f"bold {styles.busy}").append("Other jobs", styles.soft)
-    return ends(left, right, width)
+    return left
 
 
 # ------------------------------------------------------------------ the runs
 
 
 def runs_title(plan: Plan, styles: Roles) -> Text:
-    """The title of the runs: what starts them (if there is a choice), and the number and cost of control runs."""
+    """The title of the runs: what starts them (if there is a choice), and the number of control runs."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
     models = {row.spec.called(plan.edition.names).model for row in plan.rows if row.spec.program is None}
     started = "".join(f"  {name}" for name in models if len(models) == 1)  # else a column has them
@@ -205,20 +202,9 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
         started += f"; its log will tell what {UNKNOWN} stands for" if untold else ""
     text = ink("Runs", "bold").append(started, styles.quiet)
     if shared := shared_options(plan):
-        text.append(f"  each with {' '.join(shared)}", styles.quiet)
-    controls = [at for at, row in enumerate(plan.rows) if row.spec.is_control and row.included]
-    if controls:
-        mine = [(plan.draft_of(at), plan.rows[at].spec) for at in controls]
-        drafts = [replace(draft, runs=(spec,)) for draft, spec in mine if draft is not None]
-        hours = _expected(plan, drafts)[1]
-        cost = f", about {hours_text(hours.value)} GPU-h" if hours is not None else ""
-        text.append(f"  {plural(len(controls), 'control run')}{cost}", styles.soft)
-    times = [(row.spec, run_seconds(row.spec, plan.edition, plan.measured)) for row in plan.rows]
-    if any(
-        one and more and a.model == b.model and a.n_gpus < b.n_gpus and one.value < more.value
-        for (a, one), (b, more) in pairwise(times)
-    ):
-        text.append("  the first epoch takes longer on more GPUs", styles.quiet)
+        text.append(f"  {'each ' * (len(plan.rows) > 1)}with {' '.join(shared)}", styles.quiet)
+    if controls := sum(row.spec.is_control and row.included for row in plan.rows):
+        text.append(f"  {plural(controls, 'control run')}", styles.soft)
     return text
 
 
@@ -228,9 +214,9 @@ def _options(spec: RunSpec) -> list[str]:
 
 
 def shared_options(plan: Plan) -> list[str]:
-    """The options that all rows share; none for a single row or for programs."""
-    several = len(plan.rows) > 1 and all(row.spec.program is None for row in plan.rows)
-    every = [_options(row.spec) for row in plan.rows] if several else [[]]
+    """The options that all rows share; none for programs."""
+    trains = plan.rows and all(row.spec.program is None for row in plan.rows)
+    every = [_options(row.spec) for row in plan.rows] if trains else [[]]
     return [each for each in every[0] if all(each in other for other in every)]
 
 
@@ -275,6 +261,10 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     return columns, [Row(str(at), tuple(row[name] for name in names)) for at, row in enumerate(made)]
 
 
+SCALING = ("linear", "stepping", "gradual")
+"""The learning-rate policies that multiply the rate by the global batch."""
+
+
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     """The cells of one row, by column; a row that is left out says so."""
     spec, draft, unknown = row.spec, plan.draft_of(at), set(row.spec.unknown)
@@ -284,13 +274,14 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
+    scaled = dict(spec.tuning).get("lr_policy") in SCALING
     found = {
         "in": "[x]" if row.included else "[ ]",
         "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else f"{spec.per_gpu_batch:,}",
-        "rate": "default" if rate is None else f"{rate:g}",
+        "rate": "default" if rate is None else f"{rate:g}{', scaled' * scaled}",
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
         "expected": words.NOTHING if expected is None else words.span_text(expected.value),

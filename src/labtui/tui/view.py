@@ -172,7 +172,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     profile: Profile | None = None
     now: float = 0.0
     deck: str = ""  # the exported deck in the lab folder
-    deck_old: bool = False  # whether an answer or a log is newer than it
+    deck_old: bool = False  # whether an answer, or the log of a run that has ended, is newer than it
     exporting: bool = False
 
     @classmethod

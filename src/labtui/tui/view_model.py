@@ -229,7 +229,9 @@ class ViewModel:
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
         deck = next((name for name in DECKS if name in names), "")
         made = (folder.path / deck).stat().st_mtime
-        paths = (each for at in (folder.answers, folder.logs) for each in files_inside(folder.path, at))
+        over = (run.token for run in state.runs.values() if run.outcome is not None)
+        logs = (path for token in over if (path := self.session.log_path(token, "out")) is not None)
+        paths = (*files_inside(folder.path, folder.answers), *logs)
         old = bool(deck) and any(path.stat().st_mtime > made for path in paths)
         evidence = (edition, state.runs, jobs, state.paths, names, old, files_stamp(folder))
         if edition is None or evidence == self._evidence:

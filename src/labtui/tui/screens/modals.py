@@ -23,9 +23,10 @@ from labtui.domain.terminal_text import display_text
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import ended
+from labtui.tui.guidance import ended, headline
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import LIVE, RunLine
+from labtui.tui.view_model import DECKS
 from labtui.tui.widgets.frame import key, sentences
 
 _Answer = TypeVar("_Answer")
@@ -227,16 +228,31 @@ TOUR = (
 )
 
 
-def show_tour(app: LabApp, step: int = 0) -> None:
-    """Show the tour of the first start from this step on, a dialog each; escape skips the rest."""
-    practice = words.about_practice(app.view_model.factor) if app.session.practice and not step else ""
-    more = "Next" if step + 1 < len(TOUR) else "Begin"
-    ask = Ask(
-        "\n\n".join(filter(None, (practice, TOUR[step]))),
-        title=f"Step {step + 1} of {len(TOUR)}",
-        choices=(("escape", "Skip", None), ("enter", more, more)),
+def show_tour(app: LabApp) -> None:
+    """Show how to use the screens, at the first start."""
+    practice = [words.about_practice(app.view_model.factor)] * app.session.practice
+    app.push_screen(
+        Ask("\n\n".join((*practice, *TOUR)), title="How it works", choices=(("enter", "Begin", None),))
     )
-    app.push_screen(ask, lambda answer: show_tour(app, step + 1) if answer == "Next" else None)
+
+
+def show_finish(app: LabApp) -> None:
+    """Show that the lab is done: its key result, and where the slides are or the key that writes them."""
+    view, folder = app.view, app.session.folder.path
+    decks = " and ".join(name for name in DECKS if (folder / name).is_file())
+    close: Choice = ("escape", "Close", None)
+    choices: tuple[Choice, ...] = (("x", "Export", "x"), close)
+    where = f"Press x to write the slides into {folder}."
+    if view.deck and not view.deck_old:
+        choices, where = (close,), f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
+    unreal = ["They show practice runs; hand in slides of real runs."] * view.practice
+    text = "\n\n".join(filter(None, (headline(view), where, *unreal)))
+
+    def answered(answer: str | None) -> None:
+        if answer:
+            app.call_later(app.run_action, "export", app.main)
+
+    app.push_screen(Ask(text, title="All tasks are done", choices=choices), answered)
 
 
 # ------------------------------------------------------------------ pages
@@ -324,11 +340,11 @@ def help_page(app: LabApp) -> Table:
     for _, binding, why_not in app.active_actions(app.screen):
         told = Text(f"not now: {why_not}" if why_not else binding.tooltip, "dim" if why_not else "")
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, told)
-    runs = (f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
+    runs = "  ".join(f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))
     table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
-    table.add_row("", "Runs", "  ".join(runs))
+    table.add_row("", "Runs", f"{runs}\nending, cancelling: with the sign of the state before")
     table.add_row("", "Charts", "○ still running, or warm-up   ◉ cursor   ◆● two marks in one place")
     if app.view_model.factor:
         table.add_row("", "Practice", words.about_practice(app.view_model.factor))
@@ -338,19 +354,16 @@ def help_page(app: LabApp) -> Table:
 
 def jobs_page(app: LabApp) -> Table | Text:
     """The student's active jobs at the last poll, including those that this folder did not submit."""
-    read_at, jobs, now = app.session.state.refreshed_at, app.session.my_jobs(), app.view_model.clock()
-    old = app.session.state.connection.status != "online"
+    read_at, jobs = app.session.state.refreshed_at, app.session.my_jobs()
     if read_at is None:
         return Text("The queue has not been read yet.")
     as_of = time.strftime("As of %H:%M:%S:\n", time.localtime(read_at))
     if not jobs:
         return Text(f"{as_of}No job of yours is in the queue.")
-    # seconds of the cluster's clock since the poll
-    later = 0.0 if old else max(0.0, now - read_at) * (app.view_model.factor or 1.0)
     table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
     table.title, table.title_justify, table.title_style = Text(as_of), "left", "none"
     for job in jobs:
-        lasted = words.NOTHING if job.lasted_s is None else words.clock_span(job.lasted_s + later)
+        lasted = words.NOTHING if job.lasted_s is None else words.clock_span(job.lasted_s)
         runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
         state = "held" if job.held else job.phase.value
         cells = (job.job_id or words.NOTHING, job.name, state, lasted, job.queue, job.node, runs)

@@ -64,11 +64,11 @@ class PlanScreen(FramedScreen):
         key("b", "start_copy", "Make the copy", "start the script that the task asks for", show=True),
         key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),
         key("d", "drop_row(False)", "Add this run", "add the selected run to this plan again", show=True),
+        key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
         key("e", "edit", "Edit", "a wrong script, else the job script, in your editor", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
-        key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
         key("C", "controls", "Controls", "short runs that tell why it does not scale"),
     ]
 
@@ -189,7 +189,7 @@ class PlanScreen(FramedScreen):
         button.display = bool(plan.drafts) or not plan_words.all_made(plan)
         say(self, "#ticket-back", ink("esc ", f"bold {styles.busy}").append("Back", styles.soft))
         say(self, "#ticket-line", ink("   ".join(each.line for each in figures), "bold"))
-        say(self, "#verdict", plan_words.verdict_lines(plan, styles, width))
+        say(self, "#verdict", plan_words.verdict_lines(plan, styles))
         say(self, "#runs-title", plan_words.runs_title(plan, styles))
         say(self, "#findings-title", plan_words.findings_title(plan, styles))
         self._show_findings()

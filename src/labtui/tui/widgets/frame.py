@@ -331,7 +331,10 @@ class NoteLine(ViewPart):
 
 
 class KeyFooter(Footer):
-    """Textual's footer with at most seven enabled keys; at the right the next step, the palette and help."""
+    """Textual's footer with at most seven enabled keys; at the right the next step, the palette and help.
+
+    Below 110 columns only help is at the right: the line above shows the next step with its key.
+    """
 
     RIGHT = ("do_next", "command_palette", "page('help')")
     MAX_KEYS = 7
@@ -348,7 +351,7 @@ class KeyFooter(Footer):
         keys = self._keys()
         right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
         if self.app.size.width < 110:
-            right = [each for each in right if each.action != "command_palette"]
+            right = right[-1:]
         room = self.app.size.width - _cells(right) - 3
         left: list[FooterKey] = []
         for each in [k for k in keys if k.action not in self.RIGHT][: self.MAX_KEYS]:

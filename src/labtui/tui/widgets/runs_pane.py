@@ -164,11 +164,12 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
         "gpus": (words.counted(line.run.spec for line in lines), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", 9),
-        "epoch": ("time" if timed else "epoch", 11 if timed else 8),
-        "rate": ("img/s" if width < 84 and unit == "images" else f"{unit}/s", max(8, len(unit) + 2)),
-        "speedup": ("speedup", 8),
+        "epoch": ("time" if timed else "epoch", 11 if timed else 7),
+        "rate": ("img/s" if width < 84 and unit == "images" else f"{unit}/s", max(7, len(unit) + 2)),
+        "speedup": ("speedup", 7),
         "efficiency": ("efficiency", 10),
         "accuracy": ("val. acc", 8),
+        "cost": ("GPU-h", 6),
         "training": ("training", 8),
         "memory": ("GPU mem.", 8),
     }
@@ -180,13 +181,13 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     drop |= {"speedup", "efficiency"} if words.learned(view) else {"accuracy"}
     drop |= set() if _compares(view) else {"speedup", "efficiency"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
+    drop |= {"cost"} if not _compares(view) or any(line.live for line in lines) else set()
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
     need = min(MIN_STATE, max(states, default=0))
     last = ("batch", "efficiency") if head else ("efficiency", "batch")
-    for name in ("", "effic.", "training", "memory", "rate", *last):
+    for name in ("", "cost", "training", "memory", "rate", *last):
         drop.add(name)
-        titles |= {"efficiency": (name, 7)} if name == "effic." else {}
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
         if room >= need:
             break
@@ -226,10 +227,12 @@ def _compares(view: View) -> bool:
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
+    from labtui.results.cost import hours_text, training_gpu_hours
     from labtui.results.numbers import rate_text, three_digits, time_text
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
+    cost = 0.0 if "n_gpus" in spec.unknown else training_gpu_hours(spec.n_gpus, line.run)
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
         "run": ink(str(line.run_id), styles.quiet),
@@ -241,6 +244,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
         "accuracy": words.percent(validated(line.run)),
+        "cost": hours_text(cost) if cost else NOTHING,
         "training": _training(line) or NOTHING,
         "memory": _memory(line) or NOTHING,
         "state": state_text(view, line, styles, state),
