@@ -60,7 +60,6 @@ def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
     told_of_runs = [line for line in captured.out.splitlines() if line.startswith("run ")]
     assert told_of_runs
     assert all("(practice)" in line for line in told_of_runs)
-    assert "A smaller batch on all sizes: labtui retry 3" in captured.err
     listed = command(["queue", "--offline"]).out
     assert "labtui retry 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()[1:]] == [1, 1, 1]

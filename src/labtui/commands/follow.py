@@ -143,8 +143,6 @@ def run_watch(args: argparse.Namespace) -> int:
                     notify(state, names)
                 lab.check_connection(patient=True)
         ended = [run for run in lab.state.runs.values() if run.token not in before]
-        for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
-            say(f"A smaller batch on all sizes: labtui retry {run.run_id}")
         if args.json:
             _print_row({"type": "end", "runs": _rows(lab.state, ended)})
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1

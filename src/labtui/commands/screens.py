@@ -128,8 +128,6 @@ def show(
             print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
     elif app.keep_in is not None:
         _keep_copy(folder, app.keep_in)
-    elif sys.stdout.isatty() and not kept and session.state.runs:
-        print("The practice session is over. `labtui practice --keep DIR` keeps the next one.")
     return code or app.return_code or 0
 
 

@@ -91,10 +91,9 @@ def _without_cluster(view: View) -> NextStep:
         check, runs = view.checks.get(task_id), view.count("runs", task_id)
         items = check.items if check is not None and (runs.full or not runs.of) else ()
         item = next((each for each in items if not (each.met or each.of_runs)), None)
-        if item is not None and task_id == view.task_id:
-            return _what_is_missing(view, item)
         if item is not None:
-            return NextStep(f"Go to {task_id}", item.missing, f"go_to({task_id!r})")
+            go = NextStep(f"Go to {task_id}", item.missing, f"go_to({task_id!r})")
+            return _what_is_missing(view, item) if task_id == view.task_id else go
     return NextStep("Export the slides", view.state.connection.hint, "export")
 
 

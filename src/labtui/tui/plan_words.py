@@ -261,10 +261,6 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     return columns, [Row(str(at), tuple(row[name] for name in names)) for at, row in enumerate(made)]
 
 
-SCALING = ("linear", "stepping", "gradual")
-"""The learning-rate policies that multiply the rate by the global batch."""
-
-
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     """The cells of one row, by column; a row that is left out says so."""
     spec, draft, unknown = row.spec, plan.draft_of(at), set(row.spec.unknown)
@@ -274,7 +270,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
-    scaled = dict(spec.tuning).get("lr_policy") in SCALING
+    scaled = dict(spec.tuning).get("lr_policy") in ("linear", "stepping", "gradual")
     found = {
         "in": "[x]" if row.included else "[ ]",
         "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,

@@ -245,8 +245,7 @@ def show_finish(app: LabApp) -> None:
     where = f"Press x to write the slides into {folder}."
     if view.deck and not view.deck_old:
         choices, where = (close,), f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
-    unreal = ["They show practice runs; hand in slides of real runs."] * view.practice
-    text = "\n\n".join(filter(None, (headline(view), where, *unreal)))
+    text = "\n\n".join(filter(None, (headline(view), where)))
 
     def answered(answer: str | None) -> None:
         if answer:
@@ -286,14 +285,10 @@ class TextScreen(Modal[None]):
             box.refresh(layout=True)
 
 
-MAX_TOLD = 53
-"""The cells for an action's help in the palette of a window of 80 columns."""
-
-
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
     """The palette's entries as name, key, help and callback: actions with keys here, tasks, actions without keys."""
     for node, binding, why_not in app.active_actions(screen):
-        told = sentences(f"not now: {why_not}", MAX_TOLD) if why_not else binding.tooltip
+        told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         yield binding.description, app.get_key_display(binding), told, run
     for row in app.view_model.view().tasks:
