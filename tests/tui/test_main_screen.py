@@ -11,8 +11,9 @@ from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 
 from labtui.domain.model import JobPhase, RunPhase
+from labtui.tui import format as words
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import NextStep, instead_of_chart, waiting_text
+from labtui.tui.guidance import NextStep, instead_of_chart
 from labtui.tui.widgets import frame
 from labtui.tui.widgets.answers_pane import text_beside
 from labtui.tui.widgets.frame import TaskList
@@ -391,7 +392,7 @@ async def test_waiting_and_pending_are_explained(session):
     session.feed(planned("lt0", "10.5", 2, spec()), held, planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue accepts it." in text_of(app))
-        assert waiting_text(app.view) == "Run 1 waits. Sent as soon as the queue accepts it.", (
+        assert words.waiting_text(app.view) == "Run 1 waits. Sent as soon as the queue accepts it.", (
             "what is held has another reason"
         )
         pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": NOW + 600}

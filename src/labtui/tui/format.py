@@ -8,6 +8,8 @@ from itertools import groupby
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import SubmissionState, submission_queue, waiting_reason
 
@@ -184,6 +186,15 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
         return f"Job {job.job_id} has left the queue; no accounting record yet."
     behind = line.phase is RunPhase.QUEUED and job.phase is JobPhase.RUNNING
     return f"Job {job.job_id} trains the runs before it first." * behind
+
+
+def waiting_text(view: View) -> str:
+    """What waits in labtui's submission queue, and why; "" if nothing does."""
+    waiting = submission_queue(view.state)
+    if not waiting or view.loading:
+        return ""
+    numbers = tuple(sorted(run_id for each in waiting for run_id in each.run_ids))
+    return waits_for(view, replace(waiting[0], run_ids=numbers))
 
 
 def waits_for(view: View, submission: SubmissionState) -> str:

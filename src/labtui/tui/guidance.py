@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, plural
-from labtui.domain.state import CLUSTER_OVER, ended_by, submission_queue
+from labtui.domain.state import CLUSTER_OVER, ended_by
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, TRAINING, RunLine, View, connected, planned_sizes
 
@@ -394,12 +394,10 @@ def _single(view: View) -> tuple[str, str, str]:
     if len(rows) != 1 or len(sizes_of(view)) > 1 or " " not in time_text(rows[0]):
         return "", "", ""
     (row,) = rows
-    what = (
-        "in all on" if row.program is not None else "an epoch on" if row.epoch_seconds is not None else "on"
-    )
+    what = "in all " if row.program else "an epoch " if row.epoch_seconds else ""
     both = row.epoch_seconds is not None and row.throughput is not None
     rate = f"{rate_text(row.throughput)} {row.configuration.unit} per second" if both else ""
-    return time_text(row), f"{what} {row.counted}", f"{rate}{' so far' * row.live}".strip()
+    return time_text(row), f"{what}on {row.counted}", f"{rate}{' so far' * row.live}".strip()
 
 
 def _of_model(view: View, row: ResultRow) -> str:
@@ -448,21 +446,4 @@ def status_line(view: View) -> tuple[str, str]:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""
         return "error", f"{problem.sentence} {problem.hint}{more}"
-    return "", waiting_text(view)
-
-
-def waiting_text(view: View) -> str:
-    """What waits in labtui's submission queue, and why; "" if nothing does."""
-    waiting = submission_queue(view.state)
-    if not waiting or view.loading:
-        return ""
-    numbers = tuple(sorted(run_id for each in waiting for run_id in each.run_ids))
-    return words.waits_for(view, replace(waiting[0], run_ids=numbers))
-
-
-def last_line(view: View, line: RunLine | None) -> int | None:
-    """The 1-based log line at which a run ended, if a later run of its job wrote below it; else None."""
-    if line is None or line.run.outcome is None or not line.run.epochs:
-        return None
-    began = (run.run_id for run in view.state.runs.values() if run.token == line.run.token and run.started)
-    return line.run.epochs[-1].line if max(began, default=0) > line.run_id else None
+    return "", words.waiting_text(view)

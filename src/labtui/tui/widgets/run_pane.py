@@ -16,7 +16,7 @@ from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.view import RunLine
+from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
 
 
@@ -193,3 +193,11 @@ def minutes_problem(line: RunLine, text: str) -> str:
     if refusal is not None:
         return " ".join(refusal)
     return "" if minutes else "Give whole minutes."
+
+
+def last_line(view: View, line: RunLine | None) -> int | None:
+    """The 1-based log line at which a run ended, if a later run of its job wrote below it; else None."""
+    if line is None or line.run.outcome is None or not line.run.epochs:
+        return None
+    began = (run.run_id for run in view.state.runs.values() if run.token == line.run.token and run.started)
+    return line.run.epochs[-1].line if max(began, default=0) > line.run_id else None

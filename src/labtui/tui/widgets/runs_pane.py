@@ -17,13 +17,13 @@ from labtui.results.charts import ChartSpec
 from labtui.results.measured import MEAN_BASELINE, validated
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import ended_as_asked, headline, last_line, remedy, result, sizes_of, unit_of
+from labtui.tui.guidance import ended_as_asked, headline, remedy, result, sizes_of, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
-from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn
+from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn, last_line
 from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
