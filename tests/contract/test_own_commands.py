@@ -87,11 +87,14 @@ def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs):
 
 
 def test_a_refusal_is_read_as_what_it_is(jobs):
-    options = [*gpu_options(jobs), "-A", "nct_777"]
-    with pytest.raises(SubmitRefused) as caught:
-        ask(jobs.site, submit(jobs.directory, "ok.sh", "tok-refused-1", "no", options, attempt=7))
-    assert not caught.value.wait and "account" in caught.value.sentence.lower()
-    assert "Open to you:" in caught.value.hint and jobs.site.account in caught.value.hint
+    for attempt, (option, said, there) in enumerate((
+        ("--account=nct_777", "account", f"Open to you: {jobs.site.account}"),
+        ("--partition=gpux", "partition gpux", "Partitions here: "),
+    ), start=7):  # fmt: skip
+        options = [*gpu_options(jobs), option]
+        with pytest.raises(SubmitRefused) as caught:
+            ask(jobs.site, submit(jobs.directory, "ok.sh", "tok-refused-1", "no", options, attempt=attempt))
+        assert not caught.value.wait and said in caught.value.sentence and there in caught.value.hint
 
 
 def test_test_only(jobs):

@@ -62,6 +62,8 @@ def test_recorded_test_only_answers(version):
         ("sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error", "qos", "", False),
         ("sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)",
          "partition", "takes no jobs now", False),
+        ("sbatch: error: invalid partition specified: gpux\nsbatch: error: Batch job submission failed: Invalid "
+         "partition name specified", "partition", "partition gpux does not", False),
         ("sbatch: error: The moon is in the wrong house", "other", "failed: The moon is in the wrong house.", True),
         ("sbatch: unrecognized option '--b2'\nTry ...", "option", "script: unrecognized option '--b2'.", False),
         ("sbatch: error: Invalid directive found in batch script: b", "option", "batch script: b.", False),

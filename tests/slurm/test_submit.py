@@ -296,13 +296,18 @@ def test_tokens_that_are_none(token):
         comment_of(token)
 
 
-def test_a_refused_account_names_those_that_are_open(site):
+@pytest.mark.parametrize(("words", "named"), [
+    ("Invalid account specification", "Open to you: course_a, course_b."),
+    ("Invalid qos specification", "Open to you: normal, debug."),
+    ("invalid partition specified: gpux", "Partitions here: acc, gpp."),
+])  # fmt: skip
+def test_a_refused_account_qos_or_partition_names_those_there_are(site, words, named):
     site.program("sacctmgr", "echo 'course_a||normal|normal'; echo 'course_b||debug|normal'")
-    for words, named in (("Invalid account", "course_a, course_b"), ("Invalid qos", "normal, debug")):
-        site.program("sbatch", f"echo 'sbatch: error: {words} specification' >&2; exit 1")
-        with pytest.raises(SubmitRefused) as caught:
-            site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=site.look().attempts))
-        assert f"Open to you: {named}." in caught.value.hint
+    site.program("scontrol", "echo 'PartitionName=acc AllowQos=ALL'; echo 'PartitionName=gpp Default=YES'")
+    site.program("sbatch", f"echo 'sbatch: error: {words}' >&2; exit 1")
+    with pytest.raises(SubmitRefused) as caught:
+        site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
+    assert named in caught.value.hint
 
 
 def test_a_limit_of_the_queue_asks_nothing_more(site):

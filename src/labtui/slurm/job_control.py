@@ -61,8 +61,9 @@ def classify(stderr: str) -> SbatchAnswer:
     reason = re.search(r"^\s*Reason:\s*(.+)$", words, re.MULTILINE)
     for text in ([reason[1]] if reason else []) + [words]:
         for pattern, refusal in _refusals():
-            if pattern.search(text):
+            if found := pattern.search(text):
                 said = next((line for line in text.splitlines() if pattern.search(line)), text).rstrip(".")
+                said = found.groupdict().get("said", said)
                 return replace(refusal, sentence=refusal.sentence.replace("{said}", said), detail=words)
     last = (reason[1] if reason else words.rpartition("\n")[2]).rstrip(".")
     return SbatchAnswer(

@@ -104,11 +104,12 @@ def _read_submitted(result: CommandResult) -> str:
 
 
 def _hint_alternatives(key: str, out: str) -> str:
-    """After a refused account or QoS: a sentence with those open to this user; "" if not known."""
+    """After a refused account, QoS or partition: a sentence with those there are; "" if not known."""
     found = parse_associations(out)
     names = {"account": [row.account for row in found], "qos": [name for row in found for name in row.qos]}
-    mine = ", ".join(dict.fromkeys(names.get(key, ())))
-    return f"Open to you: {mine}." if mine else ""
+    names["partition"] = re.findall(r"^PartitionName=(\S+)", out, re.MULTILINE)
+    known = ", ".join(dict.fromkeys(names.get(key, ())))
+    return f"{'Partitions here' if key == 'partition' else 'Open to you'}: {known}." if known else ""
 
 
 def parse_submit(stdout: str, taken: Container[str] = ()) -> str | None:
