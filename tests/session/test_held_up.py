@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
-from labtui.domain.model import SubmissionStatus
+from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.session.worker_context import run_now
-from tests.session.conftest import Bench, draft, submitted
+from tests.session.conftest import Bench, draft, only, submitted
 from tests.session.scripted import LIMIT, keras_log
 
 NO_ROOM = RemoteFailure("The files cannot be put there: your quota is used up.", "Make room.", wait=True)
@@ -20,20 +20,16 @@ def status(bench: Bench, number: int = 0) -> SubmissionStatus:
     return list(bench.session.state.submissions.values())[number].status
 
 
-def sentence(bench: Bench) -> str:
-    return next(iter(bench.session.state.submissions.values())).sentence
-
-
 def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.online()
     bench.cluster.fail("push", NO_ROOM, NO_ROOM)
     future = bench.session.submit(draft())
     bench.run(10)
-    assert (status(bench), sentence(bench)) == (SubmissionStatus.WAITING, NO_ROOM.sentence)
+    assert (status(bench), only(bench).sentence) == (SubmissionStatus.WAITING, NO_ROOM.sentence)
     assert not future.done() and bench.cluster.count("push") == 1, "it is not hurried"
     bench.run(120, future.done)
     assert future.result() and bench.cluster.count("submit") == 1
-    assert (status(bench), sentence(bench)) == (SubmissionStatus.ACCEPTED, "")
+    assert (status(bench), only(bench).sentence) == (SubmissionStatus.ACCEPTED, "")
 
 
 def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
@@ -45,7 +41,7 @@ def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
     first.run(10)
     first.session.close()
     second = open_bench(first.cluster)
-    assert sentence(second) == NO_ROOM.sentence
+    assert [*second.session.state.submissions.values()][0].sentence == NO_ROOM.sentence
     second.session.cancel(1)
     second.run(5)
     assert status(second) is SubmissionStatus.WITHDRAWN
@@ -87,6 +83,20 @@ class Aside:
 
         run_now(fail if instead is not None else work, hand_over)
         self.bench.step(2)
+
+
+def test_the_queue_is_read_once_slurm_has_cancelled_and_accounting_with_it(bench):
+    submitted(bench)
+    bench.run(20)
+    aside = Aside(bench)
+    bench.session.cancel(1)
+    bench.run(2)
+    assert len(aside.held) == 1, "a poll before scancel's answer would show nothing new"
+    aside.answer()
+    bench.cluster.end("100", "CANCELLED", in_queue=False)
+    bench.run(2)
+    aside.answer()
+    assert only(bench).job.phase is JobPhase.FINISHED
 
 
 @pytest.fixture

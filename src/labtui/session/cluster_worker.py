@@ -109,9 +109,8 @@ class ClusterWorker:
 
         def work(done: Future[None]) -> None:
             offline = None if self._ensure_connected() else self._connection.why_offline
+            done.add_done_callback(lambda _: self._poller.request_poll())  # a poll before it would be wasted
             self._submitter.change(token, request, done, offline)
-            self._context.note_change()
-            self._poller.request_poll()
 
         if request.action != "cancel":
             return self._enqueue(work)

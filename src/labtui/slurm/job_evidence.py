@@ -41,8 +41,8 @@ def without_outcome(state: LabState) -> tuple[SubmissionState, ...]:
 
 
 def vanished_ids(state: LabState) -> tuple[str, ...]:
-    """The job IDs to ask accounting about: those missing from a good answer of the queue."""
-    return tuple(job.job_id for _, job in live_jobs(state) if job.evidence == "gone")
+    """The job IDs to ask accounting about: missing from a good answer of the queue, or soon so, being cancelled."""
+    return tuple(job.job_id for item, job in live_jobs(state) if item.cancelling or job.evidence == "gone")
 
 
 def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobView]:
