@@ -41,7 +41,7 @@ def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
     first.run(10)
     first.session.close()
     second = open_bench(first.cluster)
-    assert [*second.session.state.submissions.values()][0].sentence == NO_ROOM.sentence
+    assert next(iter(second.session.state.submissions.values())).sentence == NO_ROOM.sentence
     second.session.cancel(1)
     second.run(5)
     assert status(second) is SubmissionStatus.WITHDRAWN

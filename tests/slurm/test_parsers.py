@@ -99,18 +99,11 @@ odd = st.text() | st.lists(
 def test_no_text_breaks_a_parser(text):
     parse_queue(text, NONCE)
     parse_accounting(text, NONCE)
-    parse_associations(text)
-    parse_qos(text)
-    parse_quota(text)
-    parse_version(text)
-    parse_submit(text)
-    gpus_of(text)
-    number(text)
-    job_id(text)
-    size_kib(text)
-    epoch_seconds(text)
-    duration_seconds(text)
-    phase_of(text)
+    for reader in (
+        parse_associations, parse_qos, parse_quota, parse_version, parse_submit, gpus_of, number, job_id, size_kib,
+        epoch_seconds, duration_seconds, phase_of,
+    ):  # fmt: skip
+        reader(text)
     section_status({"a": text}, "a")
     cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
     for call in (
@@ -160,17 +153,14 @@ def test_a_tick_reads_queue_and_clock():
     assert found.accounting == ()
 
 
-@pytest.mark.parametrize(
-    ("out", "err", "says"),
-    [
-        (tick_text(NONCE, queue_status=1), "slurm_load_jobs error: Unable to contact slurm controller", "contact"),
-        (tick_text(NONCE, queue_status=124), "", "did not answer"),
-        (tick_text(NONCE, queue_status=127), "", "exit status 127"),
-        (tick_text(NONCE, queue_status=0), "slurm_load_jobs error: Socket timed out", "timed out"),
-        (tick_text(NONCE, queue_status=None), "", "no complete answer"),
-        *(("", "", "no complete answer"), (tick_text("0000000000"), "", "no complete answer")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("out", "err", "says"), [
+    (tick_text(NONCE, queue_status=1), "slurm_load_jobs error: Unable to contact slurm controller", "contact"),
+    (tick_text(NONCE, queue_status=124), "", "did not answer"),
+    (tick_text(NONCE, queue_status=127), "", "exit status 127"),
+    (tick_text(NONCE, queue_status=0), "slurm_load_jobs error: Socket timed out", "timed out"),
+    (tick_text(NONCE, queue_status=None), "", "no complete answer"),
+    *(("", "", "no complete answer"), (tick_text("0000000000"), "", "no complete answer")),
+])  # fmt: skip
 def test_a_failed_queue_is_never_an_empty_one(out, err, says):
     found = read(poll_queue(), out, f"\x1d{NONCE} squeue\n{err}")
     assert found.jobs is None
@@ -190,31 +180,21 @@ def test_only_numbers_are_asked_of_accounting():
     assert call.arguments[-1] == "12"
 
 
-@pytest.mark.parametrize(
-    ("read_one", "texts"),
-    [
-        (
-            phase_of,
-            {
-                "COMPLETED": JobPhase.FINISHED, "CANCELLED by 1001": JobPhase.FINISHED, "PD": JobPhase.QUEUED,
-                "OUT_OF_ME+": JobPhase.RUNNING,  # cut short: not a known word, so not finished
-                "COMPLETED+": JobPhase.FINISHED, "HIBERNATING": JobPhase.RUNNING, "": JobPhase.UNKNOWN,
-            },
-        ),
-        (
-            duration_seconds,
-            {
-                "10:00": 600, "1-02:03:04": 93784, "0:00": 0, "2-12": 216000, "45": 2700, "00:00.539": 0,
-                "2-00:00:00": 172800, "UNLIMITED": None, "": None, "INVALID": None, "\u0661:00": None, "1" * 99: None,
-            },
-        ),
-        (
-            epoch_seconds,
-            {"1795253397": 1795253397, "2026-11-21T09:29:56": 1795253396, "N/A": None, "Unknown": None, "0": None},
-        ),
-        (parse_version, {"slurm-wlm 22.05.8": (22, 5), "slurm 26.05.5-1": (26, 5)}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("read_one", "texts"), [
+    (phase_of, {
+        "COMPLETED": JobPhase.FINISHED, "CANCELLED by 1001": JobPhase.FINISHED, "PD": JobPhase.QUEUED,
+        "OUT_OF_ME+": JobPhase.RUNNING,  # cut short: not a known word, so not finished
+        "COMPLETED+": JobPhase.FINISHED, "HIBERNATING": JobPhase.RUNNING, "": JobPhase.UNKNOWN,
+    }),
+    (duration_seconds, {
+        "10:00": 600, "1-02:03:04": 93784, "0:00": 0, "2-12": 216000, "45": 2700, "00:00.539": 0,
+        "2-00:00:00": 172800, "UNLIMITED": None, "": None, "INVALID": None, "\u0661:00": None, "1" * 99: None,
+    }),
+    (epoch_seconds, {
+        "1795253397": 1795253397, "2026-11-21T09:29:56": 1795253396, "N/A": None, "Unknown": None, "0": None,
+    }),
+    (parse_version, {"slurm-wlm 22.05.8": (22, 5), "slurm 26.05.5-1": (26, 5)}),
+])  # fmt: skip
 def test_words_of_slurm(read_one, texts):
     assert {text: read_one(text) for text in texts} == texts
 

@@ -56,26 +56,23 @@ def test_recorded_test_only_answers(version):
     assert not check_options(()).read(CommandResult(b"", b"", None)).ok
 
 
-@pytest.mark.parametrize(
-    ("stderr", "key", "words", "unclear"),
-    [
-        ("sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error", "qos", "", False),
-        ("sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)",
-         "partition", "takes no jobs now", False),
-        ("sbatch: error: invalid partition specified: gpux\nsbatch: error: Batch job submission failed: Invalid "
-         "partition name specified", "partition", "partition gpux does not", False),
-        ("sbatch: error: The moon is in the wrong house", "other", "failed: The moon is in the wrong house.", True),
-        ("sbatch: unrecognized option '--b2'\nTry ...", "option", "script: unrecognized option '--b2'.", False),
-        ("sbatch: error: Invalid directive found in batch script: b", "option", "batch script: b.", False),
-        ('sbatch: error: Invalid numeric value "a" for --ntasks.', "option", "for --ntasks.", False),
-        ("sbatch: error: \"abc\" is not a valid node count", "option", "abc", False),
-        ("sbatch: option '--export' requires an argument\nTry ...", "option", "requires an argument.", False),
-        *((f"sbatch: error: Batch job submission failed: {said}", "request", f"asks for: {said}.", False)
-          for said in ("Invalid feature specification", "Invalid node name specified", "Job dependency problem")),
-        ("sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error",
-         "other", "Not on Sundays", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("stderr", "key", "words", "unclear"), [
+    ("sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error", "qos", "", False),
+    ("sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)",
+     "partition", "takes no jobs now", False),
+    ("sbatch: error: invalid partition specified: gpux\nsbatch: error: Batch job submission failed: Invalid "
+     "partition name specified", "partition", "partition gpux does not", False),
+    ("sbatch: error: The moon is in the wrong house", "other", "failed: The moon is in the wrong house.", True),
+    ("sbatch: unrecognized option '--b2'\nTry ...", "option", "script: unrecognized option '--b2'.", False),
+    ("sbatch: error: Invalid directive found in batch script: b", "option", "batch script: b.", False),
+    ('sbatch: error: Invalid numeric value "a" for --ntasks.', "option", "for --ntasks.", False),
+    ("sbatch: error: \"abc\" is not a valid node count", "option", "abc", False),
+    ("sbatch: option '--export' requires an argument\nTry ...", "option", "requires an argument.", False),
+    *((f"sbatch: error: Batch job submission failed: {said}", "request", f"asks for: {said}.", False)
+      for said in ("Invalid feature specification", "Invalid node name specified", "Job dependency problem")),
+    ("sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error",
+     "other", "Not on Sundays", True),
+])  # fmt: skip
 def test_words_of_a_site(stderr, key, words, unclear):
     refusal = classify(stderr)
     assert (refusal.key, refusal.unclear, refusal.wait) == (key, unclear, False)
