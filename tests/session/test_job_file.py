@@ -54,22 +54,21 @@ def test_copies_of_logs_have_the_names_that_the_file_gives(bench, directives, co
 COMMAND = "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "answers", "says"),
-    [
-        (f"{HEAD}#SBATCH --array=1-4\ntrue\n", {}, "is a job array"),
-        (
-            "#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n",
-            {"n_gpus": 2},
-            r"a\.slurm asks for 1 GPU, not for 2",
-        ),
-        (HEAD + COMMAND, {"epochs": 3}, r"The command in a\.slurm tells the epochs: \d+"),
-    ],
-    ids=["array", "more GPUs than the job asks for", "an answer that the text gives itself"],
-)
+@pytest.mark.parametrize(("text", "answers", "says"), [
+    (f"{HEAD}#SBATCH --array=1-4\ntrue\n", {}, "is a job array"),
+    ("#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n", {"n_gpus": 2}, r"a\.slurm asks for 1 GPU, not for 2"),
+    (HEAD + COMMAND, {"epochs": 3}, r"The command in a\.slurm tells the epochs: 2"),
+])  # fmt: skip
 def test_what_is_refused(text, answers, says):
     with pytest.raises(UsageError, match=says):
         job_file_draft("a.slurm", text, answers=answers)
+
+
+@pytest.mark.parametrize("task_id", ["", "10.5"])
+def test_a_python_file_is_no_job_file(bench, tmp_path, task_id):
+    with pytest.raises(UsageError, match=r"train\.py is a training script") as caught:
+        own_draft(bench.session, tmp_path / "train.py", task_id=task_id)
+    assert "job file that starts it" in caught.value.hint
 
 
 def test_folders_that_slurm_does_not_make():
@@ -105,12 +104,8 @@ def test_bsc_singularity_is_seen_through_and_a_printed_command_is_no_run():
 def _rules(text: str) -> set[str]:
     """What the rules about commands find in a job file of MareNostrum 5 that runs benchmark.py."""
     files = {"a.slurm": text.encode(), "benchmark.py": b"import torch\n"}
-    return {
-        item.rule
-        for item in preflight(
-            ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm", makes_folders=True)
-        )
-    }
+    context = ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm", makes_folders=True)
+    return {item.rule for item in preflight(context)}
 
 
 def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():

@@ -190,7 +190,7 @@ class Connection:
         if result.status is None and not truncated and not transport.is_active():
             raise failure("lost", host=self.host)
         if truncated:
-            result = replace(result, status=None, truncated=True)
+            result = replace(result, status=None)
         noise = result.noise + remarks.noise
         return replace(result, stderr=remarks.stdout, noise=noise, timed_out=timed_out)
 

@@ -47,8 +47,11 @@ def task_of(edition: Edition, task_id: str) -> Task:
     """The task with this number.
 
     Raises:
-        UsageError: when the edition has no such task; the hint lists those it has.
+        UsageError: when the edition has no such task; the hint lists those it has. Also when a script is meant.
     """
+    if task_id.endswith(".py"):
+        hint = "Submit a job file that starts it; `labtui submit TASK --dry-run` prints one to begin with."
+        raise UsageError(f"{task_id} is a training script, not a job file.", hint)
     task = edition.task(task_id)
     if task is None:
         ids = [item.id for item in edition.tasks]

@@ -22,7 +22,7 @@ def shebang(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     The kernel passes it to the shell as an argument. A script that names no shell is refused by sbatch.
     """
     if not job.lines[0].startswith("#!") and not job.directives:
-        yield Hit(1, "This is no job script: it has no #! line and no #SBATCH line.")
+        yield Hit(1, "This is no job script (no #! line, no #SBATCH line): name the one that starts it.")
     match = _SHEBANG.match(job.lines[0].rstrip("\r"))
     if match is not None and not re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"]):
         effect = "What follows the shell's name is passed to it as an argument; the job fails at once."

@@ -206,10 +206,10 @@ def own_draft(
 
     Raises:
         FolderError: when a file cannot be read, or is too large to be a script.
-        UsageError: when the edition has no such task, and as `job_file_draft`.
+        UsageError: when it is a Python file or the edition has no such task, and as `job_file_draft`.
     """
-    if task_id:
-        task_of(session.edition, task_id)
+    if named := path.name if path.suffix == ".py" else task_id:
+        task_of(session.edition, named)
     name, files = path.name, with_files_beside(path)
     for each in files:
         if each == name or each.endswith(SHELL_SUFFIXES):

@@ -34,7 +34,6 @@ class CommandResult(msgspec.Struct, frozen=True):
     status: int | None
     began: bool = True
     noise: bytes = b""
-    truncated: bool = False
     timed_out: bool = False
     nonce: str = ""
 
