@@ -25,8 +25,8 @@ T = TypeVar("T")
 class CommandResult(msgspec.Struct, frozen=True):
     """What a command printed between the markers. `status` None: unknown, neither success nor failure.
 
-    `began`: the script was started; `noise`: what the shell printed before it; `truncated`: the limit on bytes was
-    reached; `timed_out`: the deadline passed; `nonce`: the number that marks the sections of this answer.
+    `began`: the script was started; `noise`: what the shell printed before it;
+    `timed_out`: the deadline passed; `nonce`: the number that marks the sections of this answer.
     """
 
     stdout: bytes
