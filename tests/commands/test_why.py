@@ -32,6 +32,23 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys):
     assert total == pytest.approx(1 - four["efficiency"]["value"])
 
 
+def test_a_row_that_loses_nothing_is_two_lines_and_no_column_is_empty(tmp_path, capsys):
+    for gpus, steps, step_ms in ((1, 32, 500), (2, 16, 500)):
+        epochs = "".join(
+            f"Epoch {k}/3\n{steps}/{steps} - {steps * step_ms / 1000:.0f}s - loss: 2.0 - {step_ms}ms/step\n"
+            for k in (1, 2, 3)
+        )
+        (tmp_path / f"{gpus}.out").write_text(
+            f" Model ResNet50 {gpus} GPUs \nBatch_size: {64 * gpus}\n{epochs}"
+        )
+    assert main(["why", *map(str, sorted(tmp_path.glob("*.out")))]) == 0
+    head, lost, *_ = capsys.readouterr().out.splitlines()
+    assert head.endswith("2 GPUs: efficiency 100.0 %") and "lose no efficiency that rounding" in lost
+    (tmp_path / "1.out").write_text("".join(f"Epoch {k}/3 | Time: 47.0{k}s\n" for k in (1, 2, 3)))
+    assert main(["results", str(tmp_path / "1.out")]) == 0
+    assert "printed" not in (shown := capsys.readouterr().out) and "47.0" in shown
+
+
 def test_one_run_alone_has_nothing_to_split(tmp_path, monkeypatch, command):
     monkeypatch.chdir(make_folder(tmp_path / "lab").path)
     assert "a run on one GPU and one on more" in command(["why"], 1).err

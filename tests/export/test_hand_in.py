@@ -147,7 +147,7 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
 
     document = document_of(lab, apart)
     (page,) = (page for page in document.pages if "My Net" in page.title)
-    assert "batch of My Net on 2 GPUs and My Net on 4 GPUs or of its one-GPU baseline" in page.note
+    assert "batch of My Net on 2 GPUs and 4 GPUs or of its one-GPU baseline" in page.note
     assert [len(chart.measured[0].points) for chart in page.charts if chart.family == "epoch-time"] == [3]
     assert "My Net on 1 GPU" in page_text(document.pages[-1]) and "My Net" not in f"{document.facts}"
 

@@ -1,7 +1,7 @@
 """Sentences for titles and notes that say what the numbers show, with the digits of the tables; "" for nothing."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
@@ -180,10 +180,12 @@ _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEP
 def loss_sentence(row: ResultRow) -> str:
     """All lost parts of a row: ``Four GPUs lose 36.8 points of efficiency: 10.7 short last batch, ...``."""
     found = [part for part in lost_efficiency(row) if float(part.points)]
-    to = ", ".join(f"{_with_half(part)} {part.name}" for part in found) or "all within rounding"
+    to = ", ".join(f"{_with_half(part)} {part.name}" for part in found)
     if len(found) == 1:
         to = f"all by {found[0].name}"
     many = count_words(row.n_gpus or 0, start=True)
+    if not found:
+        return f"{many} lose no efficiency that rounding does not explain."
     return f"{many} lose {numbers.lost_text(row.efficiency)} points of efficiency: {to}."
 
 
@@ -381,12 +383,16 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
 
 
 def _rows_of_notes(rows: Iterable[ResultRow]) -> dict[str, list[str]]:
-    """Each note once, with the labels of the rows that it is about."""
-    told: dict[str, dict[str, None]] = {}
+    """Each note once, with the rows that it is about: ``ResNet50 on 2 GPUs, 4 GPUs``."""
+    told: dict[str, dict[str, dict[str, None]]] = {}
     for row in rows:
         for note in row.notes:
-            told.setdefault(note, {})[clean(row.label)] = None
-    return {note: [*labels] for note, labels in told.items()}
+            told.setdefault(note, {}).setdefault(clean(row.name), {})[row.counted] = None
+
+    def label(name: str, sizes: Collection[str]) -> str:
+        return f"{name} on {(' and ' if len(sizes) == 2 else ', ').join(sizes)}"
+
+    return {note: [label(*each) for each in names.items()] for note, names in told.items()}
 
 
 def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:

@@ -283,7 +283,8 @@ def as_printed_text(row: ResultRow) -> str:
     return f"{first}, {ratio_text(printed.speedup)}, {percent_text(printed.efficiency)}"
 
 
-ANSWER = (*PRECISE, Column("as printed", as_printed_text, number=False))
+_PRINTED = Column("as printed", as_printed_text, False, lambda row: as_printed_text(row) != ABSENT)
+ANSWER = (*PRECISE, _PRINTED)
 """The precise reading, and the textbooks' reading in one column."""
 
 

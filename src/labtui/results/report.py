@@ -37,7 +37,7 @@ def answer_text(results: Results, *, width: int | None = None) -> str:
         *messages.fit_sentences([fit for fit in results.fits if fit.law == "amdahl"]),
         *(each.sentence for each in scaling.outlooks(results.rows)),
         *results.notes,
-        *([SIGNS] if results.rows else []),
+        *([SIGNS] if "±" in table or "as printed" in table else []),
     ]
     shown = lines if len(lines) <= MAX_SENTENCES else lines[: MAX_SENTENCES - 1]
     if len(lines) > len(shown):
@@ -130,13 +130,13 @@ def loss_text(row: ResultRow, clock: str) -> str:
             nothing.append(part.name)
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{mark_words(row.mark)}: efficiency {percent_text(row.efficiency)}"
     told = (
-        f"Costs nothing: {', '.join(nothing)}." if nothing else "",
+        f"Costs nothing: {', '.join(nothing)}." if nothing and grid[1:] else "",
         messages.slowest_sentence(row),
         clock,
         messages.energy_sentence(row),
         messages.pop_sentence(row),
     )
-    table = numbers.grid_text(grid, [False, True, False])
+    table = numbers.grid_text(grid, [False, True, False]) if grid[1:] else ""
     return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
 
 

@@ -352,9 +352,9 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """Both speedups in words."""
         return (
-            f"On {self.n_gpus} GPUs (not measured) {clean(self.line.name)} has a speedup of {three_digits(self.same)} "
-            f"if the step stays as on {self.measured} GPUs, of {three_digits(self.grows)} if it grows as it did from "
-            f"{self.measured // 2} to {self.measured}."
+            f"On {self.n_gpus} GPUs (not measured) {clean(self.line.name)} would have a speedup of "
+            f"{three_digits(self.same)} if the step stays as on {self.measured} GPUs, of {three_digits(self.grows)} "
+            f"if it grows as it did from {self.measured // 2} to {self.measured}."
         )
 
 
