@@ -14,7 +14,6 @@ import pytest
 from msgspec.structs import replace
 from pptx import Presentation
 
-from labtui.domain.errors import ExportError
 from labtui.export import export_lab, notebook
 from labtui.export.contents import stamp_of
 from labtui.export.documents import chart_height, pdf
@@ -190,24 +189,11 @@ def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_pat
     assert tones == {"100000", "75000"}, "mixed with the page, as in the PDF"
 
 
-def test_every_colour_is_the_themes_and_a_template_brings_its_own(tmp_path):
-    dark = Presentation()
-    for relation in dark.slide_master.part.rels.values():
-        if relation.reltype.endswith("/theme"):
-            text = relation.target_part.blob.decode()
-            text = text.replace('<a:sysClr val="window" lastClr="FFFFFF"/>', '<a:srgbClr val="102030"/>')
-            relation.target_part._blob = text.encode()
-    dark.save(str(tmp_path / "dark.pptx"))
+def test_every_colour_is_the_themes(tmp_path):
     document = document_of(tmp_path, "sa-miri-2025-pg", answer=ANSWERS["everything"])
-    with zipfile.ZipFile(io.BytesIO(pptx(document, tmp_path / "dark.pptx"))) as package:
+    with zipfile.ZipFile(io.BytesIO(pptx(document))) as package:
         names = [n for n in package.namelist() if re.fullmatch(r"ppt/(slides/slide|charts/chart)\d+\.xml", n)]
-        for name in names:
-            assert "srgbClr" not in package.read(name).decode(), name
-        assert any("102030" in package.read(n).decode() for n in package.namelist() if "theme" in n)
-    (tmp_path / "text.pptx").write_bytes(b"not a zip")
-    for name in ("text.pptx", "gone.pptx"):
-        with pytest.raises(ExportError, match="no PowerPoint file"):
-            pptx(document, tmp_path / name)
+        assert len(names) > 20 and not any("srgbClr" in package.read(name).decode() for name in names)
 
 
 @pytest.mark.skipif(not which("pdftotext"), reason="poppler reads the PDF back")

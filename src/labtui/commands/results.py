@@ -253,7 +253,7 @@ def run_plot(args: argparse.Namespace) -> int:
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add which files to write, where, and the template."""
+    """Add which files to write, and where."""
     options.add_folder(parser, default=None)
     decks = functools.partial(formats_of, known=("pptx", "pdf", "none"))
     words = "slides: pptx, pdf or none (default: as the lab is handed in)"
@@ -262,7 +262,6 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     words = "report.pdf, analysis.ipynb: pdf, ipynb or none (default: both)"
     parser.add_argument("--report", type=reports, default=("pdf", "ipynb"), metavar="F[,F]", help=words)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: the lab folder)")
-    parser.add_argument("--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used")
     parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
     options.add_json(parser)
 
@@ -285,7 +284,6 @@ def run_export(args: argparse.Namespace) -> int:
         formats=args.deck,
         reports=args.report,
         out=Path(args.out) if args.out else None,
-        template=Path(args.template) if args.template else None,
         plots=not args.no_plots,
         told=say,
     )

@@ -51,7 +51,6 @@ def export_lab(
     formats: Collection[str] | None = None,
     reports: Collection[str] = tuple(REPORTS),
     out: Path | None = None,
-    template: Path | None = None,
     plots: bool = True,
     state: LabState | None = None,
     today: date | None = None,
@@ -60,9 +59,9 @@ def export_lab(
     """Write the slides, reports, tables and plots of a lab; callable from any thread.
 
     `formats` are those of the slides (None: as the edition hands in), `reports` those of the report; files go into
-    `out`, else into the lab folder; `template` is a PowerPoint file whose theme is used; without a `state` the stored
-    one is read; `told` is called with a line about each file before it is made. The lab folder is read once. No file is
-    written in part, and a file that cannot be written does not stop the others.
+    `out`, else into the lab folder; without a `state` the stored one is read; `told` is called with a line about each
+    file before it is made. The lab folder is read once. No file is written in part, and a file that cannot be written
+    does not stop the others.
 
     Raises:
         ExportError: which files could not be made or written, and why.
@@ -73,7 +72,7 @@ def export_lab(
     if formats is None:
         hand_in = contents.edition.hand_in
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
-    notes, work = _documents(contents, formats, reports, template)
+    notes, work = _documents(contents, formats, reports)
     if plots:
         work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
@@ -171,7 +170,7 @@ def _subject(chart: ChartSpec) -> object:
 
 
 def _documents(
-    contents: LabContents, formats: Collection[str], reports: Collection[str], template: Path | None
+    contents: LabContents, formats: Collection[str], reports: Collection[str]
 ) -> tuple[tuple[str, ...], Work]:
     """The notes for the student, and functions that make each document asked for."""
     if not (formats or reports):
@@ -180,7 +179,7 @@ def _documents(
 
     document = hand_in(contents)
     known: Work = {
-        "deck.pptx": partial(pptx, document, template),
+        "deck.pptx": partial(pptx, document),
         "deck.pdf": partial(pdf, document, "slides"),
         "report.pdf": partial(pdf, document, "report"),
         "analysis.ipynb": partial(notebook, document),

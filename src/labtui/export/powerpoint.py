@@ -10,22 +10,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 from msgspec.structs import replace
 from PIL import Image, UnidentifiedImageError
 from pptx import Presentation
 from pptx.enum.dml import MSO_THEME_COLOR as THEME
 from pptx.enum.text import MSO_ANCHOR, MSO_AUTO_SIZE, PP_ALIGN
-from pptx.exc import PackageNotFoundError
-from pptx.opc.constants import RELATIONSHIP_TYPE
 from pptx.oxml import parse_xml
 from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Emu, Inches, Pt
 
-from labtui.domain.errors import ExportError
 from labtui.export import documents, drawing
 from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP, WIDTH, run_text
 from labtui.export.drawing import inches, panels, rows_of
@@ -46,15 +41,9 @@ _TONES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def pptx(document: Document, template: Path | None = None) -> bytes:
-    """The document as a .pptx file; with a `template`, in the theme of that file.
-
-    Raises:
-        ExportError: when the template cannot be read.
-    """
+def pptx(document: Document) -> bytes:
+    """The document as a .pptx file."""
     presentation = Presentation(io.BytesIO(files("labtui.export").joinpath("template.pptx").read_bytes()))
-    if template is not None:
-        _take_theme(presentation, template)
     core = presentation.core_properties
     core.title, core.author, core.keywords = document.title, document.author, document.stamp
     for layout in list(presentation.slide_layouts)[1:]:
@@ -69,17 +58,6 @@ def pptx(document: Document, template: Path | None = None) -> bytes:
     made = io.BytesIO()
     presentation.save(made)
     return made.getvalue()
-
-
-def _take_theme(presentation: Any, template: Path) -> None:
-    try:
-        other = Presentation(str(template))
-    except (OSError, KeyError, ValueError, BadZipFile, PackageNotFoundError) as error:
-        raise ExportError(
-            f"{template} is no PowerPoint file that can be read.", "Save it as .pptx and name that file."
-        ) from error
-    theirs = other.slide_master.part.part_related_by(RELATIONSHIP_TYPE.THEME)
-    presentation.slide_master.part.part_related_by(RELATIONSHIP_TYPE.THEME)._blob = theirs.blob
 
 
 def _add_slide(
