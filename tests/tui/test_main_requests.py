@@ -21,7 +21,7 @@ from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp, Notice
-from labtui.tui.messages import ScreenPrompter, editor_command
+from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from tests import changes
@@ -155,7 +155,7 @@ async def test_help_and_palette(filled_session):
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
         assert any("Charts c the charts of this task; 1 to 5" in line for line in lines)
         await pilot.press(*"incidents")
-        await until(pilot, lambda: "problems and simulated incidents" in text_of(app), "found by that word")
+        await until(pilot, lambda: "problems and incidents" in text_of(app), "found by that word")
         await pilot.press(*["backspace"] * 9, *"charts", "enter")
         await until(pilot, lambda: app.main.pane == "charts")
 
@@ -345,7 +345,7 @@ async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(fill
         assert not app.open_editor(script) and came_back == [True]
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))
 
-        def typed(path):
+        def typed(path, *, explain):
             app.post_message(Key("c", "c"))
 
         monkeypatch.setattr("labtui.tui.app.edit", typed)
@@ -386,7 +386,36 @@ async def test_the_next_step_edits_the_script_from_the_answers_too(session, monk
         await until(pilot, lambda: edited == [copy] and " e  Edit the script" in text_of(app))
 
 
-def test_ctrl_c_is_meant_for_the_editor(tmp_path, monkeypatch):
+async def test_the_tour_of_the_first_start_is_skipped_by_escape(filled_session):
+    app = LabApp(filled_session, clock=lambda: NOW)
+    app.with_tour = True
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Step 1 of 3" in text_of(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
+
+
+def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch):
+    script = Path("scripts/ResNet50.py")
+    said = editor_hint(["/usr/bin/nano"], script)
+    assert said == "ResNet50.py opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
+    assert ":wq" in editor_hint(["vi"], script)
+    monkeypatch.setenv("EDITOR", "vi")
+    assert editor_hint(["vi"], script) == ""
+
+
+def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch):
+    path = tmp_path / "answer.md"
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setattr(messages, "editor_command", lambda: ["touch"])
-    monkeypatch.setattr("subprocess.run", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
-    assert messages.edit(tmp_path / "answer.md") is None
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("builtins.input", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    assert messages.edit(path, explain=True) is None and not path.exists()
+    said: list[str] = []
+    monkeypatch.setattr("builtins.input", said.append)
+    monkeypatch.setenv("COLUMNS", "30")
+    assert messages.edit(path, explain=True) is None and path.exists()
+    assert "another\neditor.\n" in said[0], "lines end at words"
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert said[0].startswith("\x1b[?1049h"), "nothing stays on the terminal"

@@ -62,7 +62,7 @@ class Student:
                 for run in what[0].runs:
                     self._finish(task, run)
         await self.see(
-            lambda: all( item.met for item in self.app.view_model.checks[task].items
+            lambda: all( item.met for item in self.app.view.checks[task].items
             if item.kind in {"runs", "constant-batch", "learning-rate"} ), f"the runs of {task}",
         )  # fmt: skip
 
@@ -113,7 +113,7 @@ async def test_the_straight_path_takes_at_most_40_keys(tmp_path, monkeypatch):
         await student.see(lambda: "is a copy of ResNet50.py" in text_of(app), "what was made")
         await student.press("e")
         await student.see(
-            lambda: all(i.met for i in app.view_model.checks["10.6"].items if i.kind == "edited"), "the copy"
+            lambda: all(i.met for i in app.view.checks["10.6"].items if i.kind == "edited"), "the copy"
         )
         await student.submit()
         await student.answer(3)
@@ -127,7 +127,7 @@ async def test_the_straight_path_takes_at_most_40_keys(tmp_path, monkeypatch):
         )
         await student.see(lambda: "All tasks are done" in text_of(app), "the card at the end")
         assert "Press x to write the slides" in text_of(app)
-        await pilot.press("x")
+        await pilot.press("escape", "x")
         await student.see(lambda: "Hand in deck.pptx" in text_of(app), "the slides are of now")
         await pilot.press("full_stop")
         await student.see(lambda: "deck.pptx is" in text_of(app), "where they are")

@@ -74,9 +74,7 @@ class LabApp(SanitizedApp[int]):
         key("question_mark,f1", "page('help')", "Help", "the keys that act here", show=True),
         key("D", "doctor", "Doctor", "check connection, account, queues and paths"),
         key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, not only labtui's"),
-        key(
-            "exclamation_mark", "page('problems')", "Problems", "problems and simulated incidents, with hints"
-        ),
+        key("exclamation_mark", "page('problems')", "Problems", "problems and incidents, with hints"),
         key("u", "refresh_now", "Update", "ask the cluster now, or connect again"),
         key("q,ctrl+q", "leave", "Quit", "close labtui; it asks first if something is lost"),
     ]
@@ -108,6 +106,7 @@ class LabApp(SanitizedApp[int]):
         self._kept = kept
         self.incidents = incidents
         self._incidents_shown = 0
+        self._editor_named = False  # whether the student was told which editor opens
         self._unfinished = False  # whether a task was not done yet
         self._left = threading.Event()
 
@@ -230,9 +229,8 @@ class LabApp(SanitizedApp[int]):
             if same and old is not None and new is not None and new.done and not old.done:
                 self.notify(key_result(self.view), timeout=8)
             writing = any(getattr(each, "writing", False) for each in main.query("AnswersPane"))
-            if (
-                far := self.view.progress
-            ) is not None and not writing:  # no key typed there is meant for the card
+            far = self.view.progress
+            if far is not None and not writing:  # no key typed there is meant for the card
                 if self._unfinished and far.done == far.total:
                     self.action_finish()
                 self._unfinished = far.done < far.total
@@ -313,9 +311,10 @@ class LabApp(SanitizedApp[int]):
         """Suspend the app and run the student's editor on a file; return whether it ran."""
         try:
             with self.suspend():  # an exception in here would keep Textual suspended
-                problem = edit(path)
+                problem = edit(path, explain=not self._editor_named)
         except SuspendNotSupported:
             problem = LabError(f"An editor cannot be opened here. The file is {path}.")
+        self._editor_named = True
         self.keys_since = Message().time  # keys typed before now were meant for the editor
         if problem is not None:
             self.report(problem)

@@ -228,30 +228,26 @@ TOUR = (
 )
 
 
-def show_tour(app: LabApp) -> None:
-    """Show how to use the screens, at the first start."""
-    practice = [words.about_practice(app.view_model.factor)] * app.session.practice
-    app.push_screen(
-        Ask("\n\n".join((*practice, *TOUR)), title="How it works", choices=(("enter", "Begin", None),))
-    )
+def show_tour(app: LabApp, step: int = 0) -> None:
+    """Show the tour of the first start from this step on, a dialog each; escape skips the rest."""
+    practice = words.about_practice(app.view_model.factor) if app.session.practice and not step else ""
+    text = "\n\n".join(filter(None, (practice, TOUR[step])))
+    more = "Next" if step + 1 < len(TOUR) else "Begin"
+    choices: tuple[Choice, ...] = (("escape", "Skip", None), ("enter", more, more))
+    ask = Ask(text, title=f"Step {step + 1} of {len(TOUR)}", choices=choices)
+    app.push_screen(ask, lambda answer: show_tour(app, step + 1) if answer == "Next" else None)
 
 
 def show_finish(app: LabApp) -> None:
     """Show that the lab is done: its key result, and where the slides are or the key that writes them."""
     view, folder = app.view, app.session.folder.path
     decks = " and ".join(name for name in DECKS if (folder / name).is_file())
-    close: Choice = ("escape", "Close", None)
-    choices: tuple[Choice, ...] = (("x", "Export", "x"), close)
     where = f"Press x to write the slides into {folder}."
     if view.deck and not view.deck_old:
-        choices, where = (close,), f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
-    text = "\n\n".join(filter(None, (headline(view), where)))
-
-    def answered(answer: str | None) -> None:
-        if answer:
-            app.call_later(app.run_action, "export", app.main)
-
-    app.push_screen(Ask(text, title="All tasks are done", choices=choices), answered)
+        where = f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
+    unreal = "They show practice runs; hand in slides of real runs." * view.practice
+    text = "\n\n".join(filter(None, (headline(view), where, unreal)))
+    app.push_screen(Ask(text, title="All tasks are done", choices=(("escape", "Close", None),)))
 
 
 # ------------------------------------------------------------------ pages
