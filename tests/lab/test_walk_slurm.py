@@ -56,40 +56,8 @@ def test_a_task_from_plan_to_tick(cluster, student, tmp_path, name, task_id):
         assert walk.boxes(session)[task_id].status == "stale"
 
 
-TICK = """\
-#include <stdio.h>
-#include <stdlib.h>
-int main(int argc, char **argv)
-{
-    const char *rank = getenv("SLURM_PROCID"), *count = getenv("SLURM_NTASKS");
-    if (rank == NULL || count == NULL || argc < 2)
-        return 3;
-    if (atoi(rank) == 0)
-        printf("size %s on %s processes: %.2f ms\\n", argv[1], count, 1000.0 / atoi(count));
-    return 0;
-}
-"""
-OWN_PROGRAM = (
-    HEAD
-    + """scripts = ["tick/tick.c"]
-
-[[programs]]
-name = "tick"
-sources = ["tick/tick.c"]
-build = ["@compiler@ tick/tick.c -o tick.bin"]
-launcher = "@launcher@"
-command = ["./tick.bin", "{size}"]
-lines = ["@line@"]
-shown_in = "ms"
-
-[[tasks]]
-id = "1"
-title = "t"
-what = "w"
-why = "y"
-measures = [{ program = "tick", processes = [1, 2, 4], size = "1000000" }]
-checks = [{ kind = "runs", min_epochs = 1 }]
-"""
+TICK, OWN_PROGRAM = (
+    Path(__file__).with_name(f"tick.{kind}").read_text(encoding="utf-8") for kind in ("c", "toml")
 )
 PI = (Path(__file__).parents[2] / "remote" / "pi" / "pi_mpi.c").read_text(encoding="utf-8")
 PROGRAMS = {
@@ -105,7 +73,12 @@ def test_a_program_of_ones_own_is_built_timed_and_compared(cluster, student, tmp
         pytest.skip(f"{compiler} is not installed here, so nothing can be built with it")
     launcher, line, source = PROGRAMS[compiler]
     edition = tmp_path / "own.toml"
-    text = OWN_PROGRAM.replace("@compiler@", compiler).replace("@launcher@", launcher).replace("@line@", line)
+    text = (
+        (HEAD + OWN_PROGRAM)
+        .replace("@compiler@", compiler)
+        .replace("@launcher@", launcher)
+        .replace("@line@", line)
+    )
     edition.write_text(text, encoding="utf-8")
     with walk.real(student, tmp_path / "lab", str(edition)) as session:
         (session.folder.scripts / "tick").mkdir()
