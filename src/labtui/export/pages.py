@@ -40,7 +40,7 @@ def hand_in(contents: LabContents) -> Document:
     author = clean(settings.group)
     where = ", account ".join(filter(None, map(clean, (contents.profile.title, settings.account))))
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
-    notes = [] if author else ["The title page has no author: set group in lab.toml."]
+    notes = [] if author else ["The title page has no author: write group = 'your names' in lab.toml."]
     notes += [line for page in pages for line in page.warnings if not line.startswith(UNANSWERED)] or missing
     for task in filter(lambda each: each.questions, edition.tasks):  # their pages may be several, or none
         answered = contents.answers[task.id].answered

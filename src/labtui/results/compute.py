@@ -231,10 +231,10 @@ def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, boo
 
 def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
     """How the per-GPU batch differs from the baseline's; "" where it does not."""
-    if baseline.per_gpu_batch == configuration.per_gpu_batch:
-        return ""
     if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
         return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
+    if baseline.per_gpu_batch == configuration.per_gpu_batch:
+        return ""
     mine = f"this run {configuration.per_gpu_batch:,.0f}"
     return f"The one-GPU baseline has {baseline.batch_words}, {mine}: the speedup mixes both effects."
 

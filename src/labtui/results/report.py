@@ -31,8 +31,8 @@ def answer_text(results: Results, *, width: int | None = None) -> str:
     """The short answer: one table, then at most `MAX_SENTENCES` sentences; `report_text` has the rest."""
     table = text_table(results.rows, ANSWER, width) + "\n" if results.rows else ""
     lines = [
-        *messages.left_out_lines(results),
         *_accelerations(results),
+        *messages.left_out_lines(results),
         *messages.note_lines(replace(results, left_out=(), notes=())),
         *messages.fit_sentences([fit for fit in results.fits if fit.law == "amdahl"]),
         *(each.sentence for each in scaling.outlooks(results.rows)),
