@@ -12,6 +12,7 @@ import pytest
 
 from labtui.commands.parse import file_json, parse_files
 from labtui.domain.model import Interval
+from labtui.export.tables import csv_text
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.report import results_json
@@ -176,10 +177,8 @@ def test_a_rate_has_no_epoch_time_without_images(rate, tmp_path):
     assert row["step_seconds"]["value"] == pytest.approx(256 / float(rate.split()[-1]))
 
 
-def test_unknown_images_leave_the_csv_empty_and_known_ones_whole(tmp_path, command):
-    rated, recorded = tmp_path / "rate.out", tmp_path / "records.out"
-    rated.write_text(LOGS["a rate"])
-    recorded.write_text(LOGS["MLPerf records"])
-    rows = list(csv.DictReader(command(["results", "--csv", str(rated), str(recorded)]).out.splitlines()))
+def test_unknown_images_leave_the_csv_empty_and_known_ones_whole():
+    reports = [(name, parse_log(LOGS[name].encode())) for name in ("a rate", "MLPerf records")]
+    rows = list(csv.DictReader(csv_text(compute_results(measured_from_reports(reports))).splitlines()))
     assert sorted(row["images"] for row in rows) == ["", "10000"]
     assert next(row for row in rows if not row["images"])["epoch_seconds"] == ""

@@ -153,12 +153,12 @@ async def test_models_together_or_one_after_the_other(session):
     async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main.query(ChartsPane)))
         app.go_to_task("10.7")
-        await until(pilot, lambda: "m 2 models" in text(app, "views"))
+        await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.press("m")
         await until(pilot, lambda: "2 models" not in text(app, "views") and "m ResNet" in text(app, "views"))
         await until(pilot, lambda: len(pane_of(app).spec.measured) == 1)
         await pilot.press("m", "m")
-        await until(pilot, lambda: "m 2 models" in text(app, "views"))
+        await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.resize_terminal(80, 24)
         await pilot.press("4", "down")
         await until(pilot, lambda: "m Filter" in text(app, "views"), "not m 2 mode…")
@@ -178,7 +178,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
     async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         app.go_to_task("10.7")
-        await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
+        await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.press("3", "o")
         assert "fit" not in {each.role for each in pane_of(app).spec.series}
         said = "Laws need one line: choose it with m."
@@ -198,7 +198,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         await pilot.press("o")
         await until(pilot, lambda: "(Amdahl, fixed work)" in text(app, "sentence"))
         await pilot.press("m")
-        await until(pilot, lambda: "m 2 data sets" in text(app, "views"))
+        await until(pilot, lambda: "m Filter" in text(app, "views"))
         assert "use four GPUs equally well" in text(app, "sentence")
         assert [each.message for each in app._notifications] == [said], "once while it is shown"
 

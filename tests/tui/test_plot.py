@@ -207,18 +207,24 @@ def test_counted_epochs_decide_the_axis_and_a_warm_up_beyond_it_has_an_arrow(kin
 @pytest.mark.parametrize("kind", ["bars", "stacked"])
 def test_bars_are_as_high_as_their_values(kind):
     rows = rows_of(chart({1: 15.0, 2: 8.1, 4: 0.3}, kind=kind), 86, 25)
-    columns = (rows[23].index(size) - 5 for size in "124")  # the left of a bar: a part has its number inside
-    filled = ([row[at] for row in rows[:22] if row[at] in "▃▄▅▆▇█"] for at in columns)
-    eighths = [sum(map("   ▃▄▅▆▇█".find, signs)) for signs in filled]
-    assert eighths == [8 * 18, round(8.1 / 15 * 8 * 18), round(0.3 / 15 * 8 * 18)]
+    columns = [rows[23].index(size) - 5 for size in "124"]  # the left of a bar: a part has its number inside
+    filled = ([row[at] for row in rows[:23] if row[at] in "▁▂▃▄▅▆▇█▀"] for at in columns)
+    eighths = [sum(4 if sign == "▀" else " ▁▂▃▄▅▆▇█".find(sign) for sign in signs) for signs in filled]
+    assert eighths == [8 * 18, round(8.1 / 15 * 8 * 18), 4], (
+        "from the middle of the row of 0, half a row at least"
+    )
+    ticks = [row for row in rows if "┼" in row]
+    assert [row[columns[0]] for row in (ticks[0], ticks[-1])] == ["▄", "▀"], (
+        "as high as its grid line and its tick"
+    )
     assert kind == "stacked" or all(value in "\n".join(rows) for value in ("15.00×", "8.10×", "0.30×"))
 
 
 def test_bars_below_zero_and_parts_of_a_stack_end_within_a_cell():
-    below = cells_of(chart({1: 2.0, 2: -1.1}, kind="bars"), 86, 25)
-    assert {sign for sign, style in below.values() if "reverse" in style} == {"▄"}
-    stack = cells_of(chart({1: 1.3}, {1: 1.0}, {1: 1.2}, kind="stacked"), 60, 12)
-    assert [sign for sign, style in stack.values() if " on " in style] == ["▄"] * 24
+    below = cells_of(chart({1: 2.0, 2: -1.15}, kind="bars"), 86, 25)
+    assert {sign for sign, style in below.values() if "reverse" in style} == {"▆"}
+    stack = cells_of(chart({1: 1.4}, {1: 1.0}, {1: 1.2}, kind="stacked"), 60, 12)
+    assert [sign for sign, style in stack.values() if " on " in style] == ["▄"] * 12
     rows = rows_of(chart({1: 7.0, 2: 9.9}, {1: 3.0, 2: 0.1}, kind="stacked"), 60, 16, Cursor(0, 2.0))
     assert re.search(r"■ net0 9.90×(.|\n)*■ net1 0.10×", "\n".join(rows)), "those of the cursor's bar"
     assert all(number in "".join(rows) for number in ("█7.00×█", "█3.00×█", "█9.90×█"))
@@ -288,21 +294,23 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
     rows = rows_of(chart(MICRO, TINY), 86, 16)
-    assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), 0]
+    assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), len(TINY)], (
+        "side by side"
+    )
     shares = replace(chart({n: s / n for n, s in TINY.items()}), unit="%", y_log=False, compares=True)
     rows_taken = {row for (_, row), (sign, _) in cells_of(shares, 86, 25).items() if sign == "●"}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"
-    curves = replace(chart(*[{x: float(x) for x in range(1, 13)}] * 3), x_axis="epochs")
-    marks = sorted((at, sign) for (at, _), (sign, _) in cells_of(curves, 86, 30).items() if sign in "●◆▲")
-    assert "".join(sign for _, sign in marks).startswith("●◆▲" * 4)
-    assert "\n".join(rows_of(curves)).count("12.00×") == 3, "each end has its value"
+    curves = replace(chart(*[{x: x + 6.0 * k for x in range(1, 13)} for k in range(3)]), x_axis="epochs")
+    for at in range(3):  # whichever is chosen
+        signs = Counter(sign for sign, _ in cells_of(curves, 86, 30, Cursor(at, None)).values())
+        assert [signs[mark] for mark in "●◆▲"] == [13, 13, 13], "one for each epoch, and with the name"
+    eight = chart(*[{x: x + 3.0 * k for x in range(1, 13)} for k in range(8)]).series
+    many = "\n".join(rows_of(replace(curves, series=eight)))
+    assert "● net0" in many and not re.search("[a-h◆▲■] +net", many), "no letters over epochs"
     slow = replace(chart(*[{1: 30.0, 2: 2.0, 3: 2.0}] * 3, {1: 60.0, 2: 1.0, 3: 1.0}), x_axis="epochs")
     warm = (replace(s, points=(replace(s.points[0], hollow=True), *s.points[1:])) for s in slow.series)
     told = "\n".join(rows_of(replace(slow, series=tuple(warm))))
-    assert "\n".join(rows_of(chart(*[TINY] * 8), 86, 24, Cursor(0, 8.0))).count("● net7") == 2, (
-        "in the table, too"
-    )
-    assert "↑ up to 60.00×, warm-up" in told and "● net2" in told, "covered, it is named by the other's mark"
+    assert "↑ up to 60.00×, warm-up" in told and "▲ net2" in told, "each line keeps its mark"
     assert all(value in "".join(rows) for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
     upper, lower = (next(at for at, row in enumerate(rows) if value in row) for value in ("3.86×", "3.72×"))
     assert lower == upper + 2

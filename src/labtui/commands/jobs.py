@@ -19,7 +19,6 @@ from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
-    from labtui.results.cost import LabCost
     from labtui.tui.view import RunLine, View
 
 
@@ -51,12 +50,11 @@ def run_queue(args: argparse.Namespace) -> int:
         results, edition = lab.session.results(), lab.session.edition
         view = View.of(lab.session, edition=edition, results=results)
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
-        bill = lab_cost(lab.state, practice=lab.session.practice)
         if args.json:
-            print_json({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill})
+            spent = lab_cost(lab.state, practice=lab.session.practice)
+            print_json({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": spent})
         else:
             _print_queue(rows, view)
-            _print_bill(bill)
     return 0
 
 
@@ -167,13 +165,6 @@ def _remedy(view: View, line: RunLine) -> str:
     if run.outcome not in ("oom", "failed"):
         return ""
     return run.diagnosis[0].text if run.diagnosis else line.slurms_reason
-
-
-def _print_bill(bill: LabCost) -> None:
-    for task, cost in bill.tasks.items():
-        if cost.allocated:
-            hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} spent on training"
-            say(f"{f'task {task}' if task else 'own jobs'}: {hours}{' (practice)' * bill.practice}")
 
 
 # --------------------------------------------------------------------------- acting on runs

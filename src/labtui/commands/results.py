@@ -38,10 +38,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--details", action="store_true", help="also factors, laws, costs, readings, notes")
     parser.add_argument("--sources", action="store_true", help="also job, file and line of every number")
     options.add_pattern(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--csv", action="store_true", help="print CSV with full precision")
-    form.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    options.add_json(parser)
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -64,10 +61,6 @@ def run_results(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
     """The answer in the requested form."""
-    if args.csv or args.markdown:
-        from labtui.export.tables import FORMS
-
-        return FORMS["csv" if args.csv else "md"](results)
     if args.json:
         return given.json_text(results)
     from labtui.results.report import answer_text, report_text

@@ -100,7 +100,14 @@ def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, r
     """A mark with a row's number and its uncertainty; `ratio`: the number is a ratio to the row's baseline."""
     half = uncertainty(row, value, ratio=ratio)
     shown = Interval(value.value, value.value - half, value.value + half)
-    return interval_point(x, shown, label=label, live=row.live, run=row.members[-1].run_id)
+    return interval_point(
+        x, shown, label=label, live=_moves(row) if ratio else row.live, run=row.members[-1].run_id
+    )
+
+
+def _moves(row: ResultRow) -> bool:
+    """Whether a ratio to the baseline may still change: either of the two trains."""
+    return row.live or (row.baseline is not None and row.baseline.live)
 
 
 def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) -> Iterable[str]:
@@ -228,7 +235,9 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
         parts = [(part.name, part.share, f"{part.points} points") for part in lost_efficiency(row)]
         for name, share, label in (("efficiency", row.efficiency, percent_text(row.efficiency)), *parts):
             if share is not None:
-                point = interval_point(float(x), share, label=label, live=row.live)
+                point = interval_point(
+                    float(x), share, label=label, live=_moves(row), run=row.members[-1].run_id
+                )
                 shares.setdefault(name, []).append(point)
     shares = {name: points for name, points in shares.items() if any(point.y for point in points)}
     points = [point for found in shares.values() for point in found]

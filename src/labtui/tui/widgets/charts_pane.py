@@ -236,7 +236,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
-            "enlarge": (large, "Only a larger window shows four charts."),
+            "enlarge": (
+                large,
+                "This view has one chart." if self._large else "Only a larger window shows four charts.",
+            ),
             "models": (bool(self.view.alone), f"No filter here; {lines}"),
             "law": (drawn or not law, law),
             "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
@@ -353,24 +356,10 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
         if lines:
-            room, choices = self.size.width - left.cell_len - 1, self._choices()
-            choices = choices if len(choices) + 2 <= room else "Filter"
-            shown = plain(self._only) if self._only in lines else choices
+            shown = plain(self._only) if self._only in lines else "Filter"
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
-            right.truncate(room, overflow="ellipsis")
+            right.truncate(self.size.width - left.cell_len - 1, overflow="ellipsis")
         return ends(left, right, self.size.width)
-
-    def _choices(self) -> str:
-        """What `m` chooses among: ``3 models``; "Filter" where the lines differ in several ways."""
-        from labtui.results.catalogue import policy
-
-        rows, count = self.view.charted, len(self.view.alone)
-        kinds = {
-            "models": {row.model for row in rows},
-            "data sets": {row.configuration.data_set for row in rows},
-            "policies": {policy(run) for row in rows for run in row.members},
-        }
-        return next((f"{count} {kind}" for kind, found in kinds.items() if len(found) == count), "Filter")
 
     def _sentence(self) -> Text:
         view, spec = self.view, self.spec
@@ -409,7 +398,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         point = found[1]
         row = self._row()
         line, number = self._origin()
-        mark, colour = look_of(spec, self._place, styles, chosen=True, hollow=point.live)
+        mark, colour = look_of(spec, self._place, styles, chosen=True, hollow=point.live or point.hollow)
         left = ink(f"{mark} ", colour, no_wrap=True)
         left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
@@ -428,7 +417,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         told = row is not None and not row.is_baseline and self.view_name == "speedup"
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
-        left.append("".join(f"   {each}" for each in (bounds, share, far) if each), styles.soft)
+        for each in filter(None, (bounds, share, far)):  # no number is cut
+            left.append(f"   {each}" * (left.cell_len + 3 + len(each) < self.size.width), styles.soft)
         room = self.size.width - left.cell_len - 1
         origins = (where, run, plural(len(numbers), "run"))
         origin = next((each for each in origins if len(each) < room), "")

@@ -4,6 +4,7 @@ Each line is a plotext figure of its own, because a cell has one colour and line
 plotext 6 draws in a kernel that aborts the process on a number that is not finite.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -11,6 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
+EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -30,7 +32,25 @@ class Grid:
     def free(self, column: int, row: int, width: int, around: int = 1) -> bool:
         """Whether `width` cells, and `around` more on each side, are blank or grid lines."""
         places = range(column - around, column + width + around)
-        return all(self.cells.get((at, row), " ")[0] in " ┈▁" for at in places)
+        return all(self.cells.get((at, row), " ")[0] in " ┈" for at in places)
+
+    def bar(
+        self, left: int, axis: int, wide: int, eighths: Sequence[int], style: str, *, live: bool, joined: bool
+    ) -> None:
+        """Fill the cells between two heights above the row `axis`, in eighths of a row; `joined` bars share a cell."""
+        bottom, top = eighths
+        for place in range(bottom // 8, math.ceil(top / 8) if top > bottom else 0):
+            row = axis - 1 - place
+            there, colour = self.cells.get((left, row), (" ", ""))
+            if place * 8 >= bottom:
+                sign, tone = "▒" if live else EIGHTHS[min(8, top - place * 8)], style
+            elif joined and there in EIGHTHS[1:]:
+                sign, tone = there, f"{colour} on {style}"
+            elif bottom - place * 8 == 4:
+                sign, tone = "▀", style
+            else:
+                sign, tone = EIGHTHS[bottom - place * 8], f"reverse {style}"
+            self.put(left, row, sign * wide, tone)
 
     def lines(self) -> list[Text]:
         cells = self.cells

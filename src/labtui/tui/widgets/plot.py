@@ -9,19 +9,8 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import (
-    HUES,
-    ChartSpec,
-    Point,
-    Role,
-    RowScale,
-    Series,
-    distinct,
-    line_pieces,
-    looks,
-    lowest,
-    row_scale,
-)
+from labtui.results import charts as specs
+from labtui.results.charts import HUES, ChartSpec, Point, Role, RowScale, Series
 from labtui.results.numbers import tick_texts
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -30,11 +19,12 @@ from labtui.tui.widgets.grid import Grid, braille
 MIN_HEIGHT = 8
 """With fewer rows a chart would mislead: different values would be on one row."""
 MIN_COLUMNS = 24
+MAX_MARKS = 20
+"""A line over epochs with more points has a mark at some of them only."""
 DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
 """A dash, and a dot, at each height within a cell, from the bottom."""
 LAWS = {"Amdahl": "#", "Gustafson": "###   "}
 """Which columns have a dash: one law is a whole line, the other, which may lie on it, a broken one."""
-EIGHTHS = " ▁▂▃▄▅▆▇█"
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
@@ -77,7 +67,7 @@ class _Drawing:
         self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 9 // 20)
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
-        self.apart = max(len(self.measured), math.ceil(3 * longest / self.columns)) if spec.over_time else 1
+        self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 3))
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
         if high <= low:
@@ -100,11 +90,13 @@ class _Drawing:
         low, high = min(values), max(values)
         if spec.y_log:
             return self._doublings(self._fy(low), self._fy(high))
-        low = lowest(spec, low) if self.bars or spec.unit != "×" else low
+        low = specs.lowest(spec, low) if self.bars or spec.unit != "×" else low
         if spec.percent and spec.compares and not self.bars:  # the least at a third: marks share fewer rows
             low = max(low, math.floor(15 * min(values) - 5) / 10)
         high = max(high, 1.0) if spec.percent and spec.compares else high
-        return row_scale(min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0)
+        return specs.row_scale(
+            min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0
+        )
 
     def _doublings(self, low: float, high: float) -> RowScale:
         """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
@@ -126,8 +118,8 @@ class _Drawing:
         return self.left + 1 + min(self.columns - 1, max(0, round(share * (self.columns - 1))))
 
     def _height(self, y: float) -> float:
-        """The height of a value in rows: of a bar over the axis, else over the middle of the tick's row."""
-        height = self.scale.height(self._fy(y), self.rows) - self.bars / 2
+        """The height of a value above the lowest row's lower edge, in rows: a tick's is in the middle of a row."""
+        height = self.scale.height(self._fy(y), self.rows)
         return min(max(0.0, height), self.rows - (self.spec.kind == "bars"))
 
     def _row(self, y: float) -> int:
@@ -153,11 +145,14 @@ class _Drawing:
     def _style(self, at: int) -> str:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
 
+    def _is_plain(self, at: int) -> bool:
+        """Whether a line has no marks: over epochs, with more lines than colours, if it is not chosen."""
+        return self.spec.over_time and len(self.measured) > HUES and at != self.cursor.series
+
     def _mark(self, at: int, *, hollow: bool = False) -> str:
-        """The mark by which a line is seen: its own, or that of the line which covers it."""
-        last = self.measured[at].points[-1]
-        covers = self.marked.get((self._column(last.x), self._row(last.y)), at)
-        at = at if at in self.marked.values() else covers
+        """The mark of a line; none of a grey one over epochs."""
+        if self._is_plain(at):
+            return " "
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series, hollow=hollow)[0]
 
     def draw(self) -> list[Text]:
@@ -203,9 +198,9 @@ class _Drawing:
             grid.put(self.left, row, "┼", look.axis)
             if not self._misleads(row):
                 grid.put(self.left - 1 - len(label), row, label, look.quiet)
-            if not self.bars or row < self.rows - 1:
-                grid.put(self.left + 1, row, ("▁" if self.bars else "┈") * self.columns, look.line)
-        grid.put(self.left, self.rows, " └"[not self.bars] + "─▔"[self.bars] * self.columns, look.axis)
+            grid.put(self.left + 1, row, "┈" * self.columns, look.line)
+        row = self._row(0.0) if self.bars else self.rows
+        grid.put(self.left, row, "└┼"[self.bars] + "─" * self.columns, look.axis)
 
     def _draw_x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
@@ -217,7 +212,7 @@ class _Drawing:
         if all(group for group, _, _ in parts.values()) and sum(map(len, names.values())) > self.columns:
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
             groups = {group: x for x, (group, _, _) in parts.items()}
-            for group, x in reversed(list(zip(distinct(list(groups)), groups.values(), strict=True))):
+            for group, x in reversed(list(zip(specs.distinct(list(groups)), groups.values(), strict=True))):
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
@@ -229,7 +224,7 @@ class _Drawing:
             start = max(start, 0) if x == self.cursor.x else start
             row = next((row for row in below if self.grid.free(start, row, len(text))), 0)
             if row and start >= 0:
-                self.grid.put(column, self.rows, "▔" if self.bars else "┬", self.look.axis)
+                self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
                 style = f"bold {self._style(self.cursor.series)}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
@@ -240,7 +235,7 @@ class _Drawing:
         """The colour of a line that was not measured: of a law, one that no measured line has."""
         if series.role != "fit":
             return self.look.soft
-        first = looks(self.measured)[self.measured[0].name].hue
+        first = specs.looks(self.measured)[self.measured[0].name].hue
         return self.look.series[(first + 2 + list(LAWS).index(series.short)) % HUES][0]
 
     def _draw_dashes(self, *roles: Role) -> None:
@@ -260,7 +255,9 @@ class _Drawing:
         """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
         series, style = self.measured[at], self._style(at)
         lifts = (0.0,) if at != self.cursor.series else (-1 / 8, 1 / 8)
-        for before, after in (pair for piece in line_pieces(self.spec, series) for pair in pairwise(piece)):
+        for before, after in (
+            pair for piece in specs.line_pieces(self.spec, series) for pair in pairwise(piece)
+        ):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
             for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
@@ -268,15 +265,17 @@ class _Drawing:
                     self.grid.put(first + column, row, sign, style)
 
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; over time at every `apart`-th point, so that those of others show between."""
+        """Draw the marks of a series; over time at every `apart`-th point, the last among them."""
         style, points = self._style(at), self.measured[at].points
         for place, point in enumerate(points):
             chosen, hollow = at == self.cursor.series, point.live or point.hollow
             here = chosen and point.x == self.cursor.x
-            unseen = point is points[-1] and at not in self.marked.values()
-            if (place - at) % min(self.apart, len(points)) and not (here or point.hollow or unseen):
+            between = self.spec.over_time and (len(points) - 1 - place) % self.apart
+            if (between or self._is_plain(at)) and not (here or point.hollow):
                 continue
             cell, lo, hi = (self._column(point.x), self._row(point.y)), point.lo, point.hi
+            if self.marked.get(cell, at) != at and not self.spec.over_time:  # both are seen
+                self.grid.put(cell[0] - 1, cell[1], *self.grid.cells[cell])
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(cell[0], each, "│", style)
@@ -291,7 +290,8 @@ class _Drawing:
         if beyond := [p for series in self.measured for p in series.points if self._beyond(p)]:
             longest = max(beyond, key=lambda point: point.y)
             text = f" {'up to ' * (len(beyond) > 1)}{value_text(self.spec, longest)}, warm-up "
-            self._write([(self._column(longest.x) + 1, 0)], text, self.look.quiet, 0)
+            spots = [(self._column(longest.x) + 1, row) for row in (0, 1)]
+            self._write(spots, text, self.look.quiet, 0)
 
     def _draw_cursor(self) -> None:
         x, at = self.cursor.x, self.cursor.series
@@ -362,7 +362,6 @@ class _Drawing:
 
     def _write_values(self) -> None:
         """Write the values of all points but the last beside their marks, if there are free cells."""
-        places = {self._column(x) for x in self.xs}
         for at, series in enumerate(self.measured):
             points, style = series.points, self._style(at)
             others = [p for each in self.measured if each is not series for p in each.points]
@@ -373,14 +372,25 @@ class _Drawing:
                 near = 1 if not others or any(p.x == point.x and p.y > point.y for p in others) else -1
                 alone = not any(p.x == point.x for p in others)
                 steps = (near, 2 * near, -near)[: 2 + alone]
-                starts = (column, column + 1 - size, column - size // 2)
+                over, aside = (column - size // 2, column - 1, column + 2 - size), (column, column + 1 - size)
                 rows = [row + step for step in steps if abs(step) < 2 or row + step not in self.tick_rows]
-                spots = [(start, each) for each in rows for start in starts]
-                spots += [(column + gap, row) for gap in (1, 3, 5, 7)]  # beyond a steep line
-                beyond = (places - {column}).union(range(max(places) + 1, self.grid.width))
-                spots = [spot for spot in spots if beyond.isdisjoint(range(spot[0], spot[0] + size))]
+                spots = [(start, each) for each in rows for start in over]
+                gaps = (gap for gap in (1, 3, 5, 7) if column + gap < self._column(self.xs[-1]))
+                spots += [(column + gap, row) for gap in gaps]  # beyond a steep line
+                spots += [(column - size, row), *((start, rows[0]) for start in aside)]
+                spots = [spot for spot in spots if self._is_nearest(spot, size, (column, row))]
                 spots.sort(key=lambda spot: spot[1] != row and spot[1] in self.tick_rows)
                 self._write(spots, text, style, 0)
+
+    def _is_nearest(self, spot: tuple[int, int], size: int, own: tuple[int, int]) -> bool:
+        """Whether a label at a spot is nearer to its own mark than to any other, and at no other's column."""
+        first, end = spot[0], spot[0] + size
+        apart = {
+            mark: math.hypot(max(first + 1 - mark[0], mark[0] + 2 - end, 0), 2 * (spot[1] - mark[1]))
+            for mark in self.marked  # a row is as high as two columns
+        }
+        others = [mark for mark in apart if mark != own]
+        return all(apart[own] < apart[m] and (m[0] == own[0] or not first <= m[0] < end) for m in others)
 
     def _write_table(self) -> None:
         """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
@@ -420,9 +430,10 @@ class _Drawing:
                 chosen = self.cursor == Cursor(at, point.x) and not stack
                 self.grid.put(left, self.rows, "━" * wide * chosen, style)
                 low, high = below[point.x], below[point.x] + point.y
-                self._draw_bar(left, wide, low, high, fill, live=point.live)
+                eighths = sorted(round(self._height(value) * 8) for value in (low, high))
+                self.grid.bar(left, self.rows, wide, eighths, fill, live=point.live, joined=stack)
                 number = self._value(point).strip("()").split()[0]
-                if stack and wide >= len(number) and self._height(high) - self._height(low) >= 2:
+                if stack and wide >= len(number) and eighths[1] - eighths[0] >= 16:
                     ink = f"on {fill}" if fill in (look.axis, look.line) else f"reverse {fill}"
                     self.grid.put(left + (wide - len(number)) // 2, self._row((low + high) / 2), number, ink)
                 below[point.x] = high if stack else 0.0
@@ -434,17 +445,3 @@ class _Drawing:
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
             spots = [(start, row - up) for up in (1, 2) for start in starts]
             self._write(spots, text, style, 0)
-
-    def _draw_bar(self, left: int, wide: int, low: float, high: float, style: str, *, live: bool) -> None:
-        """Fill the cells between two values to an eighth of a row; parts of a stack share a cell."""
-        bottom, top = sorted(round(self._height(value) * 8) for value in (low, high))
-        for place in range(bottom // 8, math.ceil(top / 8)):
-            row, above = self.rows - 1 - place, place * 8 >= bottom
-            there, colour = self.grid.cells.get((left, row), (" ", ""))
-            if above:
-                sign, tone = "▒" if live else EIGHTHS[min(8, top - place * 8)], style
-            elif there in EIGHTHS[1:] and self.spec.kind == "stacked":
-                sign, tone = there, f"{colour} on {style}"
-            else:
-                sign, tone = EIGHTHS[bottom - place * 8], f"reverse {style}"
-            self.grid.put(left, row, sign * wide, tone)
