@@ -3,24 +3,13 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.remote.conftest import REMOTE
 
-NVML = r"""
-#include <stdlib.h>
-#include <string.h>
-static unsigned long long counts[] = {0, 5000000, 7000000};
-static unsigned long long reads = 0;
-int nvmlInit_v2(void) { return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **gpu) { *gpu = counts + index; return index > 2 ? 2 : 0; }
-int nvmlDeviceGetHandleByUUID(const char *name, void **gpu) { *gpu = counts + 2; return strcmp(name, "GPU-ab"); }
-int nvmlDeviceGetTotalEnergyConsumption(void *gpu, unsigned long long *mj) {
-    *mj = *(unsigned long long *)gpu + 1500 * reads++;
-    return getenv("NO_COUNTER") ? 3 : 0;
-}
-"""
+NVML = Path(__file__).with_name("nvml.c").read_text(encoding="utf-8")
 ASK = "import mllog; print(mllog.gpu_joules([0, 1]), mllog.joules_since(5000.0, [0]), mllog.joules_since(None, [0]))"
 
 

@@ -238,15 +238,16 @@ def show_tour(app: LabApp, step: int = 0) -> None:
     app.push_screen(ask, lambda answer: show_tour(app, step + 1) if answer == "Next" else None)
 
 
+UNREAL = "They show practice runs; hand in slides of real runs."
+
+
 def show_finish(app: LabApp) -> None:
     """Show that the lab is done: its key result, and where the slides are or the key that writes them."""
     view, folder = app.view, app.session.folder.path
     decks = " and ".join(name for name in DECKS if (folder / name).is_file())
-    where = f"Press x to write the slides into {folder}."
-    if view.deck and not view.deck_old:
-        where = f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
-    unreal = "They show practice runs; hand in slides of real runs." * view.practice
-    text = "\n\n".join(filter(None, (headline(view), where, unreal)))
+    there = f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
+    where = there if view.deck and not view.deck_old else f"Press x to write the slides into {folder}."
+    text = "\n\n".join(filter(None, (headline(view), where, UNREAL * view.practice)))
     app.push_screen(Ask(text, title="All tasks are done", choices=(("escape", "Close", None),)))
 
 

@@ -35,6 +35,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
 
     stream: Stream = "out"
     _run_id: int | None = None
+    _to_mark: tuple[int, str] | None = None
 
     def compose(self) -> ComposeResult:
         yield PlainText(id="log-title")
@@ -58,6 +59,9 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail.read_as = {file.shown_before(at): text for at, text in found} if file is not None else {}
         if chosen:
             tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
+        if self._to_mark is not None:  # asked for before this pane was laid out, or now
+            tail.mark(*self._to_mark)
+            self._to_mark = None
         self._show_title()
         self.refresh_bindings()
 
@@ -75,9 +79,8 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
     def show_line(self, number: int | None, metric: str) -> None:
         """Mark a line of standard output and show it where it has the metric; None: there is no line to mark."""
         if number is not None:
-            self.stream = "out"
+            self.stream, self._to_mark = "out", (number, metric)
             self.show(self.view)
-            self.tail.mark(number, metric)
 
     def action_streams(self) -> None:
         """Switch between standard output and standard error."""
