@@ -7,27 +7,28 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.results.compute import compute_results
-from labtui.results.laws import ScalingPoint, fit, karp_flatt
+from labtui.results.compute import compute_results, measure
+from labtui.results.laws import fit, karp_flatt
 from labtui.results.messages import fit_sentences, laws_message
 from labtui.results.report import row_json
-from labtui.results.rows import Scatter, law_speedup, student_t95
+from labtui.results.rows import ResultRow, Scatter, law_speedup, student_t95
 from labtui.results.scaling import outlooks
 
 from .helpers import results_of, run
 
 
-def exact(n: int, seconds: float) -> ScalingPoint:
-    return ScalingPoint(n=n, seconds=Interval.exact(seconds))
+def timed(n: int, seconds: Interval, scatter: Scatter | None = None) -> ResultRow:
+    return replace(measure(run(n, [1])), epoch_seconds=seconds, scatter=scatter)
 
 
 @given(times=st.lists(st.floats(1, 100), min_size=1, max_size=6), first=st.floats(1, 100))
 def test_fits_are_least_squares(times, first):
     n = np.array([2, 4, 8, 16, 24, 32][: len(times)])
     speedups = first / np.array(times)
-    points = [exact(1, first), *map(exact, n, times)]
+    points = [timed(at, Interval.exact(time)) for at, time in zip((1, *n), (first, *times), strict=True)]
     rows = {"amdahl": (1 - 1 / n, 1 / speedups - 1 / n), "gustafson": (n - 1.0, n - speedups)}
     for law, (factors, wanted) in rows.items():
         ((fraction,), *_) = np.linalg.lstsq(factors[:, None], wanted, rcond=None)
@@ -96,7 +97,7 @@ def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sig
         printed = [unit * round(time / unit) for time in taken]
         mean = sum(printed) / epochs
         deviation = math.sqrt(sum((time - mean) ** 2 for time in printed) / (epochs - 1))
-        points.append(ScalingPoint(n, Interval.around(mean, unit / 2), Scatter(deviation, epochs)))
+        points.append(timed(n, Interval.around(mean, unit / 2), Scatter(deviation, epochs)))
     return points
 
 
@@ -123,7 +124,7 @@ def test_without_scatter_the_interval_is_a_hard_bound():
         points = []
         for n in (1, 2, 4):
             true = 14.0 / law_speedup("amdahl", fraction, n)
-            points.append(ScalingPoint(n=n, seconds=Interval.around(round(true), 0.5)))
+            points.append(timed(n, Interval.around(round(true), 0.5)))
         assert fit("amdahl", points).contains(fraction)
     results = results_of("ResNet50.31337.out")
     assert all("not the scatter between epochs" in " ".join(fit.remarks) for fit in results.fits)

@@ -7,19 +7,10 @@ the formulas.
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from labtui.domain.model import Interval
-from labtui.results.rows import ENOUGH_SIZES, Law, LawFit, ResultRow, Scatter, law_speedup, student_t95
+from labtui.results.rows import ENOUGH_SIZES, Law, LawFit, ResultRow, law_speedup, student_t95
 from labtui.results.scaling import same_batch, scaling_lines
-
-
-class ScalingPoint(NamedTuple):
-    """Mean epoch time on `n` devices with its rounding bounds; `scatter` is None for a single epoch."""
-
-    n: int
-    seconds: Interval
-    scatter: Scatter | None = None
 
 
 def karp_flatt(speedup: Interval, n: int) -> Interval | None:
@@ -30,15 +21,15 @@ def karp_flatt(speedup: Interval, n: int) -> Interval | None:
     return _ordered(*((1 / each - 1 / n) / (1 - 1 / n) for each in (speedup.value, speedup.hi, speedup.lo)))
 
 
-def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
-    """The fraction of a law with its interval, from the point on one device and one or more on several.
+def fit(law: Law, rows: Sequence[ResultRow]) -> Interval:
+    """The fraction of a law with its interval, from the row on one device and one or more on several.
 
     Each law is linear in its fraction, so this is a least-squares fit. Both fractions grow with every T_n and shrink
     with T_1, so the hard bounds lie at the corners of the time intervals. When every mean is over two or more epochs,
     the bounds are widened by the 95 % interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of
     freedom, Student's t).
     """
-    counts = [point.n for point in points[1:]]
+    counts = [row.processes for row in rows[1:]]
     weights = [1 - 1 / n if law == "amdahl" else n - 1 for n in counts]
     norm = math.fsum(weight**2 for weight in weights)
 
@@ -51,11 +42,11 @@ def fit(law: Law, points: Sequence[ScalingPoint]) -> Interval:
         ]
         return math.fsum(weight * side for weight, side in zip(weights, sides, strict=True)) / norm
 
-    seconds = [point.seconds for point in points]
+    seconds = [row.work_seconds for row in rows if row.work_seconds is not None]
     means = [each.value for each in seconds]
     value, margin = fraction(means), 0.0
-    scatters = [point.scatter for point in points if point.scatter is not None]
-    if len(scatters) == len(points):
+    scatters = [row.scatter for row in rows if row.scatter is not None]
+    if len(scatters) == len(rows):
         parts = []
         for at, scatter in enumerate(scatters):
             moved = [*means[:at], means[at] * (1 + _STEP), *means[at + 1 :]]
@@ -92,35 +83,26 @@ def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
 
     No law describes a line that is slower on more GPUs: a fraction above 1 is left out.
     """
-    fits = (
-        _fit_line(law, base, line.beyond)
-        for line in scaling_lines(rows)
-        if (base := line.baseline) is not None and len(line.beyond) + 1 >= MIN_SIZES
-        for law in ("amdahl", "gustafson")
-    )
+    lines = [line.compared for line in scaling_lines(rows) if len(line.compared) >= MIN_SIZES]
+    fits = (_fit_rows(law, line) for line in lines for law in ("amdahl", "gustafson"))
     return tuple(each for each in fits if each.serial_fraction.value <= 1)
 
 
-def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
-    points = [
-        ScalingPoint(row.n_gpus or 0, row.work_seconds, row.scatter)
-        for row in (base, *rows)
-        if row.work_seconds is not None
-    ]
-    share = fit(law, points)
-    told = [(row.speedup, law_speedup(law, share.value, row.n_gpus or 1)) for row in rows]
+def _fit_rows(law: Law, rows: Sequence[ResultRow]) -> LawFit:
+    base, share = rows[0], fit(law, rows)
+    told = [(row.speedup, law_speedup(law, share.value, row.processes)) for row in rows]
     return LawFit(
         law=law,
         serial_fraction=share,
-        n_gpus=tuple(point.n for point in points),
-        remarks=tuple(_remarks(share, points, (base, *rows))),
+        n_gpus=tuple(row.processes for row in rows),
+        remarks=tuple(_remarks(share, rows)),
         baseline=base.configuration,
         batch_words=base.configuration.batch_words * all(same_batch(row, base) for row in rows),
         misfit=max(abs(law_told / mine.value - 1) for mine, law_told in told if mine and law_told),
     )
 
 
-def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[ResultRow]) -> Iterable[str]:
+def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:
     """What the points cannot show, and where the law does not hold."""
     if len(rows) < ENOUGH_SIZES:
         yield f"{len(rows)} sizes are too few to determine a law: the fraction is a summary, not a forecast."
@@ -128,16 +110,16 @@ def _remarks(share: Interval, points: Sequence[ScalingPoint], rows: Sequence[Res
         yield "The fraction is negative: faster than that many GPUs should be (superlinear)."
     elif share.lo < 0:
         yield "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty."
-    if any(point.scatter is None for point in points):
+    if any(row.scatter is None for row in rows):
         rounding = "The interval covers the rounding of the printed times, not the scatter between epochs"
         yield f"{rounding}: one size has a single epoch."
-    bend = "" if share.hi < 0 else _bend_sentence(points)  # no cost grows where more GPUs gain more
+    bend = "" if share.hi < 0 else _bend_sentence(rows)  # no cost grows where more GPUs gain more
     yield from filter(None, (bend, _gain_sentence(rows)))
 
 
-def _bend_sentence(points: Sequence[ScalingPoint]) -> str:
+def _bend_sentence(rows: Sequence[ResultRow]) -> str:
     """Say that the Karp-Flatt fraction changes with the GPUs by more than rounding and scatter explain; else ""."""
-    first, last = (fit("amdahl", (points[0], point)) for point in (points[1], points[-1]))
+    first, last = (fit("amdahl", (rows[0], row)) for row in (rows[1], rows[-1]))
     if last.lo > first.hi + _SAME:
         return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
     if last.hi < first.lo - _SAME:

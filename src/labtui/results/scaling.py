@@ -32,18 +32,18 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.rows[0].configuration.unit
 
     @property
-    def baseline(self) -> ResultRow | None:
-        """The row that the others are compared with; None where there is none."""
-        return next((row for row in self.rows if row.is_baseline and row.speedup is not None), None)
+    def compared(self) -> tuple[ResultRow, ...]:
+        """The baseline, then the rows on more GPUs that can be compared with it; () without a baseline."""
+        base = next((row for row in self.rows if row.is_baseline and row.speedup is not None), None)
+        if base is None:
+            return ()
+        more = (row for row in self.rows if row.speedup is not None and row.from_rate == base.from_rate)
+        return (base, *(row for row in more if row.processes > 1))
 
     @property
     def beyond(self) -> tuple[ResultRow, ...]:
         """The rows on more GPUs than the baseline that can be compared with it."""
-        base = self.baseline
-        if base is None:
-            return ()
-        compared = (row for row in self.rows if row.speedup is not None and row.from_rate == base.from_rate)
-        return tuple(row for row in compared if (row.n_gpus or 0) > 1)
+        return self.compared[1:]
 
     @property
     def last(self) -> ResultRow:
@@ -367,12 +367,11 @@ def outlooks(rows: Sequence[ResultRow]) -> tuple[Outlook, ...]:
 
 
 def _outlook(line: ScalingLine) -> Outlook | None:
-    base = line.baseline
-    if base is None or not line.beyond:
+    if not line.beyond:
         return None
-    last = line.beyond[-1]
-    n = last.n_gpus or 0
-    half = next((row for row in (base, *line.beyond) if 2 * (row.n_gpus or 0) == n), None)
+    base, *_, last = line.compared
+    n = last.processes
+    half = next((row for row in line.compared if 2 * row.processes == n), None)
     if half is None or not (same_batch(last, base) and same_batch(half, base)):
         return None
     before, now = (row.step_factor or row.efficiency for row in (half, last))
