@@ -12,7 +12,7 @@ from labtui.domain.model import Interval
 from labtui.export.tables import csv_text, markdown_text, readings_table
 from labtui.results.compute import compute_results
 from labtui.results.measured import Origin, cite
-from labtui.results.messages import note_lines
+from labtui.results.messages import note_lines, scaling_message
 from labtui.results.numbers import (
     ABSENT,
     AS_PRINTED,
@@ -32,6 +32,7 @@ from labtui.results.numbers import (
     with_uncertainty,
 )
 from labtui.results.report import report_text
+from labtui.results.scaling import scaling_lines
 
 from .helpers import results_of, run, task_charts
 
@@ -95,6 +96,12 @@ def test_notes_name_what_they_are_about():
     assert "Not counted: a.out, no epoch was finished: it ran out of memory." in note_lines(results)
 
 
+def test_networks_that_share_one_size_are_compared_there():
+    tried = (("a", 12, 1), ("a", 12, 2), ("b", 40, 2), ("b", 40, 4))
+    results = compute_results([run(n, [9, time / n], model=model) for model, time, n in tried], images=50_000)
+    assert scaling_message(scaling_lines(results.rows), {"throughput"}) == "a is faster than b on 2 GPUs"
+
+
 def test_citations_are_short():
     lines = [Origin(source="a.out", job_id="7", line=line, epoch=1) for line in (5, 7, 7)]
     assert cite(lines) == "job 7, a.out, lines 5, 7"
@@ -152,15 +159,19 @@ def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
     assert with_uncertainty(row, row.epoch_seconds) == readings_table(results).rows[1][2] == text
 
 
-def test_a_half_width_is_never_shown_as_nothing():
+def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_never_shown_as_nothing():
+    """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
     texts = {0.4: "215", 0.5: "215", 0.51: "215 ±1", 1.5: "215 ±1", 2.6: "215 ±3"}
     assert {half: with_half_width(215.0, half) for half in texts} == texts
-
-
-def test_a_half_goes_up_as_in_the_native_charts_of_a_deck():
-    """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
-    texts = {17.95: "18.0", 10.05: "10.1", 9.995: "10.0", 99.95: "100", 3675.0: "3,680"}
-    texts |= {0.63321: "0.633", 0: "0"}
+    texts = {
+        17.95: "18.0",
+        10.05: "10.1",
+        9.995: "10.0",
+        99.95: "100",
+        3675.0: "3,680",
+        0.63321: "0.633",
+        0: "0",
+    }
     assert {value: three_digits(value) for value in texts} == texts
     texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %"}
     assert {value: percent_text(value) for value in texts} == texts

@@ -91,7 +91,6 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         steps=steps,
         step_times=step_times_of(sample for _, sample in samples),
         epoch_seconds=seconds,
-        throughput=None,
         warmup_seconds=Interval.mean([first.seconds for _, first in firsts]),
         total_seconds=Interval.mean([run.run.total_seconds for run in members if run.run.total_seconds]),
         gpu_memory=Interval.mean([run.run.gpu_memory for run in members if run.run.gpu_memory]),
@@ -166,10 +165,8 @@ def _steps(configuration: Configuration, members: Sequence[MeasuredRun]) -> tupl
     batch, images = configuration.batch_size, configuration.images
     planned = math.ceil(images / batch) if images is not None and batch else None
     printed = {steps for run in members if (steps := grouping.printed_steps(run)) is not None}
-    if len(printed) != 1:
-        return planned, []
-    (steps,) = printed
-    if planned is None or planned == steps:
+    steps = printed.pop() if len(printed) == 1 else planned
+    if planned in (None, steps):
         return steps, []
     expected = f"{images:,} images in global batches of {batch:,} are {planned:,}"
     return steps, [f"The log prints {steps:,} steps per epoch, but {expected}."]
@@ -229,16 +226,6 @@ def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, boo
     return (mine != theirs, one.batch_size != other.batch_size, ratio)
 
 
-def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
-    """How the per-GPU batch differs from the baseline's; "" where it does not."""
-    if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
-        return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
-    if baseline.per_gpu_batch == configuration.per_gpu_batch:
-        return ""
-    mine = f"this run {configuration.per_gpu_batch:,.0f}"
-    return f"The one-GPU baseline has {baseline.batch_words}, {mine}: the speedup mixes both effects."
-
-
 def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
     """Why a row has no speedup; nothing for one that needs none."""
     mine = row.configuration
@@ -260,8 +247,12 @@ MAX_EFFICIENCY = 1.05
 
 def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     """What the comparison assumes, and what makes it doubtful."""
-    if note := _batch_note(baseline.configuration, row.configuration):
-        yield note
+    mine, theirs = row.configuration.per_gpu_batch, baseline.configuration.per_gpu_batch
+    if mine is None or theirs is None:
+        yield "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
+    elif mine != theirs:
+        words = f"{baseline.configuration.batch_words}, this run {mine:,.0f}"
+        yield f"The one-GPU baseline has {words}: the speedup mixes both effects."
     if len(baseline.members) > 1:
         numbers = [str(run.run_id) for run in baseline.members if run.run_id]
         which = f"runs {', '.join(numbers)}" if numbers else f"{len(baseline.members)} runs"
@@ -342,18 +333,16 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
 
 def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
     """The row with CPU time over GPU time, for one GPU only: more would mix in scaling; and one number of CPUs only."""
-    if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
+    if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None:
         return row
     mine = replace(row.configuration, gpu_kind="")
     cpus = found.get(("cpu", 0, mine.work_key), ())
     alike = [one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row)]
-    cpu = alike[0] if len(alike) == 1 else None
-    ratio = None if cpu is None or cpu.epoch_seconds is None else _ratio(row, cpu)
-    if cpu is None or ratio is None:
+    ratio = _ratio(row, alike[0]) if len(alike) == 1 else None
+    if ratio is None:
         return row
-    seconds, theirs = measured.printed_epoch_seconds(row.members), measured.printed_epoch_seconds(cpu.members)
-    plain = measured.round_half_up(theirs / seconds, 2) if seconds and theirs else None
-    return replace(row, cpu=cpu, acceleration=ratio, printed_acceleration=plain)
+    printed = _as_printed(row, alike[0]).speedup
+    return replace(row, cpu=alike[0], acceleration=ratio, printed_acceleration=printed)
 
 
 def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:

@@ -217,10 +217,8 @@ def configuration_of(
     if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
         batch = parsed.batch_per_gpu * max(1, n_gpus)
     steps = printed_steps(run)
-    if images is not None and not insist and (not run.takes_images or contradicts(images, steps, batch)):
-        images = None
-    images = images if parsed.unit == "images" else None
-    images = parsed.images or images
+    usable = insist or (run.takes_images and not (images and contradicts(images, steps, batch)))
+    images = parsed.images or (images if usable and parsed.unit == "images" else None)
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
     return Configuration(
         mark=run.mark or parsed.mark,

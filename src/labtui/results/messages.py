@@ -52,13 +52,9 @@ def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         return program_message([row for line in lines for row in line.rows])
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
     live = any(row.live for line in lines for row in line.rows)
-    rows = _rows_of_shared_size(lines) if len(lines) > 1 else []
-    said = ""
-    if len(rows) > 2:
-        said = _many_sentence(lines, rows, families)
-    elif rows:
-        said = _pair_sentence(lines, rows, families)
-    said = said or _single_sentence(lines, families, live=live)
+    rows = _rows_of_shared_size(lines)
+    compared = _pair_sentence(lines, rows, families) if len(rows) == 2 else _many_sentence(rows, families)
+    said = compared or _single_sentence(lines, families, live=live)
     return _with_end(said, ", so far" * (said != "" and live))
 
 
@@ -74,19 +70,19 @@ def value_of(interval: Interval | None) -> float:
     return 0.0 if interval is None else interval.value
 
 
-def _many_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
-    many = count_words(rows[0].n_gpus or 0, start=True)
+def _many_sentence(rows: Sequence[ResultRow], families: Set[str]) -> str:
     by_speedup = sorted((r for r in rows if r.speedup is not None), key=lambda r: value_of(r.speedup))
     if len(by_speedup) < 2:
         return ""
     worst, best = by_speedup[0], by_speedup[-1]
+    many = count_words(best.processes, start=True)
     efficient = "efficiency" in families and families.isdisjoint({"speedup", "throughput"})
     shown = [percent_text(row.efficiency) if efficient else ratio_text(row.speedup) for row in (worst, best)]
     times = " to ".join(dict.fromkeys(shown)).replace(" % to", " to")
     if efficient:
         return f"{many} keep {times} efficiency"
     if families == {"epoch-time"}:
-        told = f"An epoch is {times} times as fast on {count_words(rows[0].n_gpus or 0)} as on one"
+        told = f"An epoch is {times} times as fast on {count_words(best.processes)} as on one"
         return told * (not best.by_rate)
     return f"{many} {'give' if best.by_rate else 'are'} {times} times {faster(best, 'one')}"
 
@@ -129,8 +125,9 @@ def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], 
     by_size = [{row.n_gpus: row for row in line.rows if row.throughput} for line in lines]
     for fast, slow in ((0, 1), (1, 0)):
         both = [n for n in by_size[fast] if n in by_size[slow]]
-        where = f"{', '.join(map(str, both[:-1]))} and {both[-1]} GPUs" if both[1:] else f"{both or ''} GPUs"
         if both and all(is_more("throughput", by_size[fast][n], by_size[slow][n]) for n in both):
+            *fewer, most = both
+            where = f"{', '.join(map(str, fewer))} and {most} GPUs" if fewer else devices(most)
             if is_more("efficiency", last[slow], last[fast]):
                 return f"{names[fast]} is faster on {where}; {names[slow]} scales better"
             return f"{names[fast]} is faster than {names[slow]} on {where}"

@@ -279,12 +279,11 @@ def measured_parts(row: ResultRow) -> list[LostPart]:
     if times := _step_times(row):
         mine, base = times
         scale = row.batch_factor / mine.seconds.value
-        shares = (getattr(mine, name).minus(getattr(base, name)).scaled(scale) for name in _PARTS_OF_A_STEP)
-        names = _PARTS_OF_A_STEP.values()
-        return [
-            LostPart(name, share, "the step times of both logs")
-            for name, share in zip(names, shares, strict=True)
-        ]
+        more = {
+            name: getattr(mine, field).minus(getattr(base, field)) for field, name in _PARTS_OF_A_STEP.items()
+        }
+        told = "the step times of both logs"
+        return [LostPart(name, seconds.scaled(scale), told) for name, seconds in more.items()]
     return _by_control_runs(row, row.efficiency, row.batch_factor)
 
 
