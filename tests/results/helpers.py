@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from labtui.domain.model import EpochSample, Interval, RunSpec
+from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.messages import SCALING
 from labtui.results.rows import Results
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
@@ -93,7 +95,4 @@ def spec(n_gpus: int, epochs: int = 3) -> RunSpec:
 
 
 def task_charts(results, *, model=None):
-    from labtui.results.catalogue import catalogue
-
-    four = ("epoch-time", "throughput", "speedup", "efficiency")
-    return tuple(each for each in catalogue(results, model=model) if each.family in four)
+    return tuple(each for each in catalogue(results, model=model) if each.family in SCALING)
