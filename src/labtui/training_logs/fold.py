@@ -57,6 +57,10 @@ class Fold:
 
     # ------------------------------------------------------------------ opening and closing
 
+    def run_of(self, line: int, belongs: Callable[[OpenRun], bool]) -> OpenRun:
+        """The run that a line is about: the open one if the line belongs to it, else the next, which then opens."""
+        return self.open if self.open is not None and belongs(self.open) else self.begin(line)
+
     def begin(self, line: int) -> OpenRun:
         """Close the open run and open the next one with what is known of it so far."""
         self.close()
@@ -79,14 +83,6 @@ class Fold:
         run.shut(job_known=job_known)
         self.before = run
         self.closed.append(run.view())
-
-    def run_for(self, line: int, form: str) -> OpenRun:
-        """The open run if it has this form and has not ended; else it is closed and a new one is opened."""
-        run = self.open
-        if run is None or not run.accepts(form):
-            run = self.begin(line)
-        run.form, run.last_line = form, line
-        return run
 
     def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
         """Keep an epoch of the open run, timed by MLPerf's `clock` or as printed. All epochs pass through here."""
@@ -204,10 +200,9 @@ def _take_gpus(fold: Fold, found: GpuCount) -> None:
 
 
 def _take_begin(fold: Fold, line: int, said: Begins) -> None:
-    run = fold.open
     facts = _with_global_batch(fold, said.facts) if said.by == "command" else said.facts
-    if run is None or not run.may_be_announced_by(replace(said, facts=facts)):
-        run = fold.begin(line)
+    announces = replace(said, facts=facts)
+    run = fold.run_of(line, lambda run: run.may_be_announced_by(announces))
     run.interleaved |= said.text == "run_start" and said.text in run.announced
     run.announced |= {said.by, said.text} if said.by == "record" else {said.by}
     run.last_line = line
@@ -263,8 +258,7 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
             run.last_line = line
             fold.keep_printed(run, said, run.keras.open or 0, seconds, line)
         return
-    if run is None or not run.includes(said, fold.coming.facts):
-        run = fold.begin(line)
+    run = fold.run_of(line, lambda run: run.includes(said, fold.coming.facts))
     run.form, run.last_line = said.form, line
     if run.facts.epochs_planned is None and said.planned is not None:
         run.update_facts(RunFacts(epochs_planned=said.planned))

@@ -120,8 +120,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
         if _is_parallel_training(fold, run, number, planned):
             fold.refuse(line, f"Epoch {number}/{planned}")
             return
-    if run is None or not _belongs(run, number, planned, fold.coming):
-        run = fold.begin(line)
+    run = fold.run_of(line, lambda run: _belongs(run, number, planned, fold.coming))
     if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
     run.take_form(KERAS)
@@ -134,9 +133,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
 
 def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     """Take the line at the end of an epoch, or of an `evaluate`, which has no open header."""
-    run = fold.open
-    if run is None or (run.ended and not run.trained):
-        run = fold.begin(line)
+    run = fold.run_of(line, lambda run: run.trained or not run.ended)
     earliest = next(iter(run.epochs.values()), None)
     others = earliest is not None and earliest.source != KERAS and earliest.epoch != run.keras.open
     if run.form not in ("", KERAS) or (run.ended and run.keras.last is None) or others:

@@ -175,9 +175,7 @@ def _epoch_number(run: OpenRun, given: float | None) -> int:
 
 
 def start_clock(fold: Fold, line: int, said: Opens) -> None:
-    run = fold.open
-    if run is None or run.over or not _may_start(run, said.number):
-        run = fold.begin(line)
+    run = fold.run_of(line, lambda run: not run.over and _may_start(run, said.number))
     run.last_line = line
     number = _epoch_number(run, said.number)
     if run.clock is not None and (said.count or run.clock[0] == number):
@@ -219,8 +217,14 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
 # --------------------------------------------------------------------------- the course's script
 
 
+def _course_run(fold: Fold, line: int) -> OpenRun:
+    run = fold.run_of(line, lambda run: run.accepts(COURSE))
+    run.form, run.last_line = COURSE, line
+    return run
+
+
 def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
-    run = fold.run_for(line, COURSE)
+    run = _course_run(fold, line)
     run.began = (int(said.number or 0), said.at)
     run.start_epoch()
 
@@ -231,7 +235,7 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     The number of processes is in the command or in the job script; the time stamps check it. Without that number, the
     epoch's time is the interval between the time stamps.
     """
-    run = fold.run_for(line, COURSE)
+    run = _course_run(fold, line)
     number, rate, samples = int(said.number or 0), said.rate, run.facts.process_samples
     if rate is None or not samples or rate.lo <= 0 or number in run.epochs:
         return
@@ -305,9 +309,7 @@ class ImagenetLines(msgspec.Struct):
 
 def take_batch(fold: Fold, line: int, said: Batch) -> None:
     """Take a batch: of the open epoch, the first of another, or one that another rank repeats."""
-    run = fold.open
-    if run is None or not run.accepts(IMAGENET) or run.clocked:
-        run = fold.begin(line)
+    run = fold.run_of(line, lambda run: run.accepts(IMAGENET) and not run.clocked)
     last = run.imagenet.last
     if last is not None:
         began_anew = said.index <= 1 and (run.fresh or run.imagenet.done > FEW_BATCHES)
