@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample
 from labtui.training_logs.keras import CLOCK_SECONDS as CLOCK
-from labtui.training_logs.keras import Summary, epoch_interval, read_header, read_summary
+from labtui.training_logs.keras import Summary, epoch_interval, read_summary
 from labtui.training_logs.reader import parse_log
 from tests.training_logs import samples
-from tests.training_logs.samples import only_run
+from tests.training_logs.samples import keras, only_run
 
 
 def only_epoch(line: str) -> EpochSample:
@@ -53,7 +53,8 @@ def test_every_generation(name):
     "text", ["Epoch 1/5 of it", "Epoch: 1/5", "My Epoch 1/5", "Epoch 1", "Epoch 1/Unknown"]
 )
 def test_what_is_no_header(text):
-    assert read_header(text) is None and read_header("  Epoch 12/500  ") is not None
+    lines = f"{keras(1, 1, 3)}{text}\n{keras(2, 3, 3)}"
+    assert [sample.epoch for sample in only_run(lines).epochs] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("text", [

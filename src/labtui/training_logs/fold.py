@@ -84,12 +84,12 @@ class Fold:
         self.before = run
         self.closed.append(run.view())
 
-    def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
-        """Keep an epoch of the open run, timed by MLPerf's `clock` or as printed. All epochs pass through here."""
+    def keep(self, run: OpenRun, sample: EpochSample) -> None:
+        """Keep an epoch of the open run. All epochs pass through here."""
         job, banner = self.job_gpus, run.gpus.get("banner")
         if job is not None and banner is not None and len(run.gpus) == 1 and banner.count > job.count:
             run.gpus["job"] = job  # the job's GPUs contradict only a banner that claims more
-        run.keep(sample, clock=clock)
+        run.keep(sample)
         self.epoch_kept = True
 
     def keep_printed(self, run: OpenRun, said: Epoch, number: int, seconds: Interval, line: int) -> None:
@@ -233,12 +233,12 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
         return
     run.last_line = line
     if said.form == CLOCK and said.metrics.get("throughput", 0.0) > 0:
-        run.claimed = (said.metrics["throughput"], line)
-    number = next(reversed(run.clocked), run.last)
+        run.records.claimed = (said.metrics["throughput"], line)
+    number = next(reversed(run.records.epochs), run.last)
     if said.form == IMAGENET:
         spans.complete(fold, run, proven=True)
         number = run.begun
-    elif said.number is not None and (said.form == COURSE or not run.zero_based):
+    elif said.number is not None and (said.form == COURSE or not run.records.zero_based):
         number = int(said.number)
     if run.has_epoch(number):
         told = {name: (value, line) for name, value in said.metrics.items()}
@@ -291,7 +291,7 @@ def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
     if run is None or run.over or (said.first and run.success) or run.goes_back(said):
         return fold.begin(line)
     if not run.trained or run.form in ("", said.form):
-        return fold.begin(line) if run.clocked and run.form != said.form else run
+        return fold.begin(line) if run.records.epochs and run.form != said.form else run
     another = said.total or said.first or run.fresh or run.done
     return fold.begin(line) if another else None
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, Program
 from labtui.domain.tuning import is_tuning
 from labtui.training_logs import patterns, run_headers, spans
-from labtui.training_logs.keras import Summary, read_first_step, read_header, read_summary
+from labtui.training_logs.keras import Summary, read_first_step, read_summary
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded, utc_seconds
+from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded, utc_seconds, whole_number
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
@@ -150,7 +150,9 @@ _SAYS: dict[str, Callable[..., list[Said] | None]] = {
     "begins": lambda form, groups, _number, text, _at: [
         Begins(facts=_facts_of(form, groups), text=text, **form.more)
     ],
-    "opens": lambda form, groups, _number, _text, at: [Opens(form.form, int(groups["epoch"]), at=at)],
+    "opens": lambda form, groups, _number, _text, at: [
+        Opens(form.form, int(groups["epoch"]), whole_number(groups.get("epochs")), at)
+    ],
     "ends": lambda form, groups, *_: [Ends(facts=_facts_of(form, groups), **form.more)],
     "nothing": lambda *_: [],
 }
@@ -195,8 +197,6 @@ class Forms:
 
 
 def _read_keras(line: LogLine, text: str) -> Sequence[Said] | None:
-    if "Epoch" in text and (header := read_header(text)):
-        return (Opens("keras", *header),)
     summary = read_summary(text, line.head, line.before, line.continues)
     if isinstance(summary, Summary):
         return (summary,)

@@ -30,7 +30,6 @@ import msgspec
 
 from labtui.domain.model import Interval
 
-_HEADER = re.compile(r"\s*Epoch (\d{1,9})/(\d{1,9})\s*\Z")
 _COUNTED = re.compile(
     r"\s*(?P<done>\d{1,12})/(?P<total>\d{1,12}|Unknown) "
     r"(?:(?P<bar>\[[=>.]*\]|[\u2501\ufffd]+)\s+)?(?:- )?(?P<seconds>\d{1,9})s(?=\s|$)(?P<rest>.*)\Z"
@@ -89,12 +88,6 @@ class Summary(msgspec.Struct):
     twice: bool = False
     continues: bool = False
     validates: bool = False
-
-
-def read_header(text: str) -> tuple[int, int] | None:
-    """The epoch and the planned epochs, if a reduced line is a header."""
-    match = _HEADER.match(text)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 class FirstStep(msgspec.Struct):

@@ -198,7 +198,8 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
     if not run.accepts(KERAS) or run.rates:
         return False
     if run.form == "":
-        return number == run.clock[0] if run.clock is not None else not run.clocked
+        records = run.records
+        return number == records.open.number if records.open is not None else not records.epochs
     if keras.last is None:  # a line before is an `evaluate`'s, or a whole training's if another head came
         return not (run.epochs and (run.fresh or coming.gpus or coming.facts.given()))
     if (run.failure and number == 1) or planned != run.facts.epochs_planned:
@@ -264,7 +265,7 @@ def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
 
 def _was_announced(run: OpenRun) -> bool:
     """Whether a line announced a training: a summary line without a header is then its only epoch."""
-    return bool(run.announced or run.batch_line or run.clock or run.gpus)
+    return bool(run.announced or run.batch_line or run.records.open or run.gpus)
 
 
 def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:

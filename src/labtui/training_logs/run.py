@@ -16,7 +16,7 @@ from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart
 from labtui.training_logs.patterns import grow_like_total
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
-from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines
+from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines, Opened, RecordLines
 
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
@@ -45,17 +45,12 @@ class OpenRun(msgspec.Struct):
     options: dict[str, str] = {}
     epochs: dict[int, EpochSample] = {}  # as printed
     shift: int = 0  # added to numbers that count from 0
-    clocked: dict[int, EpochSample] = {}  # by MLPerf's clock
-    clock: tuple[int, float | None, int] | None = None  # the open epoch: number, start, epochs of its block
-    clock_reach: int = 0  # the last epoch that the clock timed, of a block the last one
-    zero_based: bool = False
-    fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
-    claimed: tuple[float, int] | None = None  # a rate in MLPerf's tracked_stats, and its line
     images_line: int = 0
     measures: dict[int, dict[str, tuple[float, int]]] = {}  # metrics on lines of their own: value and line
+    records: RecordLines = msgspec.field(default_factory=RecordLines)
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
     imagenet: ImagenetLines = msgspec.field(default_factory=ImagenetLines)
-    began: tuple[int, float | None] | None = None  # the epoch that the course's script began last
+    began: Opened | None = None  # the epoch that the course's script began last
     rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_RATES))
     out_of_data: int | None = None
     ended: bool = False
@@ -79,14 +74,14 @@ class OpenRun(msgspec.Struct):
     @property
     def begun(self) -> int:
         """The last epoch that was printed or that a line began; 0 without one."""
-        batch, began, clock = self.imagenet.last, self.began, self.clock
-        opened = (batch.epoch if batch else 0, began[0] if began else 0, clock[0] if clock else 0)
-        return max(self.last, self.clock_reach, self.keras.last or 0, *opened)
+        batch, records = self.imagenet.last, self.records
+        opened = [one.number for one in (self.began, records.open) if one is not None]
+        return max(self.last, records.reach, self.keras.last or 0, batch.epoch if batch else 0, *opened)
 
     @property
     def trained(self) -> bool:
         """Whether lines of the training itself have come."""
-        return bool(self.form or self.clock or self.clocked)
+        return bool(self.form or self.records.open or self.records.epochs)
 
     @property
     def over(self) -> bool:
@@ -99,7 +94,7 @@ class OpenRun(msgspec.Struct):
         planned = self.facts.epochs_planned
         if self.success or self.ended:
             return self.success
-        return planned is not None and max(self.last, self.clock_reach) >= planned
+        return planned is not None and max(self.last, self.records.reach) >= planned
 
     @property
     def outcome(self) -> Outcome:
@@ -124,7 +119,7 @@ class OpenRun(msgspec.Struct):
         """Whether the line may announce this run: it has not trained, and has no other such announcement."""
         if said.by == "record":
             again = said.text in self.announced and said.text == "run_start"
-            other = self.rates or self.form not in ("", "keras", "train.py") or self.epochs or self.clocked
+            other = self.rates or self.form not in ("", "keras", "train.py") or self.any_epoch
             return not (self.ended or other or (again and (self.trained or self.fresh)))
         if self.trained or self.ended or self.failure or said.by == "sweep":
             return False
@@ -139,11 +134,11 @@ class OpenRun(msgspec.Struct):
         """
         if self.ended or self.fresh or self.success:
             return False
-        last = max(self.last, next(reversed(self.clocked), 0))
+        last = max(self.last, next(reversed(self.records.epochs), 0))
         number = last if said.number is None else int(said.number)
         if self.form != said.form:
             planned = {said.planned, self.facts.epochs_planned} - {None}
-            beside = said.form in self.beside or len(self.epochs) + len(self.clocked) <= 1
+            beside = said.form in self.beside or len(self.epochs) + len(self.records.epochs) <= 1
             return beside and len(planned) < 2 and 0 < self.begun >= number >= last - 1  # from 0 or from 1
         return number + self.shift >= last and self._has_other_steps(said)
 
@@ -183,26 +178,34 @@ class OpenRun(msgspec.Struct):
         self.fresh_header = self.fresh
         self.whole = False
 
-    def keep(self, sample: EpochSample, *, clock: bool = False) -> None:
+    def keep(self, sample: EpochSample) -> None:
         """Keep an epoch; one that is kept again keeps its `starts_process`."""
-        known = self.clocked.get(sample.epoch) or self.epochs.get(sample.epoch)
+        known = self.records.epochs.get(sample.epoch) or self.epochs.get(sample.epoch)
         starts = self.fresh if self.fresh_header is None else self.fresh_header
         if known is not None:
             starts = known.starts_process
-        elif not (self.epochs or self.clocked):
+        elif not self.any_epoch:
             starts = True
-        if clock:
-            self.clock_reach = max(self.clock_reach, sample.epoch + sample.count - 1)
-        mine = self.clocked if clock else self.epochs
+        mine = self.epochs
+        if sample.source in (CLOCK, BLOCK):
+            mine, self.records.reach = (
+                self.records.epochs,
+                max(self.records.reach, sample.epoch + sample.count - 1),
+            )
         mine[sample.epoch] = replace(sample, starts_process=True) if starts else sample
         self.failure, self.fresh, self.fresh_header = None, False, None
 
+    @property
+    def any_epoch(self) -> bool:
+        """Whether an epoch was kept, printed or by records."""
+        return bool(self.epochs or self.records.epochs)
+
     def has_epoch(self, number: int) -> bool:
-        return number in self.epochs or number in self.clocked
+        return number in self.epochs or number in self.records.epochs
 
     def sample(self, number: int) -> EpochSample:
         """An epoch with its time from the most reliable source and everything that was printed."""
-        clocked, printed = self.clocked.get(number), self.epochs.get(number)
+        clocked, printed = self.records.epochs.get(number), self.epochs.get(number)
         sample = clocked or self.epochs[number]
         if clocked is not None and printed is not None:
             sample = replace(
@@ -292,13 +295,13 @@ class OpenRun(msgspec.Struct):
 
     def end(self, said: Ends) -> None:
         if said.early:
-            self.success = bool(self.epochs or self.clocked)
+            self.success = self.any_epoch
             return
         self.success = said.success
         if not said.final:
             return
-        if said.success and self.clock is not None:
-            self.note(f"Epoch {self.clock[0]} began, but its end is not in the log.")
+        if said.success and self.records.open is not None:
+            self.note(f"Epoch {self.records.open.number} began, but its end is not in the log.")
         if said.outcome is not None and self.failure is None:
             self.failure = Failure(said.outcome)
         self.ended = True
@@ -340,12 +343,12 @@ class OpenRun(msgspec.Struct):
 
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
-        clock = self.clock
-        over = clock is not None and (self.rates or self.last >= clock[0] + max(1, clock[2]))
-        if over and self.form and not (self.clocked or self.ended):
+        records = self.records
+        over = records.open is not None and (self.rates or self.last > records.open.last)
+        if over and self.form and not (records.epochs or self.ended):
             return self._without_records().view()
         apart = self._times_apart()
-        numbers = () if self.refused else sorted((self.epochs.keys() | self.clocked.keys()) - apart.keys())
+        numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
         images, notes = self._agreed_images(samples)
         notes += (*apart.values(),)[:MAX_NOTES]
@@ -375,12 +378,12 @@ class OpenRun(msgspec.Struct):
         """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
         known = self.facts
         facts = replace(RunFacts(framework=self.form), **{name: getattr(known, name) for name in _KEPT})
-        return replace(self, clock=None, claimed=None, facts=facts, notes=[*self.notes, _RECORDS_STOP])
+        return replace(self, records=RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
     def _times_apart(self) -> dict[int, str]:
         """The epochs whose time by the records contradicts the printed one, each with a note: a clock was set."""
         notes = {}
-        for number, clocked in self.clocked.items():
+        for number, clocked in self.records.epochs.items():
             printed = self.epochs.get(number, clocked)
             one, other = clocked.seconds, printed.seconds
             if clocked.count == 1 and are_apart(one, other) and abs(one.value - other.value) > CLOCK_SLACK:
@@ -391,9 +394,9 @@ class OpenRun(msgspec.Struct):
     def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
         """The images of an epoch and the notes; None images where a rate of the same log contradicts them."""
         images = self.facts.images
-        if images is None or self.claimed is None or len(samples) < 2:
+        if images is None or self.records.claimed is None or len(samples) < 2:
             return images, tuple(self.notes)
-        rate, line = self.claimed
+        rate, line = self.records.claimed
         seconds = statistics.median(sample.seconds.value for sample in samples[1:])
         if rate <= 0 or seconds <= 0 or abs(images / seconds / rate - 1) <= APART:
             return images, tuple(self.notes)

@@ -153,65 +153,99 @@ def _facts(record: Record) -> RunFacts:
 # --------------------------------------------------------------------------- MLPerf's clock
 
 
+class Opened(msgspec.Struct, frozen=True):
+    """An epoch that began: its number from 1, the writer's clock in seconds, and of a block the number of epochs."""
+
+    number: int
+    at: float | None
+    count: int = 0
+
+    @property
+    def last(self) -> int:
+        """The last epoch of the block."""
+        return self.number + max(1, self.count) - 1
+
+    def seconds_until(self, at: float | None) -> float | None:
+        """The seconds from here to `at`; None where a clock is missing or was set back."""
+        return at - self.at if self.at is not None and at is not None and at >= self.at else None
+
+
+class RecordLines(msgspec.Struct):
+    """The state of a run in MLPerf's records: the epochs that they time, and the one that is open.
+
+    `reach` is the last epoch timed, of a block its last one. `fractional`: the numbers have fractions, so epochs are
+    counted instead. `claimed` is a rate in `tracked_stats`, with its line.
+    """
+
+    epochs: dict[int, EpochSample] = {}
+    open: Opened | None = None
+    reach: int = 0
+    zero_based: bool = False
+    fractional: bool = False
+    claimed: tuple[float, int] | None = None
+
+    def number_of(self, given: float | None) -> int:
+        """An epoch's number, from 1; numbers from 0 are shifted; without numbers, epochs are counted."""
+        if given == 0 and not self.epochs:
+            self.zero_based = True
+        self.fractional = self.fractional or (given is not None and given != int(given))
+        if given is None or given < 0 or self.fractional:
+            return self.reach + 1
+        return int(given) + (1 if self.zero_based else 0)
+
+
 def _may_start(run: OpenRun, given: float | None) -> bool:
     """Whether MLPerf's clock may begin an epoch of this number in a run."""
-    if run.clocked or run.clock is not None or not run.trained:
+    if run.records.epochs or run.records.open is not None or not run.trained:
         return True
-    opened = run.keras.last or (run.began[0] if run.began else None)
+    opened = run.keras.last or (run.began.number if run.began else None)
     if given is None or opened is None:
         return not run.epochs
     number = int(given)
     return number == opened + 1 or (number == opened and not run.has_epoch(opened))
 
 
-def _epoch_number(run: OpenRun, given: float | None) -> int:
-    """The epoch's number, from 1; numbers from 0 are shifted; epochs with fractions or without numbers are counted."""
-    if given == 0 and not run.clocked:
-        run.zero_based = True
-    run.fractional = run.fractional or (given is not None and given != int(given))
-    if given is None or given < 0 or run.fractional:
-        return run.clock_reach + 1
-    return int(given) + (1 if run.zero_based else 0)
-
-
 def start_clock(fold: Fold, line: int, said: Opens) -> None:
     run = fold.run_of(line, lambda run: not run.over and _may_start(run, said.number))
     run.last_line = line
-    number = _epoch_number(run, said.number)
-    if run.clock is not None and (said.count or run.clock[0] == number):
+    records = run.records
+    number = records.number_of(said.number)
+    if records.open is not None and (said.count or records.open.number == number):
         run.interleaved = True  # another process says the same
         return
     run.start_epoch()
-    run.clock = (number, said.at, said.count)
+    records.open = Opened(number, said.at, said.count)
 
 
 def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
     run = fold.open
-    if run is None or run.ended or (said.count and run.clock is None):
+    if run is None or run.ended or (said.count and run.records.open is None):
         return
-    block, began, seconds = said.count > 0, run.clock, said.seconds
-    implied = began is not None and (block or said.number is None or run.fractional)
-    number = began[0] if began is not None and implied else _epoch_number(run, said.number)
+    records = run.records
+    block, began, seconds = said.count > 0, records.open, said.seconds
+    implied = began is not None and (block or said.number is None or records.fractional)
+    number = began.number if began is not None and implied else records.number_of(said.number)
     count = 1
-    if began is not None and began[0] == number:
-        run.clock = None
-        count = max(said.count, began[2], 1) if block else 1
-        if seconds is None and began[1] is not None and said.at is not None and said.at >= began[1]:
-            seconds = clock_interval(said.at - began[1])
+    if began is not None and began.number == number:
+        records.open = None
+        count = max(said.count, began.count, 1) if block else 1
+        elapsed = began.seconds_until(said.at)
+        if seconds is None and elapsed is not None:
+            seconds = clock_interval(elapsed)
     if seconds is None or count > MAX_BLOCK:
         return
-    if not block and number in run.clocked:
+    if not block and number in records.epochs:
         run.interleaved = True
         return
-    if block and number <= run.clock_reach:
-        number = run.clock_reach + 1
+    if block and number <= records.reach:
+        number = records.reach + 1
         run.note("Blocks of epochs have the same numbers in this log; they are counted in order.")
     sample = EpochSample(
         epoch=number, seconds=seconds.scaled(1 / count), steps=said.steps, line=line, count=count,
         source=BLOCK if block else CLOCK, ended_at=None if block else said.at,
     )  # fmt: skip
     run.last_line = line
-    fold.keep(run, sample, clock=True)
+    fold.keep(run, sample)
 
 
 # --------------------------------------------------------------------------- the course's script
@@ -225,7 +259,7 @@ def _course_run(fold: Fold, line: int) -> OpenRun:
 
 def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
     run = _course_run(fold, line)
-    run.began = (int(said.number or 0), said.at)
+    run.began = Opened(int(said.number or 0), said.at)
     run.start_epoch()
 
 
@@ -240,9 +274,10 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     if rate is None or not samples or rate.lo <= 0 or number in run.epochs:
         return
     timed = None
-    if run.began is not None and run.began[0] == number and run.began[1] is not None and said.at is not None:
-        elapsed = said.at - run.began[1]  # between two stamps of whole seconds
-        timed = Interval(elapsed, max(0.0, elapsed - 1), elapsed + 1) if 0 <= elapsed < 1e7 else None
+    if run.began is not None and run.began.number == number:
+        elapsed = run.began.seconds_until(said.at)  # between two stamps of whole seconds
+        if elapsed is not None and elapsed < 1e7:
+            timed = Interval(elapsed, max(0.0, elapsed - 1), elapsed + 1)
     known, per = run.facts.n_gpus, run.facts.batch_per_gpu
     images = run.facts.images or (samples * known if known else None)
     seconds = Interval.exact(float(images)).over(rate) if images else None
@@ -309,7 +344,7 @@ class ImagenetLines(msgspec.Struct):
 
 def take_batch(fold: Fold, line: int, said: Batch) -> None:
     """Take a batch: of the open epoch, the first of another, or one that another rank repeats."""
-    run = fold.run_of(line, lambda run: run.accepts(IMAGENET) and not run.clocked)
+    run = fold.run_of(line, lambda run: run.accepts(IMAGENET) and not run.records.epochs)
     last = run.imagenet.last
     if last is not None:
         began_anew = said.index <= 1 and (run.fresh or run.imagenet.done > FEW_BATCHES)
