@@ -43,7 +43,7 @@ def test_a_row_that_loses_nothing_is_two_lines_and_no_column_is_empty(tmp_path, 
         )
     assert main(["why", *map(str, sorted(tmp_path.glob("*.out")))]) == 0
     head, lost, *_ = capsys.readouterr().out.splitlines()
-    assert head.endswith("2 GPUs: efficiency 100.0 %") and "lose no efficiency that rounding" in lost
+    assert head.endswith("2 GPUs: efficiency 100.0 %") and "lose no efficiency beyond rounding" in lost
     (tmp_path / "1.out").write_text("".join(f"Epoch {k}/3 | Time: 47.0{k}s\n" for k in (1, 2, 3)))
     assert main(["results", str(tmp_path / "1.out")]) == 0
     assert "printed" not in (shown := capsys.readouterr().out) and "47.0" in shown

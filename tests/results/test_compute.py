@@ -109,7 +109,7 @@ def test_equal_steps_without_a_batch_are_not_split():
         runs = [run(n, [], batch_size=batch, epochs=told) for n, told in epochs.items()]
         row = compute_results(runs).rows[1]
         assert row.efficiency.value == 1 and bool(lost_efficiency(row)) is split
-        assert any("is not split" in note for note in row.notes) is not split
+        assert any("cannot be split" in note for note in row.notes) is not split
 
 
 def test_a_comparison_with_several_runs_says_so_and_on_its_charts():

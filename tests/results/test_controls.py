@@ -147,6 +147,6 @@ def test_energy_stands_beside_speedup():
     )
     (line,) = scaling_lines(results(one, four).rows)
     assert energy_sentence(line.last) == (
-        "Four GPUs: 2.00x faster, 1.50x the energy (0.300 J an image, 0.200 J on one)."
+        "Four GPUs: 2.00 times as fast, 1.50 times the energy (0.300 J per image, 0.200 J on one)."
     )
     assert energy_sentence(on_four(results(*TRAININGS))) == ""

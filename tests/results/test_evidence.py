@@ -47,7 +47,7 @@ def test_a_loss_that_is_no_number_is_said():
     log = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
     lost = log.replace("10s - loss: 1.0", "10s - loss: nan")
     (note,) = [note for note in results_of_text(lost).rows[0].notes if "loss" in note]
-    assert note == "The loss is not a number from epoch 2 on: the training diverged."
+    assert note == "The loss is not finite from epoch 2 on: the training diverged."
 
 
 def test_each_process_of_one_training_has_its_own_warm_up():

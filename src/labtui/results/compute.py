@@ -145,8 +145,8 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     if mine.unit == "tokens":
         note = "The rate covers all steps, including the slow first ones."
     else:
-        note = "The log gives a rate and no epoch: no batch is short."
-        note += f" The epoch time is what {mine.images:,} images take at that rate." if images else ""
+        note = "The log prints a rate and no epoch times: the cost of a short last batch is not in it."
+        note += f" The epoch time is computed for {mine.images:,} images at that rate." if images else ""
     return replace(
         row,
         images=images,
@@ -285,7 +285,7 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
     return replace(changes, batch_factor=batch_factor, step_factor=speedup.scaled(row.steps / baseline.steps))
 
 
-_SAME_STEPS = "It has the steps of one GPU and an unknown batch, so what is lost is not split into parts."
+_SAME_STEPS = "The batch is unknown and the steps are those of one GPU: the lost efficiency cannot be split."
 
 
 def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
@@ -355,7 +355,7 @@ def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:
 def _overall_notes(rows: Sequence[ResultRow]) -> Iterable[str]:
     marks = {row.mark for row in rows}
     if "small" in marks:
-        yield "Small runs are kept separate from the lab's: CPU devices for GPUs, or other images."
+        yield "Small runs are kept separate from the lab's: they use CPU devices for GPUs, or other images."
     if "practice" in marks:
         yield "Practice runs are kept separate from real ones."
     if any(row.live for row in rows):

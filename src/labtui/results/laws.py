@@ -107,7 +107,7 @@ def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:
     if len(rows) < ENOUGH_SIZES:
         yield f"{len(rows)} sizes are too few to determine a law: the fraction is a summary, not a forecast."
     if share.hi < 0:
-        yield "The fraction is negative: faster than that many GPUs should be (superlinear)."
+        yield "The fraction is negative: the speedup is more than the number of GPUs (superlinear)."
     elif share.lo < 0:
         yield "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty."
     if any(row.scatter is None for row in rows):
@@ -121,7 +121,7 @@ def _bend_sentence(rows: Sequence[ResultRow]) -> str:
     """Say that the Karp-Flatt fraction changes with the GPUs by more than rounding and scatter explain; else ""."""
     first, last = (fit("amdahl", (rows[0], row)) for row in (rows[1], rows[-1]))
     if last.lo > first.hi + _SAME:
-        return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
+        return "The Karp-Flatt fraction rises with the GPUs: some cost grows with their number."
     if last.hi < first.lo - _SAME:
         return "The Karp-Flatt fraction falls with the GPUs: the loss is not one constant serial part."
     return ""
@@ -131,6 +131,6 @@ def _gain_sentence(rows: Sequence[ResultRow]) -> str:
     """Say which step to more GPUs gained nothing; "" if none."""
     for fewer, more in itertools.pairwise(rows):
         if fewer.speedup and more.speedup and more.speedup.value < fewer.speedup.value * _GAIN:
-            step = f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs"
-            return f"{step} gained nothing: the work is too small to be split across so many."
+            least = f"less than {100 * _GAIN - 100:.0f} %"
+            return f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs gained nothing ({least})."
     return ""

@@ -206,7 +206,7 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
     return run, tuple(f"The {each} was read from the file's name; the log does not say." for each in found)
 
 
-_NAMELESS = "The log names no model (`submit --model` does), so its runs are compared with no others."
+_NAMELESS = "The log names no model: name it with `labtui submit --model NAME` to compare its runs."
 
 
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
@@ -252,10 +252,10 @@ def _missing_epochs(run: MeasuredRun) -> str:
 
 
 def _loss_note(run: MeasuredRun) -> str:
-    """From which epoch on the loss is not a number; "" where it always is one."""
+    """From which epoch on the loss is NaN or infinite; "" where it never is."""
     lost = (each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0)))
     first = next(lost, None)
-    return "" if first is None else f"The loss is not a number from epoch {first} on: the training diverged."
+    return "" if first is None else f"The loss is not finite from epoch {first} on: the training diverged."
 
 
 MEAN_BASELINE = "The one-GPU baseline is the mean of"

@@ -182,7 +182,7 @@ def loss_sentence(row: ResultRow) -> str:
         to = f"all by {found[0].name}"
     many = count_words(row.n_gpus or 0, start=True)
     if not found:
-        return f"{many} lose no efficiency that rounding does not explain."
+        return f"{many} lose no efficiency beyond rounding."
     return f"{many} lose {numbers.lost_text(row.efficiency)} points of efficiency: {to}."
 
 
@@ -190,18 +190,18 @@ def slowest_sentence(row: ResultRow) -> str:
     """Which GPU the others waited for, where it was the same one throughout; else ""."""
     rank = row.step_times.slowest_rank if row.step_times else None
     waits = any(part.name == scaling.WAITING_FOR_SLOWEST for part in lost_efficiency(row))
-    return f"The others wait for GPU {rank} (its rank)." if waits and rank is not None else ""
+    return f"The other GPUs wait for that of rank {rank}." if waits and rank is not None else ""
 
 
 def energy_sentence(row: ResultRow) -> str:
-    """Energy beside speedup: ``Four GPUs: 2.5x faster, 1.4x the energy (...)``; "" where it was not counted."""
+    """Energy beside speedup: ``Four GPUs: 2.50 times as fast, 1.4 times the energy (...)``; "" without a count."""
     mine, theirs = row.joules_per_image, row.baseline.joules_per_image if row.baseline else None
     if mine is None or theirs is None or theirs.lo <= 0:
         return ""
-    times = f"{ratio_text(row.speedup)}x faster, {ratio_text(mine.over(theirs))}x the energy"
+    times = f"{ratio_text(row.speedup)} times as fast, {ratio_text(mine.over(theirs))} times the energy"
     many = count_words(row.n_gpus or 0, start=True)
     joules, on_one = numbers.three_digits(mine.value), numbers.three_digits(theirs.value)
-    return f"{many}: {times} ({joules} J an image, {on_one} J on one)."
+    return f"{many}: {times} ({joules} J per image, {on_one} J on one)."
 
 
 def pop_sentence(row: ResultRow) -> str:
@@ -363,7 +363,7 @@ def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
         made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
         what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
-        where = f"from {sizes} GPUs, at most {percent_text(fit.misfit)} off a speedup"
+        where = f"fitted to {sizes} GPUs, within {percent_text(fit.misfit)} of each speedup"
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 
