@@ -77,7 +77,7 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert len(twice.fits) == 4 and not laws_message(twice, ()), "it would name one network twice"
     unlike = compute_results(run(n, [9, 9 / n**0.9], batch_size=256 if n < 2 else None) for n in (1, 2, 4))
     told = [" ".join(fit_sentences(found.fits)) for found in (twice, unlike)]
-    assert ["256 images per GPU" in text for text in told] == [True, False] and "at most 1.8 % off" in told[0]
+    assert ["256 images per GPU" in text for text in told] == [True, False] and "within 1.8 % of" in told[0]
     tunings = [(("lr_policy", name),) for name in ("naive", "linear")]
     found = compute_results(run(n, [9, 9 / n], tuning=tuning) for n in (1, 2, 4) for tuning in tunings)
     assert "ResNet50, naive, 2" in fit_sentences(found.fits)[-1]
