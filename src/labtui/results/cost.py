@@ -39,9 +39,8 @@ class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of each job, of each task and of the lab; `practice`: of the rehearsed jobs, which cost nothing."""
+    """The cost of each job, of each task and of the lab."""
 
-    practice: bool
     jobs: tuple[JobCost, ...]
     tasks: Mapping[str, CostTotal]
     total: CostTotal
@@ -53,14 +52,11 @@ def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
     A job that asks Slurm for no GPU has none allocated, and may have trained on those that the student told of.
     With `practice`, those of the rehearsed jobs instead.
     """
-    by_task: dict[str, list[JobCost]] = {}
-    for submission in state.submissions.values():
-        if submission.job is not None and submission.practice is practice:
-            job = _job_cost(submission, submission.job, state)
-            by_task.setdefault(job.task_id, []).append(job)
-    jobs = [job for found in by_task.values() for job in found]
-    tasks = {task: _total(found) for task, found in by_task.items()}
-    return LabCost(practice=practice, jobs=tuple(jobs), tasks=tasks, total=_total(jobs))
+    sent = [each for each in state.submissions.values() if each.practice is practice]
+    jobs = tuple(_job_cost(each, each.job, state) for each in sent if each.job is not None)
+    names = dict.fromkeys(job.task_id for job in jobs)
+    tasks = {name: _total([job for job in jobs if job.task_id == name]) for name in names}
+    return LabCost(jobs=jobs, tasks=tasks, total=_total(jobs))
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:
@@ -78,13 +74,14 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
     trained = sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)
     if job.end_time is None:  # its log may be newer than the queue's answer
         wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
+    allocated = gpus * wall / _HOUR
     return JobCost(
         task_id=submission.task_id,
         job_id=job.job_id,
         gpus=gpus,
         wall_seconds=wall,
-        allocated=gpus * wall / _HOUR,
-        used=min(gpus * wall / _HOUR, trained) if gpus else trained,
+        allocated=allocated,
+        used=min(allocated, trained) if gpus else trained,
         core_hours=submission.cpus * submission.nodes * wall / _HOUR,
         running=job.phase is JobPhase.RUNNING,
     )

@@ -197,8 +197,7 @@ def group_runs(
         shared = run.source in nameless and run.run.n_gpus is not None and not run.run.contradictions
         apart = run.source if shared else f"{run.source}#{places[run.source]:04}"
         groups.setdefault(configuration_of(run, images, apart, insist=insist), []).append(run)
-    ordered = sorted(groups, key=reading_order)
-    return {configuration: groups[configuration] for configuration in ordered}, tuple(left_out)
+    return {each: groups[each] for each in sorted(groups, key=reading_order)}, tuple(left_out)
 
 
 def configuration_of(
@@ -282,14 +281,12 @@ def software_family(framework: str) -> str:
 
 
 def _why_unusable(run: MeasuredRun) -> str:
-    if not run.run.epochs and run.run.throughput is None:
-        if run.run.program is None and run.run.outcome == "completed":
-            hint = f"see `labtui parse {run.source}`, then set log_patterns in lab.toml"
-            return f"no epoch time was read: {hint}"
-        missing = "no epoch was finished" if run.run.program is None else "its log has no time"
-        return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
-    said = "the training ran on the CPU, so it is not counted as a GPU run"
-    return said if run.no_gpu else ""
+    if run.run.epochs or run.run.throughput is not None:
+        return "the training ran on the CPU, so it is not counted as a GPU run" if run.no_gpu else ""
+    if run.run.program is None and run.run.outcome == "completed":
+        return f"no epoch time was read: see `labtui parse {run.source}`, then set log_patterns in lab.toml"
+    missing = "no epoch was finished" if run.run.program is None else "its log has no time"
+    return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
 
 
 def _logs_of_one_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:

@@ -101,13 +101,10 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
     columns = [[metrics.get(name, math.nan) for metrics in told] for name in names]
     if len(told) < MIN_EPOCHS or not all(math.isfinite(value) for column in columns for value in column):
         return None
-    seconds, data, compute, imbalance, allreduce = map(_mean_time, columns)
-    if seconds.value <= 0:
-        return None
     ranks = {m.get(LAST_RANK) if m.get(LAST_RANK_SHARE, 0.0) >= 2 / 3 else None for m in told}
     slowest = ranks.pop() if len(ranks) == 1 else None
-    rank = None if slowest is None else int(slowest)
-    return StepTimes(seconds, data, compute, imbalance, allreduce, rank)
+    times = StepTimes._make((*map(_mean_time, columns), None if slowest is None else int(slowest)))
+    return times if times.seconds.value > 0 else None
 
 
 # --------------------------------------------------------------------------- rows
@@ -371,15 +368,11 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     marks: dict[Configuration, tuple[str, ...]] = {}
     for found in by_model.values():
         words = distinguishing_words([row.configuration.tuning for row in found])
+        several = len({row.configuration.apart for row in found}) > 1
         for row, mine in zip(found, words, strict=True):
-            marks[row.configuration] = (*mine, *filter(None, (_run_or_log(row, found),)))
+            is_apart = several and row.configuration.apart  # compared with none: its run or its log tells it
+            marks[row.configuration] = (*mine, row.members[0].who) if is_apart else mine
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
-
-
-def _run_or_log(row: ResultRow, rows: Sequence[ResultRow]) -> str:
-    """The run (``run 3``) or log of a row that is not compared, where its model has other rows besides."""
-    several = len({each.configuration.apart for each in rows}) > 1
-    return row.members[0].who if row.configuration.apart and several else ""
 
 
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
