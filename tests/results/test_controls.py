@@ -134,7 +134,7 @@ def test_a_control_run_has_epochs_enough_for_its_step(scatter, epochs):
 
 def test_parts_that_cost_nothing_share_a_line():
     _, said, *table, nothing = loss_text(on_four(results(*TRAININGS)), "").splitlines()
-    assert said == "Four GPUs lose 50.0 points of efficiency: all by slower steps."
+    assert said == "Four GPUs lose 50.0 points of efficiency."
     assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
     assert nothing == "Costs nothing: short last batch."
     message = loss_message([on_four(results(*TRAININGS))])

@@ -165,7 +165,7 @@ def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
     four = parsed["rows"][2]
     assert four["throughput"]["value"] == pytest.approx(50_000 / 5.376)
     assert four["throughput"]["lo"] < 6 * 8192 / 5.37 and four["throughput"]["hi"] > 7 * 8192 / 5.38
-    assert any("50,000 is in this range and is used" in note for note in four["notes"])
+    assert any("50,000 fits its steps and is used" in note for note in four["notes"])
     assert four["as_printed"]["throughput"] == 10_000
 
 

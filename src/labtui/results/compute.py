@@ -128,10 +128,10 @@ def _images_note(configuration: Configuration, bound: Interval | None) -> Iterab
         unsaid = f"how many images an epoch has nor {missing}"
         yield f"The log says neither {unsaid}: no throughput without `labtui results --images N`."
     elif configuration.images is None:
-        used = f"; {CIFAR10_IMAGES:,} is in this range and is used" if bound.contains(CIFAR10_IMAGES) else ""
-        steps = f"{configuration.steps:,} steps of {configuration.batch_size:,}"
-        between = f"{bound.lo:,.0f} to {bound.hi:,.0f}{used}"
-        yield f"The log does not say how many images an epoch has: {steps} are {between}."
+        known = f"{configuration.steps:,} steps of {configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}"
+        if bound.contains(CIFAR10_IMAGES):  # one sentence for all sizes
+            known = f"{CIFAR10_IMAGES:,} fits its steps and is used"
+        yield f"The log does not say how many images an epoch has: {known}."
 
 
 def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:

@@ -12,7 +12,7 @@ from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
 from labtui.results.rows import LawFit, ResultRow, Results
-from labtui.results.scaling import LostPart, ScalingLine, lost_efficiency, pop_metrics, scaling_lines
+from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, scaling_lines
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -175,15 +175,10 @@ _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEP
 
 
 def loss_sentence(row: ResultRow) -> str:
-    """All lost parts of a row: ``Four GPUs lose 36.8 points of efficiency: 10.7 short last batch, ...``."""
-    found = [part for part in lost_efficiency(row) if float(part.points)]
-    to = ", ".join(f"{_with_half(part)} {part.name}" for part in found)
-    if len(found) == 1:
-        to = f"all by {found[0].name}"
-    many = count_words(row.n_gpus or 0, start=True)
-    if not found:
-        return f"{many} lose no efficiency beyond rounding."
-    return f"{many} lose {numbers.lost_text(row.efficiency)} points of efficiency: {to}."
+    """What a row loses in all (``Four GPUs lose 36.8 points of efficiency.``)."""
+    points = f"{numbers.lost_text(row.efficiency)} points of efficiency"
+    lost = points if scaling.loses(row) else "no efficiency beyond rounding"
+    return f"{count_words(row.n_gpus or 0, start=True)} lose {lost}."
 
 
 def slowest_sentence(row: ResultRow) -> str:
@@ -208,11 +203,6 @@ def pop_sentence(row: ResultRow) -> str:
     """The row's efficiency in the POP project's metrics, whose product is the efficiency of a step."""
     values = [f"{name} {percent_text(value)}" for name, value in pop_metrics(row).items()]
     return f"As POP metrics: {', '.join(values)}." if values else ""
-
-
-def _with_half(part: LostPart) -> str:
-    half = numbers.in_digits_of(part.points, 100 * part.share.half_width)
-    return f"{part.points} ±{half}" if float(half) else part.points
 
 
 def loss_message(rows: Sequence[ResultRow]) -> str:

@@ -125,7 +125,9 @@ def loss_text(row: ResultRow, clock: str) -> str:
     grid, nothing = [["part", "points lost", "known from"]], []
     for part in scaling.lost_efficiency(row):
         if float(part.points):
-            grid.append([part.name, part.points, part.evidence])
+            half = numbers.in_digits_of(part.points, 100 * part.share.half_width)
+            points = f"{part.points} ±{half}" if float(half) else part.points
+            grid.append([part.name, points, part.evidence])
         else:
             nothing.append(part.name)
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{mark_words(row.mark)}: efficiency {percent_text(row.efficiency)}"
