@@ -234,9 +234,11 @@ COLOUR_OF_PART = {
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E.
 
-    The points of the largest part absorb rounding, so that all add up to `lost_text`.
+    The points of the largest part absorb rounding, so that all add up to `lost_text`. Nothing is split where the
+    baseline has another batch per GPU: its steps are other steps.
     """
-    if row.efficiency is None or row.batch_factor is None:
+    base = row.baseline
+    if row.efficiency is None or row.batch_factor is None or base is None or not same_batch(row, base):
         return ()
     parts = _split(row, row.efficiency, row.batch_factor)
     total = lost_text(row.efficiency)
