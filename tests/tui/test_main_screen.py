@@ -431,7 +431,13 @@ async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and
 
 async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
     session.feed(*online(), *finished_run("lt1", "10.5", 1, spec(), "77", outcome="failed"))
+    session.feed(*live_run("lt2", "10.5", 2, spec(gpus=2), "78", 1))
     async with screens(session) as (app, pilot):
+        await until(pilot, lambda: app.view.checks and app.view.run_id == 1)
+        await app.choose_run(2)
+        await pilot.press("r")
+        await until(pilot, lambda: "Run 1 failed" in text_of(app) and "Open the log" in text_of(app))
+        assert app.view.run_id == 1, "the failed one, though the next one trains"
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "! Run 1 failed" in text_of(app) and "no problem" not in text_of(app))
         assert "press r to see why, R to run it again." in text_of(app), "no run of its size has ended well"

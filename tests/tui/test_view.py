@@ -635,6 +635,10 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
         step = next_step(begun)
         assert step.label == "Answer question 1", "the first without an answer, not the second"
         assert step.reason.startswith("While you wait: run 1 has " * bool(runs))
+    again = {**state.runs, 3: one_run(3, spec(gpus=2), phase=RunPhase.WAITING)}
+    checks = {"10.5": replace(check, items=())}
+    told = [selected(replace(state, runs=runs), checks) for runs in (state.runs, again)]
+    assert told == [2, 1], "the failed one, until it is planned again"
     more = replace(check, items=(CheckItem("", "Run it.", kind="runs"),) * 3 + items)
     assert (
         next_step(replace(begun, checks={"10.5": more}, state=replace(view.state, runs={1: going}))).label

@@ -278,7 +278,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
         mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
         last = {line.run.spec.label: line for line in mine}
-        done = {line.run.spec.label for line in mine if line.phase is RunPhase.DONE}
+        asked = task.own_runs_check.outcomes if task is not None else ("completed",)
+        done = {line.run.spec.label for line in mine if line.run.outcome in asked}
         bad = (line for label, line in last.items() if line.phase in ENDED_BADLY and label not in done)
         return () if self.count("runs", task_id).full else tuple(bad)
 

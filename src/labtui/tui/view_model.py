@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.state import LabState, RunState, ended_by
-from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, TaskLine, View, planned_sizes, runs_of
+from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, RunLine, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
@@ -88,20 +88,26 @@ class ViewModel:
 
     @property
     def run_id(self) -> int | None:
-        """The selected run: the one that the student chose, else the one that trains now or is the next to start.
+        """The selected run: the one that the student chose, else `to_show`."""
+        return self.chosen if self.chosen in {run.run_id for run in self._task_runs()} else self.to_show
+
+    @property
+    def to_show(self) -> int | None:
+        """The first run that failed and is still needed, else the one that trains now or is the next to start.
 
         When all have ended, it is the last one, except failures that the task does not need again and what they kept
         from starting.
         """
-        runs = self._task_runs()
-        if self.chosen in {run.run_id for run in runs}:
-            return self.chosen
-        if live := [run.run_id for run in runs if run.phase in TRAINING]:
-            return min(live)
-        if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
-            return min(coming)
+        runs, view = self._task_runs(), View(state=self.state, edition=self.edition, checks=self.checks)
+        needed = view.failures(self.task_id, (RunLine(run=run, submission=None) for run in runs))
+        failed = [line.run for line in needed if line.phase is RunPhase.FAILED] if self.checks else []
+        told = [run for run in failed if ended_by(run, runs) is None]
+        for phases in TRAINING, (RunPhase.QUEUED, RunPhase.WAITING):
+            told = told or [run for run in runs if run.phase in phases]
+        if told:
+            return min(run.run_id for run in told)
         done = {run.spec.label: run.run_id for run in runs if run.phase is RunPhase.DONE}
-        full = View(state=self.state, checks=self.checks, task_id=self.task_id).count("runs").full
+        full = view.count("runs", self.task_id).full
         told = [
             run
             for run in runs

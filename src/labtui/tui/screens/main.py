@@ -102,9 +102,9 @@ class MainScreen(FramedScreen):
         return pane
 
     async def show_pane(self, name: str) -> None:
-        model, now = self.app.view_model, self.view.training
-        if self.pane == name == "log" and now is not None:
-            model.chosen, self._held = now.run_id, True
+        model = self.app.view_model
+        if (other := self._other_run) is not None and self.pane == name:
+            model.chosen, self._held = (other, True) if name == "log" else (None, False)
             self.app.repaint()
         self.pane = name
         if name == "log" and model.chosen is None:  # a log that is read stays, whichever run trains next
@@ -116,6 +116,14 @@ class MainScreen(FramedScreen):
             self._switch()
             self.app.view = self.view  # the current view, so that the pane need not wait for the next one
         self.focus_pane()
+
+    @property
+    def _other_run(self) -> int | None:
+        """The run that the pane's own key selects: in the log the one that trains, in the table the one to look at."""
+        now, to_show = self.view.training, self.app.view_model.to_show
+        if self.pane == "log":
+            return now.run_id if now is not None else None
+        return to_show if self.pane == "runs" and to_show != self.view.run_id else None
 
     def _switch(self) -> None:
         with self.prevent(Tabs.TabActivated):
@@ -161,9 +169,8 @@ class MainScreen(FramedScreen):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
-        other = self.pane == "log" and view.training is not None  # then `l` goes to the run that trains
-        here = {"pane": parameters == (self.pane,) and not other, "chart": self.pane == "charts"}
-        if here.get(action) and not isinstance(self.focused, TaskList):
+        shown = action == "pane" and parameters == (self.pane,) and self._other_run is None
+        if (shown or (action == "chart" and self.pane == "charts")) and not isinstance(self.focused, TaskList):
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)

@@ -310,7 +310,8 @@ def problems_text(app: LabApp) -> Text:
             page.append(f"! {' '.join(map(ended, ends.values()))}\n", style="bold")
             why = "r to see why, " * any(line.phase is RunPhase.FAILED for line in lines)
             again = f"press {why}R to run {'it' if len(lines) == 1 else 'them'} again"
-            page.append(f"  {task.task_id} {task.title}: {again}.\n\n")
+            there = "go there and " * (task.task_id != app.view.task_id)
+            page.append(f"  {task.task_id} {task.title}: {there}{again}.\n\n")
     if not page and not connection.sentence and not incidents:
         page.append("The connection and labtui have no problem.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))
