@@ -113,7 +113,7 @@ async def take(shot: Shot, lab: Path, task: str = "", run: int | None = None) ->
         await _until(pilot, lambda: bool(app.view_model.checks))
         if task:
             app.go_to_task(task)
-            app.view_model.run_id = run
+            app.view_model.chosen = run
             app.repaint()
         for key in shot.keys:
             await pilot.press(key)

@@ -1,12 +1,10 @@
 """The lab without a screen, on a real OpenSSH and a real Slurm: init, submit, watch, results."""
 
 import itertools
-import json
 from pathlib import Path
 
 import pytest
 
-from labtui.domain.model import SubmissionStatus
 from labtui.session.session import Session
 from tests.commands.conftest import init_arguments, remote_file
 from tests.real_cluster import Cluster
@@ -114,10 +112,9 @@ def test_a_wrong_connection_is_a_sentence_and_loses_nothing(labtui, student, clu
 def test_a_wrong_queue_is_slurms_no_in_words(labtui, student):
     paths = {"data_dir": student.data_dir, "container": student.container}
     labtui(*init_arguments(labtui, student, qos="acc_nowhere", **paths))
-    refused = labtui("submit", "10.5", "--gpus", "1", "--force", "a test", "--json", code=1)
-    (item,) = json.loads(refused.stdout)["submissions"]
-    assert item["status"] == SubmissionStatus.REFUSED.value
-    assert "QoS" in item["sentence"] and "Open to you: acc_debug" in item["hint"]
+    refused = labtui("submit", "10.5", "--gpus", "1", "--force", "a test", code=1)
+    assert "  refused  " in refused.stdout and "QoS" in refused.stdout
+    assert "hint: " in refused.stderr and "Open to you: acc_debug" in refused.stderr
 
 
 def test_commands_beside_an_open_window_are_done_by_it(lab, cluster):

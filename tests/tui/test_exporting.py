@@ -38,9 +38,7 @@ def exported(
     (f'{{"files": [{MANY}], "notes": []}}', ["report.pdf, deck.pptx, 11 other files."]),
 ])  # fmt: skip
 def test_what_was_written_where_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
-    (below := tmp_path / "labtui").mkdir()
-    places = {tmp_path: "here", tmp_path.parent: f"to {tmp_path.name}", below: f"to {tmp_path}"}
-    for here, where in places.items():
+    for here, where in {tmp_path: "here", tmp_path.parent: f"to {tmp_path}"}.items():
         monkeypatch.chdir(here)
         whole = [f"Written {where}: {said[0]}", *said[1:]]
         assert exported(tmp_path, f"print('{answer}')", monkeypatch) == whole

@@ -2,7 +2,6 @@
 
 import re
 import threading
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -20,9 +19,7 @@ def title(app: LabApp) -> str:
     return text_of(app).splitlines()[4]  # header, task, two rows of tabs, then the log
 
 
-async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_session, monkeypatch):
-    edited: list[Path] = []
-    monkeypatch.setattr(LabApp, "open_editor", lambda app, path: edited.append(path))
+async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_session):
     text = "".join(f"filler {n}\n" for n in range(60))
     for _ in range(2):
         write_log(filled_session, LIVE, f"{text}:::MLLOG\n{STAMP}the mark\n")
@@ -40,17 +37,15 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         # another run begins with its output and no word of the search
         await pilot.press("slash", *"no such words", "enter")
         await until(pilot, lambda: "not found" in title(app))
-        app.view_model.run_id = 3
+        app.view_model.chosen = 3
         app.repaint()
         await until(pilot, lambda: "Run 3" in title(app) and "not found" not in title(app))
         await pilot.press("o")
         await until(pilot, lambda: ".out" not in title(app) and "nothing read yet" in text_of(app))
-        app.view_model.run_id = 2
+        app.view_model.chosen = 2
         app.repaint()
         await until(pilot, lambda: "Run 2" in title(app) and "14 lines" in title(app))
         await until(pilot, lambda: re.search(r"(?s)warm-up *\n.* 13.6 s *\n", text_of(app)))
-        await pilot.press("e")
-        assert edited[0].name == app.view_model.log_path().name and "labtui-" in edited[0].parent.name
 
 
 async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
@@ -63,7 +58,7 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
         session.feed(*(changes.epoch(number, each) for each in epochs))
     write_log(session, "lt1", "".join(f"line {number}\n" for number in range(1, 13)))
     async with screens(session, "log") as (app, pilot):
-        app.view_model.run_id = 2
+        app.view_model.chosen = 2
         app.repaint()
         await until(pilot, lambda: "with run 1" in text_of(app))
         ends = {row.split("line ")[1].split()[0]: row for row in text_of(app).splitlines() if " line " in row}
@@ -110,19 +105,19 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
     write_log(session, token, "".join(f"text {n}\n" for n in range(1, line + 200)))
     async with screens(session, "log", size=(80, 24)) as (app, pilot):
         app.view_model.choose_task("10.5")
-        app.view_model.run_id = 1
+        app.view_model.chosen = 1
         app.repaint()
         await until(pilot, lambda: "Run 1" in title(app) and "lines below (end)" in title(app))
         assert re.search(rf" text {line}  .* s$", text_of(app), re.MULTILINE)
         assert f"text {line + 5}" not in text_of(app)
-        app.view_model.run_id = 2
+        app.view_model.chosen = 2
         app.repaint()
         await until(pilot, lambda: "Run 2" in title(app) and "below" not in title(app))
         assert f"text {line + 199}" in text_of(app)
         await pilot.resize_terminal(120, 40)
         await pilot.press("r")
         await until(pilot, lambda: f"text {line + 199}" in text_of(app) and "of runs 1, 2" in text_of(app))
-        app.view_model.run_id = 1
+        app.view_model.chosen = 1
         app.repaint()
         own = f"text {line}"
         await until(pilot, lambda: own in text_of(app) and f"text {line + 5}" not in text_of(app), "beside")

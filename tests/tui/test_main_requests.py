@@ -100,7 +100,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         assert len(filled_session.requests) == 1
         filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
         await until(pilot, lambda: 6 in app.view_model.state.runs)
-        app.view_model.run_id = 6
+        app.view_model.chosen = 6
         app.repaint()
         await pilot.press("H")
         await until(pilot, lambda: held == [(6, True)] and "Hold" in text_of(app))
@@ -298,7 +298,7 @@ async def test_my_jobs_have_every_column_at_80_and_are_those_of_the_last_look(fi
         await pilot.press("Q")
         await until(pilot, lambda: "Your jobs" in text_of(app) and "31337" in text_of(app))
         heads = next(line for line in text_of(app).splitlines() if " state " in line)
-        assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
+        assert all(word in heads for word in ("job", "name", "state", "queue", "node", "run"))
         await until(pilot, lambda: "As of " in text_of(app) and "running  1:30" in text_of(app))
 
 

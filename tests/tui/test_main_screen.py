@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 from textual.widget import Widget
 from textual.widgets._footer import FooterKey
+from textual.widgets._toast import ToastRack
 
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep, instead_of_chart
+from labtui.tui.themes import roles
 from labtui.tui.widgets import frame
 from labtui.tui.widgets.answers_pane import text_beside
 from labtui.tui.widgets.frame import TaskList
@@ -176,7 +178,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
         await until(pilot, lambda: app.view_model.checks and "s Plan" not in text_of(app))
-        assert "Runs\nThis task needs no run." in text_beside(app.view, 0).plain
+        assert "Runs\nThis task needs no run." in text_beside(app.view, 0, roles(app), 60).plain
         rail = app.main.query_one(TaskList)
         await until(pilot, lambda: rail.option_count == 7)
         shown = " ".join(" ".join(str(option.prompt).split()) for option in rail.options)
@@ -421,8 +423,15 @@ async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and
         for status, shown in (said | {"offline": "○ offline"}).items():
             filled_session.feed(changes.connection(status, sentence="So it is."))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
-        app.notify("The connection was cut.", severity="warning")
-        await until(pilot, lambda: len(app._notifications) == 1)
+        for _ in range(2):
+            app.notify("The connection was cut.", severity="warning")
+        await pilot.press("R")
+        await until(pilot, lambda: len(app._notifications) == 2, "the message, once, and why R does nothing")
+        await pilot.press("question_mark")
+        await until(pilot, lambda: len(app.screen_stack) == 2 and len(app._notifications) == 1)
+        racks = [rack.display for screen in app.screen_stack for rack in screen.query(ToastRack)]
+        assert racks == [False, True], "not also behind the page"
+        await pilot.press("escape")
         filled_session.feed(*online())
         await until(pilot, lambda: "● online" in text_of(app) and not app._notifications, "it is over")
         await pilot.press("u")

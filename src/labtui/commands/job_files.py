@@ -59,7 +59,7 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
     seconds, hours = preview.seconds, preview.gpu_hours
     expected = cost = ""
     if seconds is not None:
-        unit = span_text(seconds.hi).split()[1]
+        unit = span_text(seconds.value).split()[1]
         expected = f", expected {range_text(seconds)} {unit}"
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     if hours is not None and draft.gpus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from labtui.commands import options, terminal
 from labtui.commands.terminal import Open, print_commands, print_json, print_line, run_row, say, say_error
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import LabState, SubmissionState
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
@@ -45,40 +46,34 @@ def run_queue(args: argparse.Namespace) -> int:
         if not args.offline and (args.all or live_jobs(lab.state) or without_outcome(lab.state)):
             lab.session.start()
             _refresh(lab, all_jobs=args.all)
-        if args.all:
-            return _print_all_jobs(lab, as_json=args.json)
-        results, edition = lab.session.results(), lab.session.edition
+        results, edition, read_at = lab.session.results(), lab.session.edition, lab.state.refreshed_at
         view = View.of(lab.session, edition=edition, results=results)
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
-        if args.json:
+        if args.json and args.all:
+            print_json({"refreshed_at": read_at, "jobs": lab.session.my_jobs()})
+        elif args.json:
             spent = lab_cost(lab.state, practice=lab.session.practice)
-            print_json({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": spent})
+            print_json({"refreshed_at": read_at, "runs": rows, "spent": spent})
+        elif args.all:
+            _print_all_jobs(lab)
         else:
             _print_queue(rows, view)
+        live = args.all or not all(item.over for item in lab.state.submissions.values())
+        if live and read_at and not args.json:
+            say(f"read {max(0.0, time.time() - read_at):.0f} s ago")
     return 0
 
 
-def _print_all_jobs(lab: Open, *, as_json: bool) -> int:
+def _print_all_jobs(lab: Open) -> None:
     """Print all queued and running jobs, and which of them holds the only slot of its queue."""
     from labtui.results.numbers import grid_text
+    from labtui.tui.format import job_grid
 
-    jobs, state = lab.session.my_jobs(), lab.state
-    if as_json:
-        print_json({"refreshed_at": state.refreshed_at, "jobs": jobs})
-        return 0
+    jobs = lab.session.my_jobs()
     if not jobs:
-        say("No job of yours is in the queue." if state.refreshed_at else "The queue was not read.")
-    grid = [["job", "name", "state", "for", "queue", "node", "run", ""]] if jobs else []
-    for job in jobs:
-        runs = ", ".join(map(str, job.run_ids)) or "not labtui's"
-        lasted = f"{job.lasted_s / 60:.0f} min" if job.lasted_s is not None else ""
-        slot = "holds the queue's slot" if job.holds_slot else ""
-        reason = reason_words(job.phase, job.reason) if job.phase is JobPhase.QUEUED else ""
-        why = " ".join(filter(None, (slot, reason)))
-        grid.append([job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, why])
-    for line in grid_text(grid, [False] * 8).splitlines():
+        say("No job of yours is in the queue." if lab.state.refreshed_at else "The queue was not read.")
+    for line in grid_text(job_grid(jobs), [False] * 8).splitlines() if jobs else ():
         terminal.print_row(line)
-    return 0
 
 
 def _refresh(lab: Open, *, all_jobs: bool) -> None:
@@ -140,7 +135,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
         model = view.state.called(line.run, names).model
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
-        why = _remedy(view, line) or reason or row["submission"]["sentence"]
+        why = _remedy(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
         mark = "small run" if row["small"] else "practice" if row["practice"] else ""
         cells = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, line.word, epochs]
         grid.append([terminal.plain(cell) for cell in (*cells, mark, job.get("job_id", "-"), why)])
@@ -149,8 +144,6 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         terminal.print_row(text)
         if warning:
             print_line(f"     {warning}")
-    if view.state.refreshed_at and not all(item.over for item in view.state.submissions.values()):
-        say(f"read {max(0.0, time.time() - view.state.refreshed_at):.0f} s ago")
 
 
 def _remedy(view: View, line: RunLine) -> str:
@@ -265,14 +258,6 @@ def hold_arguments(parser: argparse.ArgumentParser) -> None:
 release_arguments = hold_arguments
 
 
-def run_hold(args: argparse.Namespace) -> int:
-    return _hold(args, held=True)
-
-
-def run_release(args: argparse.Namespace) -> int:
-    return _hold(args, held=False)
-
-
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
     """Hold or release the jobs of runs, each job once."""
     from labtui.session.planning import run_of
@@ -287,6 +272,9 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
             are = "is" if len(also) == 1 else "are"
             say(f"{run_numbers(also)} {are} {'held' if held else 'released'}.")
     return 0
+
+
+run_hold, run_release = partial(_hold, held=True), partial(_hold, held=False)
 
 
 def retry_arguments(parser: argparse.ArgumentParser) -> None:

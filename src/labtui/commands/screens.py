@@ -72,14 +72,12 @@ def require_screen(hint: str) -> None:
 
 def _folder(named: str | None) -> Path | None:
     """The path of the lab folder, or None if it has to be made. Raises UsageError if it cannot be made there."""
-    from labtui.session.folder import find_folder
+    from labtui.commands.terminal import folder_here
     from labtui.session.settings import SETTINGS_FILE
 
     if named is None:
-        try:
-            return find_folder()
-        except UsageError:
-            return None
+        here = folder_here(None)
+        return here.path if here is not None else None
     path = expand_home(named)
     if (path / SETTINGS_FILE).is_file():
         return path

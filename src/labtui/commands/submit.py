@@ -298,6 +298,8 @@ def _submit(
     for row in rows if not args.json else ():
         job = f"as job {row['job_id']}" if row["job_id"] else ""
         print_line("  ".join(filter(None, (row["job_name"], row["status"], job, row["sentence"]))))
+        if row["status"] == "refused" and row["hint"]:
+            say(f"  hint: {row['hint']}")
     if trouble is not None:
         say_error(trouble)
     statuses = {row["status"] for row in rows}

@@ -19,6 +19,7 @@ from textual.message import Message
 from textual.notifications import Notification, Notify
 from textual.reactive import var
 from textual.screen import Screen
+from textual.widgets._toast import ToastRack
 
 from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
@@ -83,6 +84,8 @@ class LabApp(SanitizedApp[int]):
     """What is shown: the main screen and each pane watch it and take their part."""
     keep_in: Path | None = None
     """Where to keep a practice session that would otherwise be deleted."""
+    _refused = ""
+    """Why the last disabled action was refused."""
     with_tour = False
     """Whether to show the tour of the first start."""
 
@@ -157,10 +160,25 @@ class LabApp(SanitizedApp[int]):
             self.report(why)
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show a message as it is, never as markup, unless the same one is still shown."""
-        if all(each.message != message for each in self._notifications):
-            options |= {"timeout": options.get("timeout") or self.NOTIFICATION_TIMEOUT, "markup": False}
-            self.post_message(Notify(Notice(message, **options)))
+        """Show a message as it is, never as markup."""
+        options |= {"timeout": options.get("timeout") or self.NOTIFICATION_TIMEOUT, "markup": False}
+        self.post_message(Notify(Notice(message, **options)))
+
+    def on_notify(self, event: Notify) -> None:
+        """Skip a message that is still shown."""
+        if any(each.message == event.notification.message for each in self._notifications):
+            event.prevent_default()
+
+    def _refresh_notifications(self) -> None:
+        """Show the messages on the uppermost screen only, not also on those behind it."""
+        super()._refresh_notifications()
+        for below in self.screen_stack[:-1]:
+            self.call_later(below.query(ToastRack).set, display=False)
+
+    def forget_notices(self, which: Callable[[Notification], bool]) -> None:
+        """Take these messages away before their time."""
+        for notice in [each for each in self._notifications if which(each)]:
+            self._unnotify(notice)
 
     def exit_on_signal(self) -> None:
         self.save_answers()
@@ -178,8 +196,10 @@ class LabApp(SanitizedApp[int]):
         """
         home = self if default_namespace is None else default_namespace
         if reason := self.why_disabled(*self._parse_action(action, home, namespaces)):
+            self._refused = reason
             self.notify(reason, severity="warning", timeout=4)
             return True
+        self.forget_notices(lambda notice: notice.message == self._refused)
         try:
             return await super().run_action(action, default_namespace, namespaces)
         except LabError as error:
@@ -223,8 +243,7 @@ class LabApp(SanitizedApp[int]):
             with self.one_frame(main):
                 self.view = self.view_model.view()
             if "online" == self.view.state.connection.status != before.state.connection.status:
-                for notice in [each for each in self._notifications if each.severity == "warning"]:
-                    self._unnotify(notice)  # such as that the connection was cut
+                self.forget_notices(lambda notice: notice.severity == "warning")  # such as that it was cut
             old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
             if same and old is not None and new is not None and new.done and not old.done:
                 self.notify(key_result(self.view), timeout=8)
@@ -254,7 +273,7 @@ class LabApp(SanitizedApp[int]):
 
     async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
         """Select another run of the current task."""
-        self.view_model.run_id = run_id
+        self.view_model.chosen = run_id
         self.repaint()
         if open_log and self.main is not None:
             await self.main.show_pane("log")

@@ -15,6 +15,7 @@ from labtui.domain.state import SubmissionState, submission_queue, waiting_reaso
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec, Point
+    from labtui.slurm.job_evidence import MyJob
     from labtui.tui.themes import Roles
     from labtui.tui.view import RunLine, View
 
@@ -77,11 +78,12 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M", time.localtime(at))
 
 
-def clock_span(seconds: float) -> str:
-    """Seconds as minutes, or as hours and minutes: ``0:09``, ``1:19``, ``1:02:03``."""
+def clock_span(seconds: float, *, like: float | None = None) -> str:
+    """Seconds as minutes, or as hours and minutes: ``0:09``, ``1:19``, ``1:02:03``; in the form of the time `like`."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    if round(seconds if like is None else like) < 3600:
+        return f"{minutes}:{rest:02d}"
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def span_text(seconds: float) -> str:
@@ -92,11 +94,10 @@ def span_text(seconds: float) -> str:
 
 
 def range_text(seconds: Interval) -> str:
-    """The bounds of a time in one form, as `span_text` has the upper one: ``50 to 58``, ``0:12:43 to 1:15:57``."""
-    if round(seconds.hi) < 60:
+    """The bounds of a time in the unit that `span_text` gives it: ``50 to 58``, ``12:43 to 75:57``."""
+    if round(seconds.value) < 60:
         return f"{seconds.lo:.0f} to {seconds.hi:.0f}"
-    low, high = clock_span(seconds.lo), clock_span(seconds.hi)
-    return f"{f'0:{low:0>5}' if high.count(':') > low.count(':') else low} to {high}"
+    return " to ".join(clock_span(bound, like=seconds.value) for bound in (seconds.lo, seconds.hi))
 
 
 def value_text(spec: ChartSpec, point: Point) -> str:
@@ -169,7 +170,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     """A sentence on the job of a run that waits or whose state is unknown; "" for other runs."""
     waits = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.UNKNOWN)
     submission = line.submission if line is not None else None
-    if line is None or submission is None or line.phase not in waits:
+    if line is None or submission is None or line.phase not in waits or line.cancelling:
         return ""
     job = submission.job
     if job is None:  # the note line already says what waits in the submission queue
@@ -190,7 +191,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
 
 def waiting_text(view: View) -> str:
     """What waits in labtui's submission queue, and why; "" if nothing does."""
-    waiting = submission_queue(view.state)
+    waiting = [each for each in submission_queue(view.state) if not each.cancelling]
     if not waiting or view.loading:
         return ""
     numbers = tuple(sorted(run_id for each in waiting for run_id in each.run_ids))
@@ -213,6 +214,21 @@ def start_words(job: JobView, view: View) -> str:
     now = job.seen_at + max(0.0, view.now - job.seen_at) * (view.factor or 1.0)
     wait = job.start_estimate - now
     return f"Slurm expects it to start in about {clock_span(wait)}." if wait > 0 else "It should start now."
+
+
+def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:
+    """The student's jobs as a table: its heading, then a row each with the reason why it waits."""
+    from labtui.slurm.states import reason_words
+
+    grid = [["job", "name", "state", "for", "queue", "node", "run", ""]]
+    for job in jobs:
+        lasted = NOTHING if job.lasted_s is None else clock_span(job.lasted_s)
+        runs = ", ".join(map(str, job.run_ids)) or "not labtui's"
+        reason = reason_words(job.phase, job.reason) if job.phase is JobPhase.QUEUED else ""
+        why = " ".join(filter(None, ("holds the queue's slot" * job.holds_slot, reason)))
+        state = "held" if job.held else job.phase.value
+        grid.append([job.job_id or NOTHING, job.name, state, lasted, job.queue, job.node, runs, why])
+    return grid
 
 
 def cluster_now(view: View) -> float | None:

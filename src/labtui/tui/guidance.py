@@ -189,7 +189,8 @@ def runs_again(view: View) -> tuple[RunLine, ...]:
 def live_reason(view: View) -> str:
     """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued. It should start now.``."""
     training = [line for line in view.pending if line.word == RunPhase.RUNNING]
-    first = (training or view.pending or (None,))[0]
+    others = [line for line in view.pending if not line.cancelling]
+    first = (training or others or view.pending or (None,))[0]
     if first is None:
         return ""
     if first.left_s is not None:

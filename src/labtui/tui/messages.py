@@ -172,7 +172,5 @@ def _summary(answer: bytes, folder: Path) -> tuple[str, list[str]]:
     decks = [path.name for path in paths if path.name.startswith(("deck", "report"))]
     parts = [*decks, plural(len(paths) - len(decks), "other file")]
     said = f" {plural(len(notes), 'remark')}: press ! to read." if notes else ""
-    here = Path.cwd()
-    place = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    where = "here" if folder == here else f"to {place}"
+    where = "here" if folder == Path.cwd() else f"to {folder}"
     return f"Written {where}: {', '.join(parts)}.{said}", notes

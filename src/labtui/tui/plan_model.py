@@ -240,15 +240,10 @@ class Plan:
         now = (None if self.job_file is not None else self.form, self.job_file)
         at = choices.index(now) + 1 if now in choices else 0
         for form, path in (*choices[at:], *choices[:at]):
-            started = path or self.job_file or form in PROCESS_PER_GPU
+            started = path or self.job_file or (self.drafts and form in PROCESS_PER_GPU)
             if (form, path) != now and (started or len(self._drafts(self.rows, form)) != len(self.drafts)):
                 return form, path
         return None
-
-    def split_drafts(self) -> tuple[SubmissionDraft, ...]:
-        """The same runs with a job for each size, if they share a job now; else ()."""
-        splits = self.job_file is None and self.next_form == ("job-per-size", None)
-        return self._drafts(self.rows, "job-per-size") if splits else ()
 
     # ------------------------------------------------------------------ what is wrong
 

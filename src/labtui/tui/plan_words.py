@@ -128,10 +128,9 @@ def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
 def verdict_lines(plan: Plan, styles: Roles) -> Text:
     """Slurm's answer, then the warnings about the rows."""
     lines = [_verdict(plan, styles)]
-    if (idle := _idle_gpus(plan, styles)) is not None:
-        lines.append(idle)
     lines += [ink(plan.why, styles.soft)] if plan.why else []
-    lines += [ink("! ", styles.warn).append(each, "bold") for each in plan.warnings]
+    told = filter(None, (_idle_gpus(plan), *plan.warnings))
+    lines += [ink("! ", styles.warn).append(each, "bold") for each in told]
     return Text("\n").join(lines)
 
 
@@ -171,20 +170,14 @@ def _line(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text
     return ink(f"{sign} ", role).append(sentence, "bold").append(f"  {rest}" if rest else "", styles.soft)
 
 
-def _idle_gpus(plan: Plan, styles: Roles) -> Text | None:
-    """The GPUs that a job leaves idle during its smaller runs, and the GPU-hours that a job for each size saves."""
-    split, whole = plan.split_drafts(), sum(draft.total_gpus for draft in plan.drafts)
-    if len(split) < 2 or len(plan.drafts) != 1:
-        return None
+def _idle_gpus(plan: Plan) -> str:
+    """The GPUs that a job leaves idle during its smaller runs, where a job for each size would not; "" for none."""
+    if plan.job_file is not None or len(plan.drafts) != 1 or plan.next_form != ("job-per-size", None):
+        return ""
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
-    idle = whole - least
-    now, then = _expected(plan, plan.drafts)[1], _expected(plan, split)[1]
+    idle = plan.drafts[0].total_gpus - least
     trains = f"{plural(least, 'GPU')} train{'s' * (least == 1)}"
-    idles = f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}."
-    left = ink("! ", styles.warn).append(idles, "bold")
-    if now is not None and then is not None and now.value - then.value >= 0.01:
-        left.append(f"  {len(split)} jobs save {hours_text(now.value - then.value)} GPU-h.", styles.soft)
-    return left
+    return f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}. J makes a job for each size."
 
 
 # ------------------------------------------------------------------ the runs

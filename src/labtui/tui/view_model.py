@@ -80,7 +80,7 @@ class ViewModel:
 
     def choose_task(self, task_id: str) -> None:
         """Select another task, and whichever of its runs trains."""
-        self.task_id, self.run_id = task_id, None
+        self.task_id, self.chosen = task_id, None
 
     def _task_runs(self) -> tuple[RunState, ...]:
         """The runs of the current task."""
@@ -115,10 +115,6 @@ class ViewModel:
         ]
         began = [run for run in told if ended_by(run, runs) is None]
         return max((run.run_id for run in began or told or runs), default=None)
-
-    @run_id.setter
-    def run_id(self, run_id: int | None) -> None:
-        self.chosen = run_id
 
     @property
     def run_to_read(self) -> int | None:
@@ -185,10 +181,10 @@ class ViewModel:
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
         """The utilization of a run's GPUs at the last moments of its training, as fractions of 1; () while unknown."""
         path, moment = self.session.log_path(run.token, "gpu"), int(time.monotonic() / SAMPLES_EVERY_S)
-        first = run.epochs[0] if run.epochs else None
-        if path is None or first is None or first.ended_at is None:
+        ends = [epoch.ended_at for epoch in run.epochs[:: max(1, len(run.epochs) - 1)]]
+        if path is None or not ends or ends[0] is None or ends[-1] is None:
             return ()
-        began = first.ended_at - first.seconds.value
+        began = ends[0] - run.epochs[0].seconds.value, ends[-1]
         return read_load(self.session.folder.path, path, run.spec.n_gpus, began, moment)
 
     def watch_logs(self) -> None:
@@ -254,10 +250,13 @@ TAIL_BYTES = 8192
 
 
 @lru_cache(maxsize=1)
-def read_load(root: Path, path: Path, n_gpus: int, began: float, moment: int) -> tuple[float, ...]:
+def read_load(
+    root: Path, path: Path, n_gpus: int, began: tuple[float, float], moment: int
+) -> tuple[float, ...]:
     """The mean utilization of the first `n_gpus` GPUs (0: all) at each of the last moments of a file of GPU samples.
 
-    Moments before `began` (UNIX seconds) are left out. `moment` only keys the cache: a value reads the file once.
+    `began` is when the training and its current epoch began (UNIX seconds): moments before the first are left out, and
+    () is returned if none is of the current epoch. `moment` only keys the cache: a value reads the file once.
     """
     from labtui.cluster.local_files import reader_inside
     from labtui.training_logs.gpu_sampler import read_samples
@@ -271,6 +270,8 @@ def read_load(root: Path, path: Path, n_gpus: int, began: float, moment: int) ->
         return ()
     moments: dict[float, list[float]] = {}
     for sample in samples:
-        if sample.at >= began and sample.utilization is not None and (not n_gpus or sample.index < n_gpus):
+        if sample.at >= began[0] and sample.utilization is not None and (not n_gpus or sample.index < n_gpus):
             moments.setdefault(sample.at, []).append(sample.utilization)
+    if max(moments, default=0.0) < began[1]:
+        return ()
     return tuple(sum(each) / len(each) for _, each in sorted(moments.items()))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -19,7 +17,6 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
-from labtui.domain.model import Stream
 from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
@@ -33,7 +30,6 @@ class MainScreen(FramedScreen):
     """The screen with the panes. A pane is mounted when it is first shown, and watches the app's view."""
 
     AUTO_FOCUS = ""
-    _log_copy: TemporaryDirectory[str] | None = None  # an editor may still show it: it goes when labtui ends
     BINDINGS: ClassVar[list[BindingType]] = [
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
@@ -44,7 +40,7 @@ class MainScreen(FramedScreen):
         *(key(number, f"chart({number})", "", "") for number in "12345"),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
-        key("e", "edit", "Edit", "script, answers or a copy of the log in your editor", show=True),
+        key("e", "edit", "Edit", "the script, or your answers, in your own editor", show=True),
         key("b", "start_copy", "Make the copy", "start the script that a task asks for", show=True),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
         key("left_square_bracket", "step_task(-1)", "Previous task", "go to the task above"),
@@ -85,7 +81,7 @@ class MainScreen(FramedScreen):
     def step(self) -> NextStep:
         """The next step; why a run is to be run again is said once, where its card says it."""
         step, card = super().step, f"retry_run(({self.view.run_id},))" if self.pane == "runs" else ""
-        if step.action == "edit" and self.pane in {"log", "answers"}:
+        if step.action == "edit" and self.pane == "answers":
             return replace(step, key=".")  # `e` edits another file here
         return replace(step, reason="") if step.action == card else step
 
@@ -120,10 +116,9 @@ class MainScreen(FramedScreen):
     @property
     def _other_run(self) -> int | None:
         """The run that the pane's own key selects: in the log the one that trains, in the table the one to look at."""
-        now, to_show = self.view.training, self.app.view_model.to_show
-        if self.pane == "log":
-            return now.run_id if now is not None else None
-        return to_show if self.pane == "runs" and to_show != self.view.run_id else None
+        now = self.view.training.run_id if self.view.training is not None else None
+        other = {"log": now, "runs": self.app.view_model.to_show}.get(self.pane)
+        return other if other != self.view.run_id else None
 
     def _switch(self) -> None:
         with self.prevent(Tabs.TabActivated):
@@ -170,7 +165,9 @@ class MainScreen(FramedScreen):
         """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
         shown = action == "pane" and parameters == (self.pane,) and self._other_run is None
-        if (shown or (action == "chart" and self.pane == "charts")) and not isinstance(self.focused, TaskList):
+        if (shown or (action == "chart" and self.pane == "charts")) and not isinstance(
+            self.focused, TaskList
+        ):
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)
@@ -276,28 +273,21 @@ class MainScreen(FramedScreen):
 
     def show_submitted(self) -> None:
         """Show the runs just submitted, and select the one that trains."""
-        self.app.view_model.run_id = None
+        self.app.view_model.chosen = None
         self.app.take_state()
         self.call_later(self.show_pane, "runs")
 
     # ------------------------------------------------------------------ files
 
     def action_edit(self) -> None:
-        """Open the file that belongs to the current pane and run in the student's editor; of a log, a copy."""
+        """Open the file that belongs to the current pane and run in the student's editor."""
         if self.pane == "answers":
             self.app.save_answers()
-        path = self._edited()
-        if self.pane == "log":
-            self._log_copy = TemporaryDirectory(prefix="labtui-")
-            path = Path(shutil.copy(path, self._log_copy.name))
-        self.app.open_editor(path)
+        self.app.open_editor(self._edited())
 
     def _edited(self) -> Path:
-        """In these panes the log or the answers; else the run's job file or script; else the task's first script."""
+        """In that pane the answers; else the run's job file or script; else the task's first script."""
         view, folder, line = self.view, self.app.session.folder, self.view.line
-        if self.pane == "log":
-            stream: Stream = getattr(next(iter(self.query("#pane-log")), None), "stream", "out")
-            return self.app.view_model.log_path(stream) or folder.logs / "none"
         if self.pane == "answers":
             from labtui.session.labs import AnswerFiles
 

@@ -238,16 +238,14 @@ def show_tour(app: LabApp, step: int = 0) -> None:
     app.push_screen(ask, lambda answer: show_tour(app, step + 1) if answer == "Next" else None)
 
 
-UNREAL = "They show practice runs; hand in slides of real runs."
-
-
 def show_finish(app: LabApp) -> None:
     """Show that the lab is done: its key result, and where the slides are or the key that writes them."""
     view, folder = app.view, app.session.folder.path
     decks = " and ".join(name for name in DECKS if (folder / name).is_file())
     there = f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
+    unreal = "They show practice runs; hand in slides of real runs."
     where = there if view.deck and not view.deck_old else f"Press x to write the slides into {folder}."
-    text = "\n\n".join(filter(None, (headline(view), where, UNREAL * view.practice)))
+    text = "\n\n".join(filter(None, (headline(view), where, unreal * view.practice)))
     app.push_screen(Ask(text, title="All tasks are done", choices=(("escape", "Close", None),)))
 
 
@@ -353,14 +351,11 @@ def jobs_page(app: LabApp) -> Table | Text:
     as_of = time.strftime("As of %H:%M:%S:\n", time.localtime(read_at))
     if not jobs:
         return Text(f"{as_of}No job of yours is in the queue.")
-    table = Table("job", "name", "state", "for", "queue", "node", "labtui", box=None, pad_edge=False)
+    heads, *rows = (row[:-1] for row in words.job_grid(jobs))  # with the last column it does not fit 80 cells
+    table = Table(*heads, box=None, pad_edge=False)
     table.title, table.title_justify, table.title_style = Text(as_of), "left", "none"
-    for job in jobs:
-        lasted = words.NOTHING if job.lasted_s is None else words.clock_span(job.lasted_s)
-        runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
-        state = "held" if job.held else job.phase.value
-        cells = (job.job_id or words.NOTHING, job.name, state, lasted, job.queue, job.node, runs)
-        table.add_row(*(Text(display_text(cell.encode())) for cell in cells))
+    for row in rows:
+        table.add_row(*(Text(display_text(cell.encode())) for cell in row))
     return table
 
 

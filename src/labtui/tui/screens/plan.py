@@ -34,7 +34,6 @@ from labtui.tui.widgets.run_pane import KeyedTable
 
 FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0
-NO_REASON = "Write a reason."
 ONLY = dict.fromkeys(("gpus", "batch", "per_gpu", "epochs", "limit"), DIGITS) | {"rate": r"[0-9.eE-]*"}
 """What the inputs of columns with numbers take."""
 FIX: Choice = ("y", "Make this change", "fix")
@@ -365,7 +364,8 @@ class PlanScreen(FramedScreen):
 
         these = "this finding" if len(errors) == 1 else f"{len(errors)} findings"
         text = f"Why submit it in spite of {these}? Your reason is printed on the last page of the hand-in."
-        ask = Ask(text, choices=entry_choices("Override"), entry="", check=lambda t: "" if t else NO_REASON)
+        choices = entry_choices("Override")
+        ask = Ask(text, choices=choices, entry="", check=lambda reason: "" if reason else "Write a reason.")
         self.app.push_screen(ask, answered)
 
     def action_edit(self) -> None:

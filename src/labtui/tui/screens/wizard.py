@@ -31,8 +31,6 @@ FIELDS = (
 )
 GROUPS = ("user", "host", "group")
 """The fields with a blank line above them."""
-OTHER_CLUSTER = "For another Slurm cluster leave this page and run `labtui init`."
-NO_ACCOUNT = "No account yet?  Practice runs inside labtui."
 PRACTICE: Literal["practice"] = "practice"
 """The wizard's result if the student wants to practise first."""
 
@@ -62,11 +60,12 @@ class WizardScreen(Screen[None]):
         yield Static(Text(" labtui: a new lab folder", style="bold"), markup=False, id="wizard-title")
         with VerticalScroll(id="wizard-form", can_focus=False):
             with Horizontal(id="wizard-practice"):
-                yield Static(NO_ACCOUNT, markup=False)
+                yield Static("No account yet?  Practice runs inside labtui.", markup=False)
                 yield Button("p  Practice", id="practice", variant="primary", compact=True)
             yield _row("Lab", Select(labs, allow_blank=False, id="lab", compact=True), first=True)
             yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
-            yield Static(OTHER_CLUSTER, markup=False, id="wizard-other")
+            other = "For another Slurm cluster leave this page and run `labtui init`."
+            yield Static(other, markup=False, id="wizard-other")
             for name, title, meaning in FIELDS:
                 digits = r"[0-9]*" if name == "port" else None
                 field = Input(placeholder=meaning, id=name, restrict=digits, compact=True)

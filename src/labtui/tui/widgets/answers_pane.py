@@ -29,7 +29,7 @@ from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.charts_pane import ChartView, first_chart
-from labtui.tui.widgets.frame import Pane, PlainText, key, say, wrapped
+from labtui.tui.widgets.frame import Pane, PlainText, key, say, wrap
 
 SAVE_AFTER = 1.0
 
@@ -53,6 +53,8 @@ def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
         body = Markdown(answer)
     mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
     lines = Table.grid()
+    lines.add_column()
+    lines.add_column(overflow="fold")
     lines.add_row(
         mark.append(f"{index + 1}  ", f"bold {styles.busy}"),
         Text(one_line(task.questions[index].text), "bold"),
@@ -179,7 +181,8 @@ class AnswersPane(Pane, Container):
             self._beside = asked
             self.query_one("#answer-facts").scroll_home(animate=False)
         width = self.query_one("#answer-numbers").size.width
-        say(self, "#answer-numbers", wrapped(text_beside(view, self.question), width or 80))
+        text = text_beside(view, self.question, roles(self.app), width or 80)
+        say(self, "#answer-numbers", text)
         chart = chart_beside(view, self.question)
         beside = self.query_one("#answer-chart", ChartView)
         beside.set_class(chart is None, "-nothing")
@@ -288,31 +291,34 @@ def chart_beside(view: View, question: int) -> ChartSpec | None:
     return next(named, None) or first_chart(view, view.charts)
 
 
-def text_beside(view: View, question: int) -> Text:
+def text_beside(view: View, question: int, styles: Roles, width: int) -> Text:
     """The text beside a question: its facts, the results of the runs, the task's other facts."""
     text, task = Text(), view.task
     facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
     names = task.questions[question].facts if task is not None and question < len(task.questions) else ()
     bearing = [fact for name in names for fact in facts if fact.id == name]
-    _facts(text, f"For question {question + 1}", bearing)
-    _numbers(text, view)
-    _facts(text, "Other facts of this task", [fact for fact in facts if fact not in bearing])
+    others = [fact for fact in facts if fact not in bearing]
+    text.append_text(_facts(f"For question {question + 1}", bearing, styles, width))
+    _numbers(text, view, styles)
+    text.append_text(_facts("Other facts of this task", others, styles, width))
     text.rstrip()
     return text
 
 
-def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
-    text.append(f"{title}\n" if facts else "", style="bold underline")
+def _facts(title: str, facts: Sequence[Fact], styles: Roles, width: int) -> Text:
+    text = ink(f"{title}\n" if facts else "", f"bold {styles.busy}")
     for fact in facts:
-        text.append(" ".join(fact.text.split())).append(f"  ({fact.source})\n\n", style="dim")
+        text.append("\n".join(wrap(one_line(fact.text), width)), styles.soft)
+        text.append(f"\n({fact.source})\n\n", styles.quiet)
+    return text
 
 
-def _numbers(text: Text, view: View) -> None:
+def _numbers(text: Text, view: View, styles: Roles) -> None:
     """Append the results of each measured configuration."""
     from labtui.results.numbers import rate_text, time_text, with_uncertainty
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
-    text.append("Your numbers\n" if rows else "Runs\n", style="bold underline")
+    text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:
         rate = f", {rate_text(row.throughput)} {row.configuration.unit}/s" * (row.throughput is not None)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from labtui.tui.app import LabApp
 
 EMPTY = Text("")
-_BEFORE_UNIT = r"(?<=\d) (?=[^\W\d]|%)"
 
 
 def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
@@ -53,19 +52,8 @@ def sentences(text: str, width: int) -> str:
 
 def wrap(text: str, width: int, **how: Any) -> list[str]:
     """The lines of a text, as `textwrap.wrap` makes them; a number and its unit stay on one line."""
-    joined = re.sub(_BEFORE_UNIT, "\u00a0", text)
+    joined = re.sub(r"(?<=\d) (?=[^\W\d]|%)", "\u00a0", text)
     return [line.replace("\u00a0", " ") for line in textwrap.wrap(joined, width, **how)]
-
-
-def wrapped(text: Text, width: int) -> Text:
-    """The styled text with its lines broken in the same way; words that are too long are left whole."""
-    marks, start = list(text.plain), 0
-    for word in re.finditer(rf"(?:\S|{_BEFORE_UNIT})+", text.plain):
-        start = max(start, text.plain.rfind("\n", 0, word.start()) + 1)
-        if start < word.start() and word.end() - start > width:
-            marks[word.start() - 1], start = "\n", word.start()
-    text.plain = "".join(marks)
-    return text
 
 
 def appearance(cell: object) -> object:
@@ -168,7 +156,8 @@ class HeaderBar(ViewPart):
 
     def show(self, view: View) -> None:
         super().show(view)
-        covered = self._right(view, roles(self.app)).cell_len + 3
+        right = self._right(view, roles(self.app)).cell_len + 3
+        covered = right * self.screen.has_class("-rail")  # else they stand at the bottom
         self.screen.query(ToastRack).set_styles(padding=(0, covered, 0, 0))
         self.tooltip = words.about_practice(view.factor) if view.factor else None
 
@@ -431,10 +420,9 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
             part.show(view)
 
 
-_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run"}
-_PLAN = {"plan", "send", "fix", "test_only"}
+_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "test_only"}
 _FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
-CHANGING = frozenset(_RUNS | _PLAN | _FILES | {"refresh_now", "doctor"})
+CHANGING = frozenset(_RUNS | _FILES | {"refresh_now", "doctor"})
 """Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""
 
 

@@ -153,7 +153,7 @@ class RunPane(Pane, Vertical):
             if yes and not self.app.view.every[line.run_id].cancellable:
                 self.app.notify(f"Run {line.run_id} has ended.")
             elif yes:
-                self.app.view_model.run_id = line.run_id  # the next key is about it, too
+                self.app.view_model.chosen = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
 
         self.app.push_screen(Ask(text, choices=yes_or_no("Cancel it", "Keep it")), answered)

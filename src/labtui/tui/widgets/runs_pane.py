@@ -91,11 +91,9 @@ class RunsPane(RunPane):
         below = wrap(detail, max(20, self.size.width - 3 * len(number) - 4))
         say(self, "#result-words", beside.append("\n".join(f"    {part}" for part in below), styles.soft))
         tall = bool(number) and self.screen.has_class("-tall")  # the digits show the result
-        line = ink("" if tall else headline(view), "bold")
-        waits = words.why_it_waits(view, view.line)
-        line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
-        say(self, "#result-line", line)
-        self.set_class(bool(waits) or (not number and bool(line.plain)), "-line")
+        line = "" if tall or failed else headline(view)
+        say(self, "#result-line", ink(line, "bold"))
+        self.query_one("#result-line").display = bool(line)
 
     # ------------------------------------------------------------------ chart and facts
 
@@ -350,7 +348,7 @@ def explain(line: RunLine) -> str:
 
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
-    """The facts of a run: epoch, loss, accuracy, GPU use, and a warning about its time limit."""
+    """The facts of a run: epoch, loss, accuracy, GPU use, why it waits, a warning about its time limit."""
     from labtui.results.cost import limit_warning
     from labtui.results.numbers import percent_text
 
@@ -381,6 +379,8 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     for name, value, rest in facts:
         text.append(f"\n{name:<9}", styles.soft).append(value, "bold").append(rest, styles.soft)
     text.append(sparks, styles.busy)
+    waits = words.why_it_waits(view, line)
+    text.append(f"\n\n{waits}" if waits else "", styles.soft)
     warning = limit_warning(line.job, line.run, line.row, words.cluster_now(view))
     return text.append(f"\n{warning}" if warning else "", styles.warn)
 
