@@ -225,10 +225,9 @@ def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connect
 
 
 @pytest.mark.parametrize(("statuses", "broken", "code"), [
-    ({"accepted"}, False, 0),
-    ({"accepted"}, True, 0),  # Slurm has answered: what the connection did then is no failure
-    *(({"accepted", "refused"}, True, 1), ({"accepted", "unknown"}, True, 2), ({"waiting"}, True, 2)),
-    ({"waiting"}, False, 0),
+    ({"accepted"}, False, 0), ({"accepted"}, True, 0),  # what the connection did after Slurm's answer is no failure
+    ({"accepted", "refused"}, True, 1), ({"accepted", "unknown"}, True, 2),
+    ({"waiting"}, True, 2), ({"waiting"}, False, 0),
 ])  # fmt: skip
 def test_submits_exit_code_is_what_slurm_answered(statuses, broken, code):
     assert exit_code(statuses, ConnectionLost("It broke.") if broken else None) == code
