@@ -6,20 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from labtui.domain.model import Interval, count_epochs
+from labtui.domain.model import EpochSample, Interval, count_epochs
 from labtui.results import grouping, measured
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_work
 from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, run_notes, steady_samples, warmup_epochs
-from labtui.results.rows import (
-    ResultRow,
-    Results,
-    Scatter,
-    compare_rates,
-    joules_of,
-    named_rows,
-    step_times_of,
-)
+from labtui.results.rows import ResultRow, Results, Scatter, compare_rates, named_rows, step_times_of
 from labtui.results.scaling import program_rows, same_batch, with_controls
 from labtui.training_logs.patterns import RATE
 from labtui.training_logs.runs import rounded
@@ -110,11 +102,22 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         row,
         images=images,
         throughput=images.over(seconds) if images is not None and seconds.lo >= SHORTEST else told,
-        joules_per_image=joules_of((sample for _, sample in samples), images),
+        joules_per_image=_joules_per_image((sample for _, sample in samples), images),
         scatter=Scatter(statistics.stdev(values), len(values)) if len(values) > 1 else None,
         step_seconds=seconds.scaled(1 / steps) if steps else None,
         notes=(*row.notes, *((_RATE_TOLD,) if told else _images_note(configuration, images))),
     )
+
+
+_ENERGY = "energy_joules"
+
+
+def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -> Interval | None:
+    """Joules per image by the GPUs' counters: the mean of some steady epochs, bounded by the least and the most."""
+    told = [each for sample in samples if 0 < (each := sample.metrics.get(_ENERGY, 0.0)) < math.inf]
+    if not told or images is None or images.lo <= 0:
+        return None
+    return Interval(statistics.fmean(told), min(told), max(told)).over(images)
 
 
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."

@@ -55,7 +55,6 @@ class Scatter(msgspec.Struct, frozen=True):
 STEP = "step_"
 """Prefix of the metrics that hold seconds of a step, as `remote/pytorch/step_times.py` prints them."""
 LAST_RANK, LAST_RANK_SHARE = "last_rank", "last_rank_share"
-ENERGY = "energy_joules"
 MIN_EPOCHS = 2
 """The fewest steady epochs for bounds: one epoch does not show how much a part varies."""
 
@@ -79,14 +78,6 @@ class StepTimes(NamedTuple):
 def is_step_time(metric: str) -> bool:
     """Whether a metric of an epoch belongs to the step times."""
     return metric.startswith((STEP, LAST_RANK))
-
-
-def joules_of(samples: Iterable[EpochSample], images: Interval | None) -> Interval | None:
-    """Joules per image by the GPUs' counters: the mean of some steady epochs, bounded by the least and the most."""
-    told = [each for sample in samples if 0 < (each := sample.metrics.get(ENERGY, 0.0)) < math.inf]
-    if not told or images is None or images.lo <= 0:
-        return None
-    return Interval(statistics.fmean(told), min(told), max(told)).over(images)
 
 
 def _mean_time(seconds: Sequence[float]) -> Interval:
@@ -279,9 +270,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def per_gpu_throughput(self) -> Interval | None:
         """Images per second per GPU; None on a CPU."""
-        if self.throughput is None or not self.n_gpus:
-            return None
-        return self.throughput.scaled(1 / self.n_gpus)
+        return self.throughput.scaled(1 / self.n_gpus) if self.throughput and self.n_gpus else None
 
 
 def compare_rates(row: ResultRow, baseline: ResultRow) -> bool:

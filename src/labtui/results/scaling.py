@@ -161,25 +161,19 @@ INDEPENDENT, ONE_BATCH = "independent", "one-batch"
 """Control runs, each without one cause of waiting. Independent: all GPUs train at once, each by itself with the batch
 and the images it has in the joint training; they share the node but exchange no gradients. One batch: the first batch
 over and over, without a data loader."""
+_STEP_OF = {INDEPENDENT: "independent_step", ONE_BATCH: "one_batch_step"}
+"""The field of a row that holds the step of its control run."""
 
 
 def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
     """The rows with the step times of their control runs on the same GPUs, in seconds."""
-    found: dict[tuple[Configuration, str], Interval] = {}
+    found: dict[Configuration, dict[str, Interval]] = {}
     for row in rows:
-        steps = steady_step(row)
-        if row.configuration.control and steps is not None:
+        step, field = steady_step(row), _STEP_OF.get(row.configuration.control)
+        if field is not None and step is not None:
             own = tuple(pair for pair in row.configuration.tuning if pair[0] != "control")
-            plain = replace(row.configuration, tuning=own)
-            found[plain, row.configuration.control] = steps
-    return [
-        replace(
-            row,
-            independent_step=found.get((row.configuration, INDEPENDENT)),
-            one_batch_step=found.get((row.configuration, ONE_BATCH)),
-        )
-        for row in rows
-    ]
+            found.setdefault(replace(row.configuration, tuning=own), {})[field] = step
+    return [replace(row, **found.get(row.configuration, {})) for row in rows]
 
 
 def steady_step(row: ResultRow) -> Interval | None:
