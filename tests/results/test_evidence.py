@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.results.compute import compute_results, own_rows
 from labtui.results.measured import MeasuredRun, accuracy_curves, measured_from_reports, steady_samples
+from labtui.results.messages import loss_message, loss_sentence
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport, ParsedRun
 from tests.results.helpers import epoch, run, task_charts
@@ -176,12 +177,17 @@ def test_unlike_runs_are_in_the_table_without_a_speedup(one, four, reason):
     assert any(reason in note and "no speedup" in note for note in row.notes), row.notes
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(1.5, True), (2, False)])
-def test_faster_than_ideal_is_questioned(seconds, said):
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(1.5, "are 33.3 points above ideal"), (2.5, "lose 20.0 points of")]
+)
+def test_faster_than_ideal_is_questioned_and_is_no_loss(seconds, said):
     rows = compute_results([run(1, [9, 8, 8]), run(4, [4, seconds, seconds])], images=50_000).rows
-    assert any("Faster than ideal" in note for note in rows[-1].notes) == said
-    (alone,) = compute_results([run(1, [9])]).rows
-    assert any("Only one epoch was read" in note for note in alone.notes), "whichever one it is"
+    assert (
+        any("Faster than ideal" in note for note in rows[-1].notes)
+        == ("above" in said)
+        == (not loss_message(rows))
+    )
+    assert loss_sentence(rows[-1]) == f"Four GPUs {said} efficiency."
 
 
 def test_the_editions_images_are_those_of_its_own_scripts_only():

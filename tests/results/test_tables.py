@@ -122,10 +122,7 @@ def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
     row = row_of([30.0, 17.8, 18.0, 17.9, 18.1])
     assert uncertainty(row, row.epoch_seconds) == pytest.approx(row.scatter.deviation)
     assert with_uncertainty(row, row.epoch_seconds) == "18.0 ±0.1"
-
-
-def test_a_single_epoch_says_so_and_has_no_bar():
-    row = row_of([30.0, 17.916])
+    row = row_of([30.0, 17.916])  # a single epoch has no bar
     assert uncertainty(row, Interval.around(17.916, 0.001)) == 0.0
     assert with_uncertainty(row, Interval.around(17.916, 0.001)) == "17.9"
     wide = uncertainty(row, Interval.around(5.0, 0.5))
@@ -165,7 +162,7 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
     assert {half: with_half_width(215.0, half) for half in texts} == texts
     texts = {17.95: "18.0", 10.05: "10.1", 9.995: "10.0", 3675.0: "3,680", 0.63321: "0.633", 0: "0"}
     assert {value: three_digits(value) for value in texts} == texts
-    texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %"}
+    texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %", -2e-16: "0.0 %"}
     assert {value: percent_text(value) for value in texts} == texts
 
 

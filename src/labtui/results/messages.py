@@ -176,9 +176,11 @@ _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEP
 
 def loss_sentence(row: ResultRow) -> str:
     """What a row loses in all (``Four GPUs lose 36.8 points of efficiency.``)."""
-    points = f"{numbers.lost_text(row.efficiency)} points of efficiency"
-    lost = points if scaling.loses(row) else "no efficiency beyond rounding"
-    return f"{count_words(row.n_gpus or 0, start=True)} lose {lost}."
+    many, lost = count_words(row.processes, start=True), numbers.lost_text(row.efficiency)
+    if lost.startswith("-"):
+        return f"{many} are {lost[1:]} points above ideal efficiency."
+    points = f"{lost} points of efficiency" if scaling.loses(row) else "no efficiency beyond rounding"
+    return f"{many} lose {points}."
 
 
 def slowest_sentence(row: ResultRow) -> str:
@@ -207,7 +209,7 @@ def pop_sentence(row: ResultRow) -> str:
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
     """The part that costs most, where its lower bound is above all other parts' upper bounds; else the sum."""
-    found = [row for row in rows if scaling.loses(row)]
+    found = [row for row in rows if scaling.loses(row) and value_of(row.efficiency) < 1]
     if not found:
         return ""
     row = min(found, key=lambda each: value_of(each.efficiency))

@@ -155,7 +155,7 @@ def fixed(value: float, places: int) -> str:
     if not math.isfinite(value):
         return f"{value}"
     rounded = _decimal(value).scaleb(places).to_integral_value(ROUND_HALF_UP).scaleb(-places)
-    return f"{rounded:,.{places}f}"
+    return f"{rounded + 0:,.{places}f}"  # no "-0.0"
 
 
 def _decimal(value: float) -> Decimal:
