@@ -229,8 +229,8 @@ RECORD = (
 @pytest.mark.parametrize(("line", "width", "metric", "shown"), [
     ("13/13 - 8s - loss: 1.95", 40, "loss", "13/13 - 8s - loss: 1.95"),
     ("[11/26/2026 03:48:37 AM] INFO - [EPOCH: 5] Train: 51 img/s", 40, "", "… [EPOCH: 5] Train: 51 img/s"),
-    (KERAS, 30, "", "13/13 - 10s - … - 773ms/step"), (KERAS, 30, "accuracy", "… accuracy: 0.2066 - 773ms/s …"),
-    (RECORD, 30, "val_top1", "… val_top1: 73.1, val_loss: …"), (RECORD, 24, "lr", "top1: 76.9 … lr: 0.001"),
+    (KERAS, 30, "", "13/13 - 10s - … - 773ms/step"), (KERAS, 30, "accuracy", "… accuracy: 0.2066 …"),
+    (RECORD, 30, "val_top1", "… val_top1: 73.1, val_loss: …"), (RECORD, 24, "lr", "top1: … lr: 0.001"),
     ("1 | Train acc: 0.2 | Val acc: 0.3 | Time: 47 s", 30, "val_acc", "… acc: 0.3 | Time: 47 s"),
 ])  # fmt: skip
 def test_a_long_line_of_a_log_keeps_what_was_read(line, width, metric, shown):

@@ -17,7 +17,7 @@ from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, TRAINING, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane, last_line
-from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, metric_span
+from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, metric_span, middle
 
 _NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
 """What a record has before its value, or metadata where that is null, and after it."""
@@ -196,8 +196,10 @@ def shorten(text: str, width: int, metric: str = "") -> str:
     """A log line cut to `width` characters: first its time stamp goes, then what is not about the metric."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
-    half, (begin, end) = max(0, width - 3) // 2, metric_span(text, metric)
-    if end > half and begin < len(text) - half and len(text) > width:
-        text = f"… {text[begin:]}"
-        return text if len(text) <= width else f"{text[: width - 2].rstrip()} …"
-    return text if len(text) <= width else f"{text[:half].rstrip()} … {text[len(text) - half :].lstrip()}"
+    if len(text) <= width:
+        return text
+    (begin, end), (left, right) = metric_span(text, metric), middle(text, width)
+    if end <= left or begin >= right:
+        return f"{text[:left].rstrip()} … {text[right:].lstrip()}"
+    text = f"… {text[begin:]}"
+    return text if len(text) <= width else f"{text[: width - 1].rpartition(' ')[0].rstrip(' -,|')} …"

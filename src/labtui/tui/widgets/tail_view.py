@@ -195,6 +195,19 @@ def metric_span(text: str, metric: str) -> tuple[int, int]:
     return 0, 0
 
 
+def middle(text: str, width: int) -> tuple[int, int]:
+    """The part of a text to replace by an ellipsis so that it fits: its middle, at blanks that are near.
+
+    The numbers of a log line stand at its end.
+    """
+    half = max(0, width - 3) // 2
+    begin, end = (
+        text.rfind(" ", half // 2, half + 1),
+        text.find(" ", len(text) - half - 1, len(text) - half // 2),
+    )
+    return (begin if begin >= 0 else half), (end + 1 if end >= 0 else len(text) - half)
+
+
 EMPTY = "What a run prints appears here, from its first line on."
 
 
@@ -380,18 +393,20 @@ class TailView(ScrollView, can_focus=True):
         head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered else ""
         read = f" {self.read_as[number]}" if number in self.read_as else ""
         room = max(1, width - len(head) - cell_len(read))
-        text = Strip(self._segments(self._text(self.file, number), number))
+        line = self._text(self.file, number)
+        text = Strip(self._segments(line, number))
         if text.cell_length > self._widest:
             self._widest = text.cell_length
             self.call_later(self._resize)
-        middle = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
-        quiet = self.get_component_rich_style("tail--number", partial=True)
+        quiet = style + self.get_component_rich_style("tail--number", partial=True)
+        if text.cell_length > room and not scroll_x and number != self.match_line:
+            begin, end = (cell_len(line[:place]) for place in middle(line, room))
+            text = Strip.join([text.crop(0, begin), Strip([Segment(" … ", quiet)]), text.crop(end)])
+        shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         if text.cell_length > scroll_x + room:
-            middle = Strip.join([middle.crop(0, room - 1), Strip([Segment("…", style + quiet)])])
+            shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
-        return Strip.join(
-            [Strip([Segment(head, style + quiet)]), middle, Strip([Segment(read, style + ends)])]
-        )
+        return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
 
     def _text(self, file: LogText, number: int) -> str:
         """A line's text; with `brief`, without its time stamp, unless that is what the search has found."""
