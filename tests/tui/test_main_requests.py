@@ -302,14 +302,6 @@ async def test_my_jobs_have_every_column_at_80_and_are_those_of_the_last_look(fi
         await until(pilot, lambda: "As of " in text_of(app) and "running  1:30" in text_of(app))
 
 
-async def test_a_refused_login_names_the_key_that_asks_again(session):
-    async with screens(session, size=(80, 24)) as (app, pilot):
-        session.feed(changes.connection("needs-login", sentence="login1 does not accept this code for me."))
-        await until(pilot, lambda: "login1 does not accept this code for me. Press u" in text_of(app))
-        await pilot.press("u")
-        await until(pilot, lambda: [name for name, _, _ in session.requests] == ["refresh"])
-
-
 async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeypatch):
     def examine(*_: object) -> Iterator[Check]:
         yield judge("login", "fine", user="me", host="h", methods="publickey")

@@ -423,6 +423,7 @@ async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and
         for status, shown in (said | {"offline": "○ offline"}).items():
             filled_session.feed(changes.connection(status, sentence="So it is."))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
+            assert status != "needs-login" or "So it is. Press u to log in." in text_of(app)
         for _ in range(2):
             app.notify("The connection was cut.", severity="warning")
         await pilot.press("R")
