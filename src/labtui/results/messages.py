@@ -141,8 +141,7 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
         return ""
     many, name = count_words(row.n_gpus or 0, start=True), clean(row.configuration.network)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
-        counts = row.efficiency is not None and not live  # leave room for ", so far"
-        share = f", at {percent_text(row.efficiency)} efficiency" if counts else ""
+        share = "" if live else f", at {percent_text(row.efficiency)} efficiency"  # room for ", so far"
         if row.by_rate:
             return f"{name}: {count_words(row.n_gpus or 0)} give {ratio_text(row.speedup)} times {faster(row, 'one')}"
         if row.total_seconds and row.epoch_seconds:  # the whole training gains less: its first epoch is slow

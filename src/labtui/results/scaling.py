@@ -71,8 +71,7 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
         if row.n_gpus not in found or (row.baseline is not None and same_batch(row, row.baseline)):
             found[row.n_gpus] = row
     lines = [tuple(found[count] for count in sorted(found)) for found in gathered.values()]
-    scaling = {line[0].model for line in lines if len(line) > 1}
-    scaling |= {line[0].model for line in lines if line[0].apart_by}  # or are tuned
+    scaling = {line[0].model for line in lines if len(line) > 1 or line[0].apart_by}  # or are tuned
     own = [line for line in lines if "script" in dict(line[0].configuration.tuning)]
     shown = [line for line in lines if len(line) > 1 or line in own or line[0].model not in scaling]
     return tuple(
