@@ -206,6 +206,7 @@ BROKEN = [
     job("srun-cpus", "container", ("\nsingularity exec --nv $SING", "\nsrun -n 1 singularity exec --nv $SING")),
     Case("short-limit", "forecast", forecast_s=6000.0),
     Case("path-missing", "asked", remote={SIF: False}, fixable=False),
+    job("path-missing", "an own command's data", ("module purge", "python my.py --dataset-path=/gpfs/images\nmodule purge"), remote={"/gpfs/images": False}, fixable=False, severity="warning"),
     job("path-missing", "asked", ("module purge", "export CIFAR10_DATA=/gpfs/cifar/data\nmodule purge"), remote={"/gpfs/cifar/data": False}, fixable=False),
     job("script-option", "not there", (RUN1, f"{RUN1} --foo bar")),
     py("script-option", "declared with a blank", ("'--epochs'", "' -- epochs'")),

@@ -121,6 +121,8 @@ def test_the_paths_worth_asking_the_cluster_about():
     assert paths == (projects + data, projects + image, scratch + utils, *where_courses_keep_them)
     gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(paths, False))
     assert {f.rule for f in gone} == {"path-missing"}
+    files["job.slurm"] += b"\nX=/gpfs/own\npython my.py --data $X/\npython my.py --data_dir /tmp/unpacked\n"
+    assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == {*paths, "/gpfs/own"}
 
 
 def test_cpus_for_each_gpu_are_wanted_only_where_the_site_says_so():

@@ -58,6 +58,8 @@ COMMAND = "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
     (f"{HEAD}#SBATCH --array=1-4\ntrue\n", {}, "is a job array"),
     ("#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n", {"n_gpus": 2}, r"a\.slurm asks for 1 GPU, not for 2"),
     (HEAD + COMMAND, {"epochs": 3}, r"The command in a\.slurm tells the epochs: 2"),
+    (HEAD + COMMAND, {"batch_size": 64}, r"tells the batch: 64 on 2 GPUs, 32 on each, not 64"),
+    (HEAD + "for n in 1 2; do python a.py -b 9 --n_gpus $n; done", {"batch_size": 8}, "batch: 9 on 1 GPU, not 8"),
 ])  # fmt: skip
 def test_what_is_refused(text, answers, says):
     with pytest.raises(UsageError, match=says):
@@ -159,6 +161,8 @@ def test_the_batch_of_an_own_script_on_several_gpus_is_what_its_log_or_the_stude
         log += "".join(f"Epoch [{epoch}/2] Loss: 1.0 Time: {8 / n:.2f}s\n" for epoch in (1, 2))
     answered = job_file_draft("a", text, answers={"batch_size": 128}).runs
     assert [run.batch_size for run in answered] == [128, 256]
+    (run,) = job_file_draft("a", HEAD + COMMAND, answers={"batch_size": 32}).runs
+    assert run.batch_size == 64, "the batch of each GPU is as the command has it"
     path.write_text(text)
     accepted(bench, own_draft(bench.session, path))
     bench.cluster.write("100", log.encode())

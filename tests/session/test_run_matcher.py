@@ -116,19 +116,27 @@ def test_a_script_that_finds_no_gpu_before_its_first_line_ran_on_the_cpu_however
 
 
 @pytest.mark.parametrize(
-    "error", ["{} GPUs were asked for", "Out of memory with a batch of 9 on {} replica(s)"]
+    ("log", "errors"),
+    [
+        (b"+ python\n", ["error: 2 GPUs were asked for", "error: 4 GPUs were asked for"]),
+        (b"+ python\n", [f"error: Out of memory with a batch of 9 on {n} replica(s)" for n in (2, 4)]),
+        (  # in their order
+            b"Model ResNet50 2 GPUs\nEpoch 1/5\nModel ResNet50 4 GPUs\nEpoch 1/5\n",
+            [
+                "FileNotFoundError: [Errno 2] No such file or directory: 'a'",
+                "ResourceExhaustedError: OOM when",
+            ],
+        ),
+    ],
 )
-def test_of_the_errors_of_several_sizes_each_run_shows_its_own(bench, error):
+def test_of_the_errors_of_several_sizes_each_run_shows_its_own(bench, log, errors):
     planned = draft(2)
     four = replace(planned.runs[0], n_gpus=4, batch_size=1024)
     ended = "error: this training ended with exit status 4\n"
-    error = f"error: {error}"
-    err = "".join(error.format(number) + "\n" + ended for number in (2, 4))
-    run_one(
-        bench, b"+ python\n", err.encode(), state="FAILED", job=replace(planned, runs=(*planned.runs, four))
-    )
+    err = "".join(f"{error}\n{ended}" for error in errors).encode()
+    run_one(bench, log, err, state="FAILED", job=replace(planned, runs=(*planned.runs, four)))
     texts = [[found.text for found in run.diagnosis] for run in bench.session.state.runs.values()]
-    assert texts == [[error.format(2)], [error.format(4)]]
+    assert texts == [[error] for error in errors]
 
 
 def run_one(

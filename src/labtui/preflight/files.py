@@ -21,6 +21,8 @@ _LAB_MODULES = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(
 _ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
 """An absolute path without variables or wildcards."""
 _IMAGES = (".sif", ".simg")
+_DATA_OPTION = re.compile(r"\s--data(?:set)?(?:[-_](?:dir|path|root|folder))?[= ]+(?!/tmp/|/dev/)([/$]\S+)")
+"""The data folder in a training's command, except on the node's own disk."""
 
 
 def absolute_paths(code: str) -> Iterator[str]:
@@ -49,6 +51,7 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
         complete = path.count("/") > 1  # "/cifar-10" alone is mostly appended to another path
         if complete and (path.endswith(_IMAGES) or "cifar" in path):
             paths.append(path)
+    paths += _named_folders(context)
     for job in context.jobs:
         folders = (log_folder(job, option) for option in ("output", "error") if job.has(option))
         paths += [folder for folder in folders if folder[:1] == "/" and "%" not in folder]
@@ -56,6 +59,12 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
         paths += _needed_entries(context, script)
     others = [other for path in paths if (other := alternative_path(path))]
     return tuple(dict.fromkeys([*paths, *others]))
+
+
+def _named_folders(context: ScriptContext) -> list[str]:
+    """The data folders that the trainings' commands name."""
+    commands = (command.text for job in context.jobs for command in job.launches)
+    return [path for text in commands for each in _DATA_OPTION.findall(text) for path in absolute_paths(each)]
 
 
 def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
@@ -177,8 +186,10 @@ def _other_accounts(
 def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[Hit]:
     """A container image or data folder that is not on the cluster.
 
-    Only paths that the cluster was asked about; a ``sys.path`` folder only if a lab module is not sent.
+    Only paths that the cluster was asked about; a ``sys.path`` folder only if a lab module is not sent. A warning for
+    a folder that a command names by `--data`: the job may make it.
     """
+    own = set(_named_folders(context)) - {context.data_dir}
     lines = _path_lines(context, script)
     for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
         if context.remote.get(path) is not False:
@@ -189,7 +200,7 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
             advice = f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
             fixed = script.lines[number - 1].replace(path, other)
             fix = replace_line(script, number, fixed, f"use {other}")
-        yield Hit(number, f"{path} is not on the cluster.{advice}", fix)
+        yield Hit(number, f"{path} is not on the cluster.{advice}", fix, "warning" if path in own else None)
 
 
 # --------------------------------------------------------------------------- the training script

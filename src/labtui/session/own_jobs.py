@@ -91,7 +91,7 @@ def job_file_draft(
         form="own",
         runs=_runs(script, answers),
         gpus=script.gpus,
-        cpus=(script.cpus or 1) * script.tasks_per_node,
+        cpus=(script.cpus or not script.has("exclusive")) * script.tasks_per_node,  # 0: the whole node
         time_limit_minutes=int((duration_seconds(script.value("time")) or 0) // 60),
         account=script.value("account"),
         qos=script.value("qos"),
@@ -138,25 +138,37 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     found = [run for command in script.launches if (run := _run(command, gpus)) is not None] or [UNPLANNED]
     if "model" in answers and len({run.model for run in found}) == 1:
         found = [replace(run, named=True, unknown=(*run.unknown, "model")) for run in found]
-    if told := [name for name in answers if all(name not in run.unknown for run in found)]:
+    per_gpu, others = answers.get("batch_size", 0), {**answers}
+    others.pop("batch_size", None)
+    _check_batch(script.name, found, per_gpu)
+    if told := [name for name in others if all(name not in run.unknown for run in found)]:
         what, value = _IN_WORDS[told[0]], getattr(found[0], told[0])
-        hint = "Change it there, or leave the option out."
-        raise UsageError(f"The command in {script.name} tells the {what}: {value}.", hint)
+        raise UsageError(f"The command in {script.name} tells the {what}: {value}.", _TOLD_HINT)
     if gpus and answers.get("n_gpus", 0) > gpus:
         hint = "Change its --gres, or leave --gpus out."
         raise UsageError(f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.", hint)
     # A script that is not the lab's may find GPUs that its job did not ask for, where Slurm does not manage them.
     if gpus == 1 or (not gpus and not any("model" in run.unknown for run in found)):
-        answers = {"n_gpus": gpus, **answers}
+        others = {"n_gpus": gpus, **others}
     elif not gpus:
         found = [replace(run, device="cpu") if "n_gpus" in run.unknown else run for run in found]
-    per_gpu = answers.get("batch_size", 0)
-    others = {name: value for name, value in answers.items() if name != "batch_size"}
     runs = [fill_unknown(run, others) for run in found]
     return tuple(fill_unknown(run, {"batch_size": per_gpu * run.replicas} if per_gpu else {}) for run in runs)
 
 
-_IN_WORDS = {"n_gpus": "number of GPUs", "batch_size": "batch size", "epochs": "epochs", "model": "model"}
+def _check_batch(name: str, found: list[RunSpec], per_gpu: int) -> None:
+    """Raise UsageError if the student's batch of each GPU differs from that of a command, in a loop of any size."""
+    left_open = {run.script for run in found if "batch_size" in run.unknown}
+    for run in found if per_gpu else ():
+        concerned = "batch_size" not in run.unknown and (not left_open or run.script in left_open)
+        if concerned and run.per_gpu_batch != per_gpu:
+            each = f", {run.per_gpu_batch:,} on each" if run.n_gpus > 1 else ""
+            told = f"{run.batch_size:,} on {run.devices or 'each GPU'}{each}"
+            raise UsageError(f"The command in {name} tells the batch: {told}, not {per_gpu:,}.", _TOLD_HINT)
+
+
+_TOLD_HINT = "Change it there, or leave the option out."
+_IN_WORDS = {"n_gpus": "number of GPUs", "epochs": "epochs", "model": "model"}
 _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "convert")
 
 

@@ -341,6 +341,10 @@ _DEVICES = re.compile(r"error: (?:Out of memory .{0,80} on )?(\d+) (?:GPUs? w|re
 """The number of devices in an error of labtui's own scripts."""
 
 
+_SURPRISES = ("no-gpu", "contradiction")
+"""The kinds of findings that end no run."""
+
+
 def _concerns(item: Diagnosis, parsed: ParsedRun, spec: RunSpec) -> bool:
     """Whether a finding is about this run: lines of standard error do not tell whose they are, so all are.
 
@@ -358,9 +362,14 @@ def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tu
     every = tuple(item for item in report.diagnosis if _DEVICES.findall(item.text) in told)
     if parsed is None:
         return every or report.diagnosis
-    own = tuple(item for item in every if _concerns(item, parsed, spec))
+    # Where the .err has one error for each failed run, they are in the runs' order.
+    errors = [item for item in report.diagnosis if item.stream == "err" and item.kind not in _SURPRISES]
+    failed = [run for run in report.runs if run.outcome != "completed"]
+    alike = len(errors) == len(failed) == len(report.failures)
+    others = [item for item, run in zip(errors, failed, strict=False) if alike and run is not parsed]
+    own = tuple(item for item in every if item not in others and _concerns(item, parsed, spec))
     if parsed.mark:  # a practice or small run needs no GPU
         own = tuple(item for item in own if item.kind != "no-gpu")
     if parsed.outcome == "completed":  # report surprises, but not the failure of another run
-        return tuple(item for item in own if item.stream == "out" or item.kind in ("no-gpu", "contradiction"))
+        return tuple(item for item in own if item.stream == "out" or item.kind in _SURPRISES)
     return own or every or report.diagnosis
