@@ -129,10 +129,9 @@ def test_a_refusal_in_the_middle_is_the_servers_word():
 STEP_S = 0.6
 
 
-@pytest.mark.parametrize(
-    ("rate", "round_trip_s", "share"),
-    [(0.1e6, 0.1, 0.7), (1e6, 0.05, 0.7), (6e6, 0.03, 0.7), (25e6, 0.03, 0.7), (12.5e6, 0.3, 0.35)],
-)
+@pytest.mark.parametrize(("rate", "round_trip_s", "share"), [
+    (0.1e6, 0.1, 0.7), (1e6, 0.05, 0.7), (6e6, 0.03, 0.7), (25e6, 0.03, 0.7), (12.5e6, 0.3, 0.35),
+])  # fmt: skip
 def test_steps_use_the_line_and_let_others_have_their_turn(rate, round_trip_s, share):
     """As a log is copied: one step after another, each with three round trips of questions."""
     line = LineToServer(bytes(int(rate * 12)), rate=rate, round_trip_s=round_trip_s)

@@ -100,10 +100,9 @@ def test_addresses(text, parts):
     assert split_address(text) == parts
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "-oProxyCommand=touch x", "a b", "host;id", "$(id)", "host:port", "-l@host", "a'b", "h\nh", "me@"],
-)
+@pytest.mark.parametrize("text", [
+    "", "-oProxyCommand=touch x", "a b", "host;id", "$(id)", "host:port", "-l@host", "a'b", "h\nh", "me@",
+])  # fmt: skip
 def test_words_that_are_no_host(text):
     with pytest.raises(UsageError):
         split_address(text)

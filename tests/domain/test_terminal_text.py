@@ -18,7 +18,6 @@ def test_states_and_frames_have_signs_of_their_own():
     assert ascii_text("│ └──┬──") == "| +--+--"
     assert ascii_text("━━━───") == "===---"
     assert ascii_text("╭─ Tasks ─╮") == " - Tasks - "
-    assert ascii_text("━━━──") == "===--"
     assert len({ascii_text(glyph) for glyph in "✔◐○↻✘"}) == 5
 
 

@@ -1,12 +1,12 @@
-"""Drafts of a task: forms, resources, time limit, cost; and the search for a batch that fits."""
+"""Drafts of a task: forms, resources, time limit, cost."""
 
 import pytest
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.profile import Queue
+from labtui.domain.profile import Queue, fill
 from labtui.lab.expected_time import expectation, run_seconds
-from labtui.lab.plan import PlanOverrides, fill, planned_specs, task_drafts, with_queue
+from labtui.lab.plan import PlanOverrides, planned_specs, task_drafts, with_queue
 from labtui.results.measured import own_options
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full

@@ -20,10 +20,9 @@ def editions() -> list[Edition]:
     return [load_edition(entry.id) for entry in list_editions()]
 
 
-@pytest.mark.parametrize(
-    ("profile_id", "form"),
-    [("mn5", None), ("cte-power", None), ("practice", None), ("slurm", None), ("mn5", "job-per-size")],
-)
+@pytest.mark.parametrize(("profile_id", "form"), [
+    ("mn5", None), ("cte-power", None), ("practice", None), ("slurm", None), ("mn5", "job-per-size"),
+])  # fmt: skip
 def test_shipped_templates_and_scripts_are_clean(profile_id, form):
     profile = load_profile(profile_id)
     account = "nct_345" if profile.account_pattern else ""

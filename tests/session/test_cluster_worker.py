@@ -184,10 +184,9 @@ def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(bench, monkeypa
     assert len(bench.cluster.jobs) == 1
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [LoginRefused("No."), errors.HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it.")],
-)
+@pytest.mark.parametrize("refusal", [
+    LoginRefused("No."), errors.HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it."),
+])  # fmt: skip
 def test_a_refused_login_is_never_tried_again_by_itself(bench, refusal):
     bench.cluster.fail("connect", refusal)
     bench.run(4000)

@@ -54,10 +54,9 @@ def test_a_queue_that_shows_no_job_ends_none_that_accounting_calls_running(bench
     assert bench.session.state.problems == ()
 
 
-@pytest.mark.parametrize(
-    ("log", "phase", "outcome"),
-    [(b"", JobPhase.UNKNOWN, None), (keras_log(5, 4, 4, 4, 4), JobPhase.FINISHED, "completed")],
-)
+@pytest.mark.parametrize(("log", "phase", "outcome"), [
+    (b"", JobPhase.UNKNOWN, None), (keras_log(5, 4, 4, 4, 4), JobPhase.FINISHED, "completed"),
+])  # fmt: skip
 def test_a_job_nobody_remembers_is_unknown_unless_its_log_shows_its_end(bench, log, phase, outcome):
     accepted(bench)
     bench.cluster.jobs["100"].in_accounting = False

@@ -82,6 +82,8 @@ def test_options_of_the_command_line_go_first():
     draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "7"})
     assert (draft.account, draft.time_limit_minutes, draft.qos) == ("other", 7, "acc_debug")
     assert draft.options == ("--account=other", "--time=7")
+    whole = job_file_draft("a.slurm", HEAD.replace("-c 80", "--exclusive"))
+    assert (draft.cpus, whole.cpus) == (80, 0), "how many a whole node has is not known"
 
 
 def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch():

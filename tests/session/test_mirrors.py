@@ -151,10 +151,9 @@ def test_the_log_and_slurms_word_say_how_a_run_ended(bench, name):
         bench.run(200)  # a log that is complete is looked at once more
 
 
-@pytest.mark.parametrize(
-    ("state", "outcome", "cause"),
-    [("OUT_OF_MEMORY", "oom", "node memory"), ("TIMEOUT", "time-limit", "time limit")],
-)
+@pytest.mark.parametrize(("state", "outcome", "cause"), [
+    ("OUT_OF_MEMORY", "oom", "node memory"), ("TIMEOUT", "time-limit", "time limit"),
+])  # fmt: skip
 def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench, state, outcome, cause):
     submit_two_runs(bench)
     bench.cluster.write("100", keras_log(5, 4))

@@ -43,10 +43,9 @@ def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_pa
 BANNER = b"Model ResNet50 4 GPUs\n"
 
 
-@pytest.mark.parametrize(
-    ("devices", "banner", "says"),
-    [(1, b"", "planned: 4 GPUs"), (1, BANNER, BANNER.decode().strip()), (4, BANNER, "")],
-)
+@pytest.mark.parametrize(("devices", "banner", "says"), [
+    (1, b"", "planned: 4 GPUs"), (1, BANNER, BANNER.decode().strip()), (4, BANNER, ""),
+])  # fmt: skip
 def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(bench, devices, banner, says):
     log = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4)
     command, _, epochs = log.partition(b"\n")
@@ -93,10 +92,9 @@ def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench, hea
     assert found.text == f"The log is of another training: {differs}."
 
 
-@pytest.mark.parametrize(
-    ("state", "outcome"),
-    [("COMPLETED", "completed"), ("CANCELLED", "cancelled"), ("FAILED", "failed"), ("TIMEOUT", "time-limit")],
-)
+@pytest.mark.parametrize(("state", "outcome"), [
+    ("COMPLETED", "completed"), ("CANCELLED", "cancelled"), ("FAILED", "failed"), ("TIMEOUT", "time-limit"),
+])  # fmt: skip
 @pytest.mark.parametrize("log", [b">> pass #1 of 6: 3.00 sec\n", b"Epoch 1: loss 0.5, time 1.20 s\n"])
 def test_a_job_of_which_nothing_was_planned_ended_as_slurm_says(bench, log, state, outcome):
     planned = draft()
@@ -115,20 +113,13 @@ def test_a_script_that_finds_no_gpu_before_its_first_line_ran_on_the_cpu_however
     assert [row.device for row in bench.session.results().rows] == ["cpu"]
 
 
-@pytest.mark.parametrize(
-    ("log", "errors"),
-    [
-        (b"+ python\n", ["error: 2 GPUs were asked for", "error: 4 GPUs were asked for"]),
-        (b"+ python\n", [f"error: Out of memory with a batch of 9 on {n} replica(s)" for n in (2, 4)]),
-        (  # in their order
-            b"Model ResNet50 2 GPUs\nEpoch 1/5\nModel ResNet50 4 GPUs\nEpoch 1/5\n",
-            [
-                "FileNotFoundError: [Errno 2] No such file or directory: 'a'",
-                "ResourceExhaustedError: OOM when",
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("log", "errors"), [
+    (b"+ python\n", ["error: 2 GPUs were asked for", "error: 4 GPUs were asked for"]),
+    (b"+ python\n", [f"error: Out of memory with a batch of 9 on {n} replica(s)" for n in (2, 4)]),
+    (b"Model ResNet50 2 GPUs\nEpoch 1/5\nModel ResNet50 4 GPUs\nEpoch 1/5\n", [  # in their order
+        "FileNotFoundError: [Errno 2] No such file or directory: 'a'", "ResourceExhaustedError: OOM when",
+    ]),
+])  # fmt: skip
 def test_of_the_errors_of_several_sizes_each_run_shows_its_own(bench, log, errors):
     planned = draft(2)
     four = replace(planned.runs[0], n_gpus=4, batch_size=1024)

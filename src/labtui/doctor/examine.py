@@ -21,8 +21,7 @@ from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts, 
 from labtui.doctor import findings
 from labtui.doctor.findings import PYTHON_LIMIT_S, Requirements, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
-from labtui.domain.profile import Profile
-from labtui.lab.plan import fill
+from labtui.domain.profile import Profile, fill
 from labtui.preflight.files import alternative_path
 from labtui.slurm.job_control import check_options
 from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe

@@ -4,9 +4,19 @@ Profiles are TOML files (`labtui/profiles/*.toml`, or the student's own). What m
 is in them and not in code. Texts may contain ``{account}`` and ``{user}``.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
+
+PLACE = re.compile(r"\{(account|user)\}")
+"""What the texts of a profile leave open."""
+
+
+def fill(text: str, places: Mapping[str, str]) -> str:
+    """A profile's text with ``{account}`` and ``{user}`` replaced; one without a value stays as written."""
+    return PLACE.sub(lambda match: places.get(match[1]) or match[0], text)
 
 
 class QueueNames(NamedTuple):

@@ -4,7 +4,7 @@ Pure: the profile describes the cluster, the overrides hold what the student cho
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU, JobForm, RunSpec, SubmissionDraft, TemplateForm
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, fill
 from labtui.lab.edition import Edition, Task
 from labtui.lab.expected_time import time_limit
 from labtui.lab.runs import RunPlan
@@ -317,11 +317,6 @@ def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition:
         if queue is not None and queue.devices != devices:
             return draft
     return replace(draft, qos=qos or draft.qos, partition=partition or draft.partition)
-
-
-def fill(text: str, places: Mapping[str, str]) -> str:
-    """A profile's text with ``{account}`` and ``{user}`` replaced; one without a value stays as written."""
-    return re.sub(r"\{(account|user)\}", lambda match: places.get(match[1]) or match[0], text)
 
 
 def job_name(specs: Sequence[RunSpec]) -> str:

@@ -333,21 +333,17 @@ class Poller:
         else:
             self._failures = 0
             context.clear_problem(QUEUE_KEY)
-            self._note_accounting(answer)
+            if answer.accounting is not None:
+                context.clear_problem(ACCOUNTING_KEY)
+            else:
+                hint = f"Nothing is lost. It says: {answer.accounting_problem}"
+                context.raise_problem(ACCOUNTING_KEY, RemoteFailure(_ACCOUNTING_SILENT, hint))
             others, clock = other_jobs(context.state, answer.jobs), answer.server_time
             self._store_jobs(
                 jobs, lambda state: replace(state, other_jobs=others, refreshed_at=at, cluster_time=clock)
             )
         for submission, job in live_jobs(context.state):
             self._check_log(submission.token, job)
-
-    def _note_accounting(self, answer: QueueAnswer) -> None:
-        if answer.accounting is not None:
-            self._context.clear_problem(ACCOUNTING_KEY)
-        else:
-            hint = f"Nothing is lost. It says: {answer.accounting_problem}"
-            problem = RemoteFailure(_ACCOUNTING_SILENT, hint)
-            self._context.raise_problem(ACCOUNTING_KEY, problem)
 
     def _store_jobs(self, jobs: Mapping[str, JobView], *other_changes: Change) -> None:
         """Store jobs by token, with `other_changes` in the same transaction, and act on jobs that ended."""

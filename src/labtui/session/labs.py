@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home, files_inside
 from labtui.domain.errors import FolderError, LabError, UsageError
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, fill
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
@@ -193,8 +193,6 @@ def needed_paths(folder: LabFolder, edition: Edition) -> tuple[str, ...]:
     Raises:
         LabError: when the profile is not valid.
     """
-    from labtui.lab.plan import fill
-
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
     needs = requirements_of(folder, settings, profile, edition)

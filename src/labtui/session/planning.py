@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
-from labtui.domain.profile import Profile
+from labtui.domain.profile import PLACE, Profile, fill
 from labtui.domain.state import LOG_ENDINGS, NEVER_SENT, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
@@ -40,14 +40,12 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
     Raises:
         UsageError: when the profile's path needs an account or user that is not known.
     """
-    root = settings.root or profile.root
-    for name, value in (("account", profile.account_of(account, settings.account)), ("user", user)):
-        if f"{{{name}}}" in root and not value:
-            raise UsageError(
-                f"No {name} is known, and the lab's folder on the cluster is named after it.",
-                f"Set `{name}` under [cluster] in lab.toml, or use `labtui init --{name}`.",
-            )
-        root = root.replace(f"{{{name}}}", value)
+    places = {"account": profile.account_of(account, settings.account), "user": user}
+    root = fill(settings.root or profile.root, places)
+    if lacks := PLACE.search(root):
+        sentence = f"No {lacks[1]} is known, and the lab's folder on the cluster is named after it."
+        hint = f"Set `{lacks[1]}` under [cluster] in lab.toml, or use `labtui init --{lacks[1]}`."
+        raise UsageError(sentence, hint)
     return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 

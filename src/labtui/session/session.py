@@ -320,10 +320,10 @@ class Session:
         """Slurm's answer to ``sbatch --test-only`` for a draft; nothing is submitted."""
         from labtui.slurm.job_control import check_script
 
-        self._must_write()
+        worker = self._running_worker()
         submission, files = planning.plan(self, draft, script)
         text = files[SCRIPT_NAME].decode("utf-8", "surrogateescape")
-        return self._running_worker().ask(check_script(text, submission.options))
+        return worker.ask(check_script(text, submission.options))
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths exist, for the state's `paths`; None if offline or without paths."""
@@ -368,9 +368,11 @@ class Session:
         """Act on a request here; return the token of its submission ("" for none) and a future for the result."""
         from labtui.slurm.job_control import cancel
 
-        self._must_write()
+        worker = self._running_worker()
         if request.draft is not None:
-            return self._submit(request.draft, request.script, request.accepted)
+            submission, files = planning.plan(self, request.draft, request.script, accepted=request.accepted)
+            self.folder.write(submission.script_file, files[SCRIPT_NAME])
+            return submission.token, worker.submit(submission, files)
         if request.job_id:
             job = next((item for item in self.my_jobs() if item.job_id == request.job_id), None)
             if job is None:
@@ -380,30 +382,17 @@ class Session:
         else:
             token = planning.run_of(self.state, request.run_id).token
         if token:
-            return token, self._running_worker().change(token, request)
-        worker = self._running_worker()
+            return token, worker.change(token, request)
         return "", worker.ask(cancel(request.job_id), lambda _: worker.refresh())
-
-    def _submit(
-        self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]
-    ) -> tuple[str, Future[str]]:
-        submission, files = planning.plan(self, draft, script, accepted=accepted)
-        worker = self._running_worker()
-        self.folder.write(submission.script_file, files[SCRIPT_NAME])
-        return submission.token, worker.submit(submission, files)
 
     def serve_requests(self) -> None:
         """Start to act on the requests of other processes."""
         self._threads["serve"] = serve(self.folder.database_path, self._act, self.faults.write)
 
-    def _must_write(self) -> None:
-        if (why := self.why_read_only) is not None:
-            raise why
-
     def _running_worker(self) -> ClusterWorker:
+        """The worker, which only a session that may write has. Raises LabError without one."""
+        if (why := self.why_read_only or self._not_started) is not None:
+            raise why
         if self._worker is None:
-            self._must_write()
-            if self._not_started is not None:
-                raise self._not_started
             raise FolderError("This session only reads what is stored.", "Start it first.")
         return self._worker

@@ -364,7 +364,6 @@ class Submitter:
     def abandon(self, error: LabError) -> None:
         """Fail all open futures when the session closes. Waiting submissions stay stored."""
         for pending in list(self._pending.values()):
-            for future in pending.sent:
+            futures: list[Future[Any]] = [*pending.sent, *pending.cancelled]
+            for future in futures:
                 fail(future, error)
-            for cancelled in pending.cancelled:
-                fail(cancelled, error)

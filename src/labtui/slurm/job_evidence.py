@@ -130,19 +130,10 @@ def view_if_unanswered(old: JobView, at: float) -> JobView:
 
 def differs(old: JobView, new: JobView) -> bool:
     """Whether two views differ in more than the time seen, the elapsed time or a similar estimate."""
-    quiet = replace(
-        new,
-        seen_at=old.seen_at,
-        elapsed_s=old.elapsed_s,
-        start_estimate=_steady_estimate(old.start_estimate, new.start_estimate),
-    )
-    return quiet != old
-
-
-def _steady_estimate(old: float | None, new: float | None) -> float | None:
-    """The old estimate if the new one differs by less than `SLACK_S`, else the new one."""
-    alike = old is not None and new is not None and abs(new - old) < SLACK_S
-    return old if alike else new
+    was, estimate = old.start_estimate, new.start_estimate
+    if was is not None and estimate is not None and abs(estimate - was) < SLACK_S:
+        estimate = was
+    return replace(new, seen_at=old.seen_at, elapsed_s=old.elapsed_s, start_estimate=estimate) != old
 
 
 # --------------------------------------------------------------------------- all of the student's jobs

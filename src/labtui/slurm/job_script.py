@@ -8,7 +8,7 @@ import msgspec
 
 from labtui.domain.errors import TemplateError
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
-from labtui.domain.profile import Profile
+from labtui.domain.profile import PLACE, Profile, fill
 from labtui.slurm.remote_command import shell_file
 from labtui.slurm.values import duration_text
 
@@ -300,13 +300,11 @@ def _quote_path(path: str) -> str:
 
 def _fill(text: str, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
     """A profile's text with ``{account}`` and ``{user}`` filled in."""
-    user = context.user or profile.user
-    for name, value in (("account", draft.account), ("user", user)):
-        if f"{{{name}}}" in text and not value:
-            hint = f"Name the {name} in lab.toml, or write the path out."
-            raise TemplateError(f"The path {text!r} needs the {name}, which is not known.", hint)
-        text = text.replace(f"{{{name}}}", value)
-    return text
+    filled = fill(text, {"account": draft.account, "user": context.user or profile.user})
+    if lacks := PLACE.search(filled):
+        hint = f"Name the {lacks[1]} in lab.toml, or write the path out."
+        raise TemplateError(f"The path {text!r} needs the {lacks[1]}, which is not known.", hint)
+    return filled
 
 
 def _one_line(line: str) -> str:
