@@ -82,6 +82,8 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
     assert (found := [at for at, row in enumerate(rows) if marks & set(row)])
     if len(points) > 1 and points[-1][1] / points[0][1] > 30:
         assert found[0] < found[-1]
+    cells = cells_of(spec, width, height, Cursor(chosen, max(lines[chosen]))).values()
+    assert any(COLOURS[chosen % 4][0] in style for sign, style in cells if sign in marks), "its own colour"
 
 
 @pytest.mark.parametrize(("value", "low", "high", "rows"), [(2, 1, 4, 22), (0.5, 0, 1, 9), (10, 0, 13.6, 24)])
@@ -115,7 +117,9 @@ def test_more_than_eight_gpus_have_logarithmic_axes_and_no_tick_stands_far_above
     assert len(steps) == 1 and min(steps) > 1, "whole rows, and one between two ticks"
     assert labels[-1] == "1×" and labels[0] in {"16×", "32×", "64×"}, "those between which values lie"
     mark = next(at for at, row in enumerate(rows) if "●" in row or "◉" in row)
-    assert mark <= (height / 2 if height < 27 else 4), "the largest value stands in the upper half, or on top"
+    lowest = max(at for at, row in enumerate(rows) if "●" in row or "◉" in row)
+    free = next(at for at, row in enumerate(rows) if "└" in row) - 1 - lowest
+    assert mark <= free + min(steps) + 1, "as many rows are free above the values as below"
     labels = [
         row.split("┼")[0].strip()
         for row in rows_of(chart({1: 4221.0, 64: 4221.0}), 100, height)

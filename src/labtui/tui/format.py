@@ -129,16 +129,14 @@ def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool
 
     With more series than marks, the others have letters.
     """
-    from labtui.results.charts import HUES, looks
+    from labtui.results.charts import HUES, Look, looks
 
     if len(spec.measured) > len(MARKS) and not chosen:
         return ascii_lowercase[at % 26], look.quiet
-    seen = looks(spec.measured)[spec.measured[at].name] if len(spec.measured) <= HUES else None
-    mark = seen.mark if seen is not None else at
-    colour = look.busy if chosen else look.quiet
-    if seen is not None and look.series:
-        colour = look.series[seen.hue][seen.tone]
-    return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], colour
+    line, few = spec.measured[at], len(spec.measured) <= HUES
+    seen = looks(spec.measured)[line.name] if few else Look(line.hue, 0, at)
+    colour = look.series[seen.hue][seen.tone] if few or chosen else look.quiet
+    return (HOLLOW if hollow else MARKS)[seen.mark % len(MARKS)], colour
 
 
 def names_of(spec: ChartSpec) -> list[str]:

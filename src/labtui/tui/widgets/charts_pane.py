@@ -408,12 +408,11 @@ class ChartsPane(Pane, Container, can_focus=True):
         run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = line.job if line is not None and len(numbers) == 1 else None
         where = f"{run}, job {job.job_id}" if job is not None else run
-        bounds, wide = "", self.size.width >= 100
+        bounds = ""
         if point.lo is not None and point.hi is not None:
             shown = value_text(spec, point).removesuffix("×").removesuffix(" s")
             bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
-            between = f"between {bounds.replace(' to ', ' and ')}" if wide else f"({bounds})"
-            bounds = bounds and between
+            bounds = bounds and f"({bounds})"
         told = row is not None and not row.is_baseline and self.view_name == "speedup"
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""

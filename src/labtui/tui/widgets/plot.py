@@ -100,12 +100,14 @@ class _Drawing:
 
     def _doublings(self, low: float, high: float) -> RowScale:
         """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
-        low = math.floor(low) if high - low < 1 else low  # between two ticks
+        if high - low < 1:
+            low, high = math.floor(low), math.floor(high) + 1  # between two ticks
         rows, step, apart = self.rows, 0, 0
         while apart < 2:
             step += 1
             apart = max(n for n in range(rows) if round(high * n / step) - round(low * n / step) < rows)
-        each, first = step / apart, round(low * apart / step)
+        each, first, last = step / apart, *(round(end * apart / step) for end in (low, high))
+        first -= min(apart - 1, (rows - 1 - last + first) // 2)  # free rows above and below, no tick more
         last = min((first + rows - 1) // apart, math.ceil(high / step - 1e-9))
         ticks = tuple(float(step * at) for at in range(-(-first // apart), last + 1))
         return RowScale((first - 0.5) * each, (first + rows - 0.5) * each, ticks)
