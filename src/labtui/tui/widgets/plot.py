@@ -382,7 +382,7 @@ class _Drawing:
                 spots += [(column - size, row), *((start, rows[0]) for start in aside)]
                 spots = [spot for spot in spots if self._is_nearest(spot, size, (column, row))]
                 spots.sort(key=lambda spot: spot[1] != row and spot[1] in self.tick_rows)
-                self._write(spots, text, style, 0)
+                self._write(spots, text, style, int(" " in self.unit))
 
     def _is_nearest(self, spot: tuple[int, int], size: int, own: tuple[int, int]) -> bool:
         """Whether a label at a spot is nearer to its own mark than to any other, and at no other's column."""
