@@ -296,8 +296,7 @@ class Poller:
         )
         if delay is None and not self._poll_requested:
             return None
-        how: dict[str, Any] = {"requested": self._poll_requested, "limit": self._limit}
-        return next_poll_at(self._polls, 0.0 if delay is None else delay, **how)
+        return next_poll_at(self._polls, delay or 0.0, requested=self._poll_requested, limit=self._limit)
 
     def step(self) -> None:
         """Poll once, in the background: a busy controller must not hold up the logs. Raises ConnectionLost."""

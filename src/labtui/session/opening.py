@@ -111,23 +111,19 @@ def _read_only_error(sentence: str) -> NotWritable:
 
 
 def stored_state(folder: LabFolder) -> LabState:
-    """Read the state of a lab folder once; empty if it has no database.
+    """Read the state of a lab folder once, beside its writer or from a copy; empty if it has no database.
 
     Raises:
         StoreError: as `Store`.
     """
     if not folder.database_path.exists():
         return LabState()
-    with contextlib.closing(_store_to_read(folder)) as store:
-        return state_of(folder, store)
-
-
-def _store_to_read(folder: LabFolder) -> Store:
-    """Open the folder's database beside its writer, or a copy if the folder is not trusted or cannot be written."""
+    store = None
     if check_trust(folder.path) is None:
         with contextlib.suppress(NotWritable):  # SQLite reads beside a writer only if it can create a file
-            return Store(folder.database_path, read_only=True)
-    return copied_store(folder)
+            store = Store(folder.database_path, read_only=True)
+    with contextlib.closing(store or copied_store(folder)) as opened:
+        return state_of(folder, opened)
 
 
 def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabError | None = None) -> Store:

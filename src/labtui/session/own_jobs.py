@@ -46,10 +46,12 @@ def own_job_script(text: str, file_name: str) -> str:
     interpreter = first[2:].strip().split() if first.startswith("#!") else []
     if not interpreter:
         interpreter, rest = ["/bin/bash"], [first, *rest]
+    # sbatch searches for directives up to the first command
+    end = next((n for n, line in enumerate(rest) if line.strip() and line.lstrip()[0] != "#"), len(rest))
     return "\n".join(
         (
             "#!/bin/bash",
-            *_header(rest),
+            *rest[:end],
             f"{MADE_HERE}: the lines above are those of {inert(file_name)}, which is run below as it is.",
             'here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit',
             STARTED_GUARD.rstrip("\n"),
@@ -58,12 +60,6 @@ def own_job_script(text: str, file_name: str) -> str:
             "",
         )
     )
-
-
-def _header(lines: list[str]) -> list[str]:
-    """The lines that sbatch searches for directives: those before the first command."""
-    end = next((n for n, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), len(lines))
-    return lines[:end]
 
 
 Answers = Mapping[str, Any]

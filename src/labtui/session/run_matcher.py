@@ -264,7 +264,10 @@ def _with_outcome(
         found = _other_training(run.spec, next(unmatched, None))
     else:
         found = _gpu_contradiction(run, report, index)
-    outcome = _outcome(parsed, job)
+    by_slurm = OUTCOMES.get(job.slurm_state, "unfinished")
+    outcome = by_slurm if parsed is None or parsed.outcome == "unfinished" else parsed.outcome
+    if outcome == "cancelled" and job.slurm_state in _NOT_CANCELLED:
+        outcome = by_slurm
     if parsed is None and report.runs and outcome in _NEVER_BEGAN:
         outcome = "unfinished"
     if outcome == "unfinished" and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
@@ -298,14 +301,6 @@ def with_slurm_outcome(run: RunState, job: JobView, *, began: bool) -> RunState:
     if began and not run.started and outcome in _NEVER_BEGAN:
         outcome = "unfinished"
     return replace(run, outcome=outcome, diagnosis=_slurm_diagnosis(outcome, job))
-
-
-def _outcome(parsed: ParsedRun | None, job: JobView) -> Outcome:
-    """The outcome in the log, if it has one; else what Slurm's state means for an unfinished run."""
-    by_slurm = OUTCOMES.get(job.slurm_state, "unfinished")
-    if parsed is None or parsed.outcome == "unfinished":
-        return by_slurm
-    return by_slurm if parsed.outcome == "cancelled" and job.slurm_state in _NOT_CANCELLED else parsed.outcome
 
 
 def _gpu_contradiction(run: RunState, report: LogReport, index: int) -> tuple[Diagnosis, ...]:

@@ -59,7 +59,9 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
         if answer.jobs is None:
             view = view_if_unanswered(old, at)
         elif row is not None:
-            view = _with_local_estimate(_merge(old, replace(row, seen_at=at)), answer, at)
+            view = _merge(old, replace(row, seen_at=at))
+            if view.start_estimate is not None and answer.server_time is not None:  # by our clock
+                view = replace(view, start_estimate=view.start_estimate - answer.server_time + at)
         else:
             view = _view_if_missing(old, account, answer, at)
         if differs(old, view):
@@ -94,13 +96,6 @@ def _merge(old: JobView, new: JobView) -> JobView:
         start_time=new.start_time or (None if started_over else old.start_time),
         node=new.node or ("" if new.phase is JobPhase.QUEUED else old.node),
     )
-
-
-def _with_local_estimate(view: JobView, answer: QueueAnswer, at: float) -> JobView:
-    """The view with Slurm's start estimate converted from the cluster's clock to this computer's."""
-    if view.start_estimate is None or answer.server_time is None:
-        return view
-    return replace(view, start_estimate=view.start_estimate - answer.server_time + at)
 
 
 def _view_if_missing(old: JobView, account: JobView | None, answer: QueueAnswer, at: float) -> JobView:
