@@ -33,9 +33,8 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path):
     submissions = list(state.submissions.values())
     assert submissions[0].run_ids == (1, 2)
     statuses = [f"{item.run_ids[-1]} {item.status.value}" for item in submissions]
-    assert ", ".join(statuses) == (
-        "2 accepted, 3 accepted, 4 accepted, 5 waiting, 6 withdrawn, 7 refused, 8 sending"
-    )
+    told = "2 accepted, 3 accepted, 4 accepted, 5 waiting, 6 withdrawn, 7 refused, 8 sending"
+    assert ", ".join(statuses) == told
     jobs = [(item.job.job_id, item.job.phase.value) for item in submissions if item.job is not None]
     assert jobs == [("100", "finished"), ("101", "running"), ("102", "queued")]
     assert [(item.held, item.early_end_minutes) for item in submissions[2:4]] == [(False, 20), (True, 0)]

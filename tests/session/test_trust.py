@@ -316,10 +316,8 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     wanted = changed(read_settings(received / "lab.toml"), user="nct01042", port=2222, identity="~/key")
     write_settings(received / "lab.toml", wanted)
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
-    assert (
-        isinstance(ask_trust(received, given=False), trusting.NotTrusted)
-        and check_trust(received) is not None
-    )
+    assert isinstance(ask_trust(received, given=False), trusting.NotTrusted)
+    assert check_trust(received) is not None
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
     for words in (

@@ -92,10 +92,8 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     again = site.submit()
     assert again.status == BLOCKED
     assert site.times_sent() == 1
-    assert (
-        "--parsable --no-requeue --comment=labtui:0f3a-77aa-b2c4 --job-name=ResNet50-b2c4"
-        in site.sent.read_text()
-    )
+    words = "--parsable --no-requeue --comment=labtui:0f3a-77aa-b2c4 --job-name=ResNet50-b2c4"
+    assert words in site.sent.read_text()
     assert site.look().job_id == "4711"
 
 
