@@ -51,7 +51,7 @@ def test_a_row_that_loses_nothing_is_two_lines_and_no_column_is_empty(tmp_path, 
 
 def test_one_run_alone_has_nothing_to_split(tmp_path, monkeypatch, command):
     monkeypatch.chdir(make_folder(tmp_path / "lab").path)
-    assert "a run on one GPU and one on more" in command(["why"], 1).err
+    assert "runs on one GPU and on more" in command(["why"], 1).err
 
 
 BEGAN = 1_763_718_000.0

@@ -1,6 +1,9 @@
 """A task in words: what and why, a line each for runs, charts and answers, details when asked for."""
 
-from labtui.tui.widgets.task_pane import TaskPane
+from msgspec.structs import replace
+
+from labtui.tui.themes import roles
+from labtui.tui.widgets.task_pane import TaskPane, task_page
 from tests.tui.waiting import screens, text_of, until
 
 
@@ -17,9 +20,10 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_d
         await pilot.press("enter")
         await until(pilot, lambda: "▾ ○ Charts" in text_of(app) and "▾   Hints" in text_of(app))
         said, asked = " ".join(text_of(app).split()), app.view.task.questions
-        assert all(f"○ {' '.join(each.text.split())[:40]}" in said for each in asked), (
-            "the questions themselves"
-        )
+        assert all(f"○ {' '.join(each.text.split())[:40]}" in said for each in asked)
+        check = replace(app.view.check, items=3 * app.view.check.items)
+        page = task_page(replace(app.view, checks={app.view.task_id: check}), roles(app), 90, whole=True)
+        assert page.plain.count("run 4 is running: 3 of 5") == 1, "what is true of several runs, once"
         shown = app.screen.query_one("#task-page")
         for width in (120, 80):
             await pilot.resize_terminal(width, 90)

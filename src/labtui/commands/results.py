@@ -144,7 +144,7 @@ def measure_folder(folder: LabFolder) -> Measurements:
 # --------------------------------------------------------------------------- why it does not scale
 
 
-_NO_SPLIT = "Nothing to split: it needs a run on one GPU and one on more, with steps and batch in the logs."
+_NO_SPLIT = "Nothing to split: it needs runs on one GPU and on more, with steps and equal batches per GPU."
 
 _CONTROL = (
     "To split slower steps: `labtui submit TASK --control independent` tells contention from communication."

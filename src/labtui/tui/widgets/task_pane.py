@@ -107,7 +107,7 @@ def _opened(section: Section, styles: Roles, width: int) -> Text:
     """The details of an open section, wrapped and indented; those of runs begin with the result."""
     text = Text()
     result = (("", section.sentence),) if section.name == KINDS["runs"] else ()
-    for mark, sentence in (*result, *section.details):
+    for mark, sentence in dict.fromkeys((*result, *section.details)):  # what is true of all runs, once
         lead = f"    {mark} " if mark else "    "
         text.append(f"\n{lead}", styles.good if mark == "✔" else styles.quiet)
         wrapped = wrap(one_line(sentence), max(8, width - len(lead)))
