@@ -145,15 +145,22 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
 
 
 async def test_help_and_palette(filled_session):
-    async with screens(filled_session) as (app, pilot):
+    async with screens(filled_session, size=(120, 60)) as (app, pilot):
         await pilot.press("question_mark")
         await until(pilot, lambda: text_of(app).count("◆● two marks") == 1)
         assert "or the sign of" in text_of(app) and "ending, cancelling: with the sign" in text_of(app)
+        places = [
+            text_of(app).index(each) for each in ("  Here", "^k", "On this screen", "  Plan  ", "Everywhere")
+        ]
+        assert places == sorted(places), "in groups"
         await pilot.press("escape", "colon")
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
         assert not app.screen.query_one(CommandList).get_component_rich_style("option-list--option").bold
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
-        assert any("Charts c the charts of this task; 1 to 5" in line for line in lines)
+        (plan,), (charts,) = (
+            [at for at, line in enumerate(lines) if said in line] for said in ("Plan s", "Charts c")
+        )
+        assert plan < charts and "the charts of this task; 1 to 5" in lines[charts], "not by the alphabet"
         await pilot.press(*"incidents")
         await until(pilot, lambda: "problems and incidents" in text_of(app), "found by that word")
         await pilot.press(*["backspace"] * 9, *"charts", "enter")

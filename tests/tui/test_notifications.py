@@ -25,7 +25,6 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
     shown: list[Notice] = []
     async with screens(session, size=(80, 24)) as (app, pilot):
         app.notifier.desktop = shown.append
-        await until(pilot, lambda: app.view_model.loaded)
         session.feed(planned(TOKEN, "10.5", 2, spec(gpus=2)), accepted(TOKEN, "31331"))
         session.feed(observed(TOKEN, "31331", JobPhase.RUNNING))
         await until(pilot, lambda: len(messages) == 1)
@@ -45,7 +44,6 @@ async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
     shown: list[Notice] = []
     async with screens(session, size=(80, 24)) as (app, pilot):
         app.notifier.desktop = shown.append
-        await until(pilot, lambda: app.view_model.loaded)
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
         await until(pilot, lambda: app.view_model.state is session.state and len(messages) == rings)
         assert not shown

@@ -17,11 +17,11 @@ from labtui.lab.plan import PlanRow, control_run
 from labtui.results.rows import ResultRow
 
 WORDS = {
-    "gpus": "number of GPUs, in digits",
-    "batch": "global batch, in digits",
-    "per_gpu": "batch per GPU, in digits",
-    "rate": "learning rate, in digits (empty: the script's own)",
-    "epochs": "number of epochs, in digits",
+    "gpus": "number of GPUs",
+    "batch": "global batch, the samples in one step of all GPUs",
+    "per_gpu": "batch per GPU, the samples in one step of each GPU",
+    "rate": "learning rate (empty: the script's own)",
+    "epochs": "number of epochs",
     "limit": "time limit, in minutes (empty: as planned)",
     "options": "further options of the training script, as on a command line",
 }

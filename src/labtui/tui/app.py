@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
+from textual.command import CommandPalette, Provider
 from textual.message import Message
 from textual.notifications import Notification, Notify
 from textual.reactive import var
@@ -63,11 +63,18 @@ class Notice(Notification):
         return super().time_left <= 0
 
 
+def _actions() -> type[Provider]:
+    from labtui.tui.screens.modals import Actions
+
+    return Actions
+
+
 class LabApp(SanitizedApp[int]):
     """The app for one open lab folder. The caller owns the session and closes it afterwards."""
 
     TITLE = "labtui"
     CSS_PATH = [STYLES / "base.tcss", STYLES / "main.tcss"]  # noqa: RUF012 - as Textual declares it
+    COMMANDS = {_actions}  # noqa: RUF012 - as Textual declares it
     COMMAND_PALETTE_BINDING = "f24"  # the palette's own binding is below, with two keys
     BINDINGS: ClassVar[list[BindingType]] = [
         key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),

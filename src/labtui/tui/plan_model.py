@@ -184,7 +184,11 @@ class Plan:
             raise UsageError("It comes from your job file: e edits it; `submit FILE --model` names it.")
         if column not in WORDS:
             raise UsageError("This follows from the other numbers.")
-        if column == "gpus" and self.rows[row].spec.device == "cpu" and self.rows[row].spec.program is None:
+        spec = self.rows[row].spec
+        if spec.program is not None:
+            own = {"gpus": f"number of {spec.program.counts}", "batch": "size of the problem"}
+            return own.get(column, WORDS[column])
+        if column == "gpus" and spec.device == "cpu":
             raise UsageError("A CPU run has no GPUs to change.")
         return WORDS[column]
 

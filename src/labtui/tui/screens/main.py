@@ -31,17 +31,17 @@ class MainScreen(FramedScreen):
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
         key("R", "retry_run", "Run again", "plan it again, changed by how it ended", show=True),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
-        key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
+        key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("c", "pane('charts')", "Charts", "the charts of this task; 1 to 5 choose a view", show=True),
         *(key(number, f"chart({number})", "", "") for number in "12345"),
-        key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
+        key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
         key("e", "edit", "Edit", "the script, or your answers, in your own editor", show=True),
         key("b", "start_copy", "Make the copy", "start the script that a task asks for", show=True),
+        key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
         key("left_square_bracket", "step_task(-1)", "Previous task", "go to the task above"),
         key("right_square_bracket", "step_task(1)", "Next task", "go to the task below"),

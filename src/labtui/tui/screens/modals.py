@@ -12,9 +12,11 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.command import DiscoveryHit, Hits
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Key
 from textual.screen import ModalScreen, Screen
+from textual.system_commands import SystemCommandsProvider
 from textual.widgets import Button, Footer, Input, Static
 
 from labtui.doctor.findings import SIGNS, Check, summary, worst_status
@@ -280,9 +282,19 @@ class TextScreen(Modal[None]):
             box.refresh(layout=True)
 
 
+class Actions(SystemCommandsProvider):
+    """The palette's entries in their own order, not by the alphabet."""
+
+    async def discover(self) -> Hits:
+        for name, said, run, _ in self.app.get_system_commands(self.screen):
+            yield DiscoveryHit(name, run, help=said)
+
+
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
     """The palette's entries as name, key, help and callback: actions with keys here, tasks, actions without keys."""
-    for node, binding, why_not in app.active_actions(screen):
+    actions = list(app.active_actions(screen))
+    actions.sort(key=lambda each: (bool(each[2]), each[0] is not screen))  # first what is used most
+    for node, binding, why_not in actions:
         told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         yield binding.description, app.get_key_display(binding), told, run
@@ -324,11 +336,15 @@ def problems_text(app: LabApp) -> Text:
 
 
 def help_page(app: LabApp) -> Table:
-    """The keys that act on the screen, the innermost widget's first; then the glyphs."""
+    """The keys that act on the screen, those of the innermost widget first; then the glyphs."""
     table = Table.grid(padding=(0, 1))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
-    for _, binding, why_not in app.active_actions(app.screen):
+    group = ""
+    for node, binding, why_not in app.active_actions(app.screen):
+        before, group = group, {app: "Everywhere", app.screen: "On this screen"}.get(node, "Here")
+        if group != before:
+            table.add_row("", Text("\n" * bool(before) + group, "bold"))
         told = Text(f"not now: {why_not}" if why_not else binding.tooltip, "dim" if why_not else "")
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, told)
     runs = "  ".join(f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
