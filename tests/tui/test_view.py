@@ -650,6 +650,8 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})
     assert headline(eight) == "This task compares the runs of 2, 3, 4, 6 and 7."
+    half = replace(check, items=(replace(items[0], missing=""), *items[1:]))
+    assert [each.tasks[-1].sign for each in (eight, replace(eight, checks={"8": half}))] == ["○", "◐"]
 
 
 def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit():

@@ -253,6 +253,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         check = self.checks.get(task_id)
         unchecked = self.loading or (self.edition is not None and not self.checks)
         status = check.status if check is not None else "" if unchecked else "open"
+        task = self.edition.task(task_id) if self.edition is not None else None
+        if status == "open" and task is not None and not task.runs and self.count("runs", task_id).done:
+            status = "partial"  # some of the runs that it compares are done
         phases = {line.phase for line in lines}
         live = max(phases.intersection(LIVE), key=LIVE.index, default=None)
         if live is RunPhase.WAITING and RunPhase.UNKNOWN in phases:
@@ -267,7 +270,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         alike = {line.word for line in lines if line.phase is live and live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
         if live is None and status in ("open", "partial"):
-            runs, task = self.count("runs", task_id), self.edition.task(task_id) if self.edition else None
+            runs = self.count("runs", task_id)
             none = task is not None and task.runs and not lines and not runs.done
             said = "runs done" if runs.full else "no run yet" if none else ""
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
@@ -321,9 +324,6 @@ def planned_sizes(task: Task | None) -> set[int]:
     """The numbers of GPUs, or of processes, of the runs that a task plans."""
     specs = [run.spec for run in task.runs] if task is not None else []
     return {spec.n_gpus or spec.processes for spec in specs} - {0}
-
-
-# ------------------------------------------------------------------ the fields of a run's line
 
 
 def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunState, str]:
