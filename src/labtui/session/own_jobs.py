@@ -87,7 +87,8 @@ def job_file_draft(
         form="own",
         runs=_runs(script, answers),
         gpus=script.gpus,
-        cpus=(script.cpus or (0 if script.has("exclusive") else 1)) * script.tasks_per_node,  # 0: the whole node
+        cpus=(script.cpus or (0 if script.has("exclusive") else 1))
+        * script.tasks_per_node,  # 0: the whole node
         time_limit_minutes=int((duration_seconds(script.value("time")) or 0) // 60),
         account=script.value("account"),
         qos=script.value("qos"),
