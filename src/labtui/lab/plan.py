@@ -259,8 +259,7 @@ def size_job(
 
     Without GPUs, a program has one core for each process, and a training keeps the cores of `base`.
     """
-    nodes = (largest := _largest(specs)).nodes
-    gpus = -(-largest.n_gpus // nodes)
+    nodes, gpus = allocation(specs)
     cpus = gpus * profile.cpus_per_gpu if gpus else base.cpus
     if specs[0].program is not None and not gpus:
         cpus = -(-max(spec.processes for spec in specs) // nodes)
@@ -285,6 +284,12 @@ def place_run(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
     while spec.n_gpus % nodes:
         nodes += 1
     return replace(spec, nodes=nodes)
+
+
+def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
+    """(nodes, GPUs per node) that a job needs for its largest run."""
+    largest = _largest(specs)
+    return largest.nodes, -(-largest.n_gpus // largest.nodes)
 
 
 def _largest(specs: Sequence[RunSpec]) -> RunSpec:

@@ -39,8 +39,9 @@ class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of each job, of each task and of the lab."""
+    """The cost of each job, of each task and of the lab; `practice`: of the rehearsed jobs, which cost nothing."""
 
+    practice: bool
     jobs: tuple[JobCost, ...]
     tasks: Mapping[str, CostTotal]
     total: CostTotal
@@ -56,7 +57,7 @@ def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
     jobs = tuple(_job_cost(each, each.job, state) for each in sent if each.job is not None)
     names = dict.fromkeys(job.task_id for job in jobs)
     tasks = {name: _total([job for job in jobs if job.task_id == name]) for name in names}
-    return LabCost(jobs=jobs, tasks=tasks, total=_total(jobs))
+    return LabCost(practice=practice, jobs=jobs, tasks=tasks, total=_total(jobs))
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:
