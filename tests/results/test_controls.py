@@ -10,13 +10,12 @@ from labtui.results.measured import measured_from_reports
 from labtui.results.messages import energy_sentence, loss_message
 from labtui.results.report import loss_text
 from labtui.results.rows import ResultRow, Results, Scatter
-from labtui.results.scaling import lost_efficiency, scaling_lines
+from labtui.results.scaling import INDEPENDENT, ONE_BATCH, lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log
 
 from .helpers import mllog
 
 IMAGES, BATCH = 2560, 64
-INDEPENDENT, ONE_BATCH = "independent", "one-batch"
 
 
 def log(

@@ -20,15 +20,17 @@ from labtui.results.scaling import outlooks
 from .helpers import results_of, run
 
 
-def timed(n: int, seconds: Interval, scatter: Scatter | None = None) -> ResultRow:
-    return replace(measure(run(n, [1])), epoch_seconds=seconds, scatter=scatter)
+def timed(n: int, one: Interval, seconds: Interval, scatter: Scatter | None = None) -> ResultRow:
+    """A row on n GPUs whose epoch takes `seconds`, and that of its baseline `one`."""
+    return replace(measure(run(n, [1])), epoch_seconds=seconds, speedup=one.over(seconds), scatter=scatter)
 
 
 @given(times=st.lists(st.floats(1, 100), min_size=1, max_size=6), first=st.floats(1, 100))
 def test_fits_are_least_squares(times, first):
     n = np.array([2, 4, 8, 16, 24, 32][: len(times)])
     speedups = first / np.array(times)
-    points = [timed(at, Interval.exact(time)) for at, time in zip((1, *n), (first, *times), strict=True)]
+    exact = [Interval.exact(time) for time in (first, *times)]
+    points = [timed(at, exact[0], time) for at, time in zip((1, *n), exact, strict=True)]
     rows = {"amdahl": (1 - 1 / n, 1 / speedups - 1 / n), "gustafson": (n - 1.0, n - speedups)}
     for law, (factors, wanted) in rows.items():
         ((fraction,), *_) = np.linalg.lstsq(factors[:, None], wanted, rcond=None)
@@ -37,8 +39,7 @@ def test_fits_are_least_squares(times, first):
 
 def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one():
     found = karp_flatt(Interval(1.7, 1.6, 1.8), 2)
-    bounds = tuple((1 / speedup - 0.5) / 0.5 for speedup in (1.8, 1.6))
-    assert (found.lo, found.hi) == pytest.approx(bounds)
+    assert (found.lo, found.hi) == pytest.approx([(1 / speedup - 0.5) / 0.5 for speedup in (1.8, 1.6)])
     assert karp_flatt(Interval.exact(1.0), 1) is None
 
 
@@ -55,6 +56,11 @@ def test_many_exact_points_leave_nothing_to_say():
     assert amdahl.serial_fraction.value == pytest.approx(0.1, abs=1e-9)
     (outlook,) = outlooks(results.rows)
     assert outlook.n_gpus == 32 and outlook.same > outlook.grows > 0
+    whole = {n: 781 // n for n in (1, 2, 4, 8, 16)}  # PyTorch leaves out the short last batch
+    told = [run(n, [9, s, s], batch=n, images=n * s, framework="pytorch") for n, s in whole.items()]
+    dropped = compute_results(told)  # as many images per second on each GPU
+    fractions = [fit.serial_fraction.value for fit in dropped.fits]
+    assert fractions == pytest.approx([0, 0], abs=1e-12) and outlooks(dropped.rows)[0].same == 32
     assert not outlooks(compute_results([run(1, [9, 4]), run(2, [9, 1.9])]).rows), "faster than ideal"
 
 
@@ -97,7 +103,9 @@ def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sig
         printed = [unit * round(time / unit) for time in taken]
         mean = sum(printed) / epochs
         deviation = math.sqrt(sum((time - mean) ** 2 for time in printed) / (epochs - 1))
-        points.append(timed(n, Interval.around(mean, unit / 2), Scatter(deviation, epochs)))
+        told = Interval.around(mean, unit / 2)
+        one = points[0].epoch_seconds if points else told
+        points.append(timed(n, one, told, Scatter(deviation, epochs)))
     return points
 
 
@@ -121,11 +129,9 @@ def test_without_scatter_the_interval_is_a_hard_bound():
     rng = random.Random(3)
     for _ in range(500):
         fraction = rng.uniform(0, 0.5)
-        points = []
-        for n in (1, 2, 4):
-            true = 14.0 / law_speedup("amdahl", fraction, n)
-            points.append(timed(n, Interval.around(round(true), 0.5)))
-        assert fit("amdahl", points).contains(fraction)
+        true = {n: 14.0 / law_speedup("amdahl", fraction, n) for n in (1, 2, 4)}
+        printed = {n: Interval.around(round(time), 0.5) for n, time in true.items()}
+        assert fit("amdahl", [timed(n, printed[1], time) for n, time in printed.items()]).contains(fraction)
     results = results_of("ResNet50.31337.out")
     assert all("not the scatter between epochs" in " ".join(fit.remarks) for fit in results.fits)
 

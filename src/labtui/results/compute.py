@@ -278,13 +278,13 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
     efficiency = speedup.scaled(1 / n)
     changes = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=karp_flatt(speedup, n))
     # The factors must multiply to exactly the efficiency, so the second is derived from the first.
+    batch_factor = changes.batch_factor_on(n, row.steps)
     if changes.by_rate:
-        return replace(changes, batch_factor=1.0, step_factor=efficiency)
+        return replace(changes, batch_factor=batch_factor, step_factor=efficiency)
     if not row.steps or not baseline.steps:
         return changes
     if n > 1 and row.steps == baseline.steps and None in (row.batch_size, baseline.batch_size):
         return changes.with_notes(_SAME_STEPS)
-    batch_factor = baseline.steps / row.steps / n
     return replace(changes, batch_factor=batch_factor, step_factor=speedup.scaled(row.steps / baseline.steps))
 
 

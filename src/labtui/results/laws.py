@@ -24,8 +24,8 @@ def karp_flatt(speedup: Interval, n: int) -> Interval | None:
 def fit(law: Law, rows: Sequence[ResultRow]) -> Interval:
     """The fraction of a law with its interval, from the row on one device and one or more on several.
 
-    Each law is linear in its fraction, so this is a least-squares fit. Both fractions grow with every T_n and shrink
-    with T_1, so the hard bounds lie at the corners of the time intervals. When every mean is over two or more epochs,
+    Each law is linear in its fraction, so this is a least-squares fit to the speedups. Both fractions shrink as any of
+    these grows, so the hard bounds lie at the corners of their intervals. When every mean is over two or more epochs,
     the bounds are widened by the 95 % interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of
     freedom, Student's t).
     """
@@ -42,21 +42,24 @@ def fit(law: Law, rows: Sequence[ResultRow]) -> Interval:
         ]
         return math.fsum(weight * side for weight, side in zip(weights, sides, strict=True)) / norm
 
-    seconds = [row.work_seconds for row in rows if row.work_seconds is not None]
-    means = [each.value for each in seconds]
+    one = Interval.exact(1.0)
+    times = [one, *(one.over(row.speedup) for row in rows[1:] if row.speedup is not None)]  # of T_1
+    means = [each.value for each in times]
     value, margin = fraction(means), 0.0
-    scatters = [row.scatter for row in rows if row.scatter is not None]
-    if len(scatters) == len(rows):
+    errors = [
+        (row.scatter.standard_error / row.epoch_seconds.value, row.scatter.count - 1)
+        for row in rows
+        if row.scatter is not None and row.epoch_seconds is not None
+    ]
+    if len(errors) == len(rows):
         parts = []
-        for at, scatter in enumerate(scatters):
+        for at, (error, degrees) in enumerate(errors):
             moved = [*means[:at], means[at] * (1 + _STEP), *means[at + 1 :]]
-            slope = (fraction(moved) - value) / (means[at] * _STEP)
-            parts.append(((slope * scatter.standard_error) ** 2, scatter.count - 1))
+            parts.append((((fraction(moved) - value) / _STEP * error) ** 2, degrees))
         variance = math.fsum(part for part, _ in parts)
         spread = math.fsum(part**2 / degrees for part, degrees in parts)
         margin = student_t95(variance**2 / spread) * math.sqrt(variance) if spread else 0.0
-    lo = fraction([seconds[0].hi, *(each.lo for each in seconds[1:])])
-    hi = fraction([seconds[0].lo, *(each.hi for each in seconds[1:])])
+    lo, hi = fraction([each.lo for each in times]), fraction([each.hi for each in times])
     return _ordered(value, lo - margin, hi + margin)
 
 

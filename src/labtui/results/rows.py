@@ -260,12 +260,15 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a log of this row contradicts itself; such a row is not compared."""
         return any(run.run.contradictions for run in self.members)
 
-    @property
-    def work_seconds(self) -> Interval | None:
-        """What is compared: seconds of the steady epoch, or of one image where the log gives a rate."""
-        if self.from_rate and self.throughput is not None:
-            return Interval.exact(1.0).over(self.throughput)
-        return self.epoch_seconds
+    def batch_factor_on(self, n: int, steps: int | None = None) -> float | None:
+        """What a short last batch leaves of 1 on n GPUs, in `steps` an epoch, else in those its baseline's images need.
+
+        1 where rates are compared: such runs leave out a short batch, or their logs do not say. None without steps.
+        """
+        theirs = self.baseline.steps if self.baseline else None
+        if self.by_rate or not theirs:
+            return 1.0 if self.by_rate else None
+        return theirs / (steps or -(-theirs // n)) / n
 
     @property
     def per_gpu_throughput(self) -> Interval | None:

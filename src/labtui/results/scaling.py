@@ -372,8 +372,7 @@ def _outlook(line: ScalingLine) -> Outlook | None:
     faster_than_ideal = last.efficiency is not None and last.efficiency.value > 1
     if before is None or now is None or now.value <= 0 or faster_than_ideal:
         return None
-    counted = base.steps if last.step_factor is not None else None
-    share = counted / (2 * n * -(-counted // (2 * n))) if counted else 1.0
-    same = 2 * n * share * now.value
+    whole = last.batch_factor_on(2 * n) if last.step_factor is not None else None
+    same = 2 * n * (whole or 1.0) * now.value
     slower = before.value / now.value
     return Outlook(line=line, measured=n, n_gpus=2 * n, same=same, grows=same / max(1.0, slower))
