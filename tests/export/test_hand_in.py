@@ -33,6 +33,7 @@ from labtui.training_logs.gpu_sampler import GpuSample
 from tests.export.helpers import ANSWERS, DAY, block_text, make_lab, page_text, practice_of, small_of
 from tests.lab.published import published_lab
 from tests.results.helpers import results_of, run
+from tests.tui.test_plot import rows_of as screen_rows
 
 ANSWER = "The answer in one sentence. And one more."
 EDITIONS = tuple(sorted(path.stem for path in Path(labtui.__file__).parent.joinpath("labs").glob("*.toml")))
@@ -482,10 +483,14 @@ def test_numbers_of_bars_stand_apart_and_lines_of_one_colour_are_named_in_each_c
     assert "67.8 % micro-224" in words_of(drawn(*charts).axes[1].texts)
 
 
-def test_all_efficiencies_have_one_axis_and_one_of_numbers_has_a_name(tmp_path):
-    charts = [*charts_of("hpc4ai-ch10"), *charts_of("hpc4ai-ch12")]
-    for (axes,) in (drawn(each).axes for each in charts if each.family == "efficiency"):
-        assert words_of(axes.get_yticklabels()) == [f"{n} %" for n in range(0, 101, 20)]
+def test_the_axis_of_a_share_begins_as_on_the_screen_and_one_of_numbers_has_a_name(tmp_path):
+    for share, first in ((0.678, 50), (0.893, 80), (0.39, 0)):
+        spec = make_chart("efficiency", spec_of({1: 1.0, 2: share}).series, x_ticks=((1, "1"), (2, "2")))
+        bars = replace(spec, kind="bars")
+        assert words_of(drawn(spec).axes[0].get_yticklabels())[0] == f"{first} %"
+        for each, begins in ((spec, first), (bars, 0)):
+            ticks = [row.split("┼")[0].strip() for row in screen_rows(each, 80, 24) if "┼" in row]
+            assert ticks[-1] == f"{begins} %"
     assert drawing.y_limits(spec_of({1: 0.72, 4: 0.76}, unit="%"))[0] == 0.6, "accuracies are cut"
     series = Series(name="x", points=(Point(x=1, y=1.0), Point(x=4, y=1.0, lo=0.6, hi=1.4)))
     assert drawing.y_limits(make_chart("efficiency", [series]))[1] > 1.4, "a bar of uncertainty is not"

@@ -217,9 +217,8 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
     if spec.y_log:
         return low / 1.3, high * 1.12
-    if (least := lowest(spec, low)) > 0:
-        return least, high + 0.06 * (high - least)
-    return (0.0 if low >= 0 else low * 1.1), high * 1.06 if high > 0 else 1.0
+    least = lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points)))
+    return least * (1.1 if least < 0 else 1.0), high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
 
 
 def y_ticks(low: float, high: float, *, log: bool) -> list[float]:

@@ -24,7 +24,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, shortened
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 
@@ -357,8 +357,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         right, lines = Text(), self.view.alone
         if lines:
             shown = plain(self._only) if self._only in lines else "Filter"
+            room = self.size.width - left.cell_len - 3
+            shown = shown if len(shown) <= room else shortened(shown, room - 1)
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
-            right.truncate(self.size.width - left.cell_len - 1, overflow="ellipsis")
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:

@@ -44,6 +44,11 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     return _Drawing(spec, width, height, look, cursor).draw() if room and small else None
 
 
+def shortened(name: str, size: int) -> str:
+    """A name that is too long: its first and last characters, `size` in all, one of which tells it apart."""
+    return f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
+
+
 class _Drawing:
     """Draws one chart into its grid."""
 
@@ -91,12 +96,8 @@ class _Drawing:
         if spec.y_log:
             return self._doublings(self._fy(low), self._fy(high))
         low = specs.lowest(spec, low) if self.bars or spec.unit != "×" else low
-        if spec.percent and spec.compares and not self.bars:  # the least at a third: marks share fewer rows
-            low = max(low, math.floor(15 * min(values) - 5) / 10)
         high = max(high, 1.0) if spec.percent and spec.compares else high
-        return specs.row_scale(
-            min(low, 0.0) if self.bars else low, high, self.rows, above=1 if self.bars else 0
-        )
+        return specs.row_scale(low, high, self.rows, above=int(self.bars))
 
     def _doublings(self, low: float, high: float) -> RowScale:
         """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
@@ -207,9 +208,6 @@ class _Drawing:
     def _draw_x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
         names = {x: plain(name) for x, name in self.spec.x_ticks}
-        if not names:
-            every = max(1, math.ceil(len(self.xs) * 5 / self.columns))
-            names = {x: f"{x:g}" for x in self.xs[::every]}
         parts = {x: name.rpartition(" on ") for x, name in reversed(names.items())}
         if all(group for group, _, _ in parts.values()) and sum(map(len, names.values())) > self.columns:
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
@@ -318,10 +316,7 @@ class _Drawing:
             if cell_len(text) <= room:
                 return text
         size = room - len(value) - 2
-        if size < 3:
-            return value
-        begin, end = name[: size - size // 2], name[len(name) - size // 2 :]  # one of them tells it apart
-        return f"{begin.rstrip()}…{end} {value}".strip()
+        return value if size < 3 else f"{shortened(name, size)} {value}".strip()
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
         """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
