@@ -55,15 +55,12 @@ def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, command, 
     assert {row["model"] for row in json.loads(command(["results", "--json"]).out)["rows"]} == {"vit"}
 
 
-def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, capsys):
+def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, command, capsys):
     (tmp_path / "empty.out").write_text("hello\n", encoding="utf-8")
     assert main(["plot", str(tmp_path / "empty.out"), "--out", str(tmp_path / "plots")]) == 1
     assert "Nothing is measured yet." in capsys.readouterr().err
     assert main(["plot", str(tmp_path / "missing.out"), "--out", str(tmp_path / "plots")]) == 2
     assert not (tmp_path / "plots").exists()
-
-
-def test_plot_of_a_folder_without_measurements_says_so(tmp_path, command):
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
     captured = command(["plot", "--folder", str(made.path)], 1)
     assert captured.out == "" and captured.err == "labtui: Nothing is measured yet.\n"

@@ -501,16 +501,13 @@ def test_the_axis_of_a_share_begins_as_on_the_screen_and_one_of_numbers_has_a_na
     assert number.get_window_extent().x0 > bounds.get_window_extent().x1, "no bar crosses its number"
 
 
-def test_the_accuracy_of_many_runs_has_a_panel_for_each_under_the_editions_name(tmp_path):
+def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_is_no_label(tmp_path):
     contents = make_lab(tmp_path / "lab", "hpc4ai-ch12").contents()
     charts = lab_plots(contents.measurements, contents.named)
     (chart,) = (each for each in charts if each.family == "accuracy")
     assert len(chart.measured) == 12
     assert chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
     assert [name for name, _ in panels(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
-
-
-def test_what_a_gpu_did_last_is_no_label():
     samples = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
     chart = job_gpu_chart(samples, "7")
     assert [end_text(chart, each, each.name) for each in chart.measured] == [chart.measured[0].name]
