@@ -55,11 +55,10 @@ def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, command, 
     assert {row["model"] for row in json.loads(command(["results", "--json"]).out)["rows"]} == {"vit"}
 
 
-def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, command, capsys):
+def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, command):
     (tmp_path / "empty.out").write_text("hello\n", encoding="utf-8")
-    assert main(["plot", str(tmp_path / "empty.out"), "--out", str(tmp_path / "plots")]) == 1
-    assert "Nothing is measured yet." in capsys.readouterr().err
-    assert main(["plot", str(tmp_path / "missing.out"), "--out", str(tmp_path / "plots")]) == 2
+    for name, code, said in (("empty.out", 1, "Nothing is measured yet."), ("missing.out", 2, "No such file")):
+        assert said in command(["plot", str(tmp_path / name), "--out", str(tmp_path / "plots")], code).err
     assert not (tmp_path / "plots").exists()
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
     captured = command(["plot", "--folder", str(made.path)], 1)
