@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import labtui.preflight
-from labtui.domain.model import SubmissionDraft
+from labtui.domain.model import Interval, SubmissionDraft
 from labtui.domain.profile import Launch, Profile, Queue
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.preflight.findings import Finding, ScriptContext
@@ -81,7 +81,8 @@ class Case:
     remote: dict[str, bool] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     given: dict[str, str] = field(default_factory=dict)
-    forecast_s: float | None = None
+    forecast: Interval | None = None
+    prescribed_minutes: frozenset[int] = frozenset()
     bash_errors: dict[str, str] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
     brought: frozenset[str] = frozenset()
@@ -204,7 +205,9 @@ BROKEN = [
     job("cut-node-list", "in the command", ("--nodes 1", "--nodes 2"), (LAST, "    srun torchrun --nnodes=2 --rdzv_endpoint=${SLURM_JOB_NODELIST:0:9}:6000 ResNet50.py"), fixable=False),
     job("srun-cpus", "python", (LAST, "    srun --label python ResNet50.py --epochs 5 --n_gpus 4")),
     job("srun-cpus", "container", ("\nsingularity exec --nv $SING", "\nsrun -n 1 singularity exec --nv $SING")),
-    Case("short-limit", "forecast", forecast_s=6000.0),
+    Case("short-limit", "within the forecast", forecast=Interval(4000, 2400, 6000)),
+    Case("short-limit", "prescribed, and too short", forecast=Interval(6000, 4600, 7000), prescribed_minutes=frozenset({75})),
+    Case("short-limit", "beyond the queue's longest", {"job.slurm": ((TIME, "#SBATCH --time 02:00:00"),)}, fixable=False, forecast=Interval(8000, 8000, 9000)),
     Case("path-missing", "asked", remote={SIF: False}, fixable=False),
     job("path-missing", "an own command's data", ("module purge", "python my.py --dataset-path=/gpfs/images\nmodule purge"), remote={"/gpfs/images": False}, fixable=False, severity="warning"),
     job("path-missing", "asked", ("module purge", "export CIFAR10_DATA=/gpfs/cifar/data\nmodule purge"), remote={"/gpfs/cifar/data": False}, fixable=False),

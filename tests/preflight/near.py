@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - one case to a line
 
+from labtui.domain.model import Interval
 from tests.preflight.cases import ACCOUNT, LAST, RUN1, SCRIPT, SIF, Case, job, py
 
 NEAR = [
@@ -54,7 +55,8 @@ NEAR = [
     job("cut-node-list", "written out", ("--nodes 1", "--nodes 2"), (LAST, '    true\nHEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nsrun python ResNet50.py')),
     job("cut-node-list", "of one node", (LAST, "    true\nexport MASTER_ADDR=${SLURM_JOB_NODELIST%%,*}")),
     job("cut-node-list", "shown", ("--nodes 1", "--nodes 2"), (LAST, '    echo "$SLURM_JOB_NODELIST" | tee nodes')),
-    Case("short-limit", "long enough", forecast_s=3600.0),
+    Case("short-limit", "long enough", forecast=Interval(3600, 3000, 4500)),
+    Case("short-limit", "prescribed", forecast=Interval(3600, 3000, 6000), prescribed_minutes=frozenset({75})),
     Case("short-limit", "nothing known"),
     py("path-missing", "nothing imported from it", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"), remote={"/gpfs/scratch/nct_345/utils": False}),
     py("other-path", "harmless sys.path", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_325/utils')\nfrom cifar")),

@@ -18,13 +18,11 @@ FILES = st.fixed_dictionaries({"job.slurm": text, "ResNet50.py": text}, optional
 @given(FILES)
 def test_any_text_is_answered_and_every_fix_is_idempotent(files):
     data = {name: content.encode("utf-8", "surrogatepass") for name, content in files.items()}
-    for finding in preflight(data, draft(), PROFILE, ACCOUNT, remote={}):
-        if finding.fix is None:
-            continue
-        before = data[finding.fix.file].decode("utf-8", "surrogateescape")
-        once = apply_fix(before, finding.fix)
-        assert once != before
-        assert apply_fix(once, finding.fix) == once
+    fixes = (finding.fix for finding in preflight(data, draft(), PROFILE, ACCOUNT, remote={}))
+    for fix in filter(None, fixes):
+        before = data[fix.file].decode("utf-8", "surrogateescape")
+        once = apply_fix(before, fix)
+        assert once != before and apply_fix(once, fix) == once
 
 
 @given(st.binary(max_size=300))

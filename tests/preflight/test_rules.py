@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from labtui.domain.model import Interval
 from labtui.domain.profile import Profile
 from labtui.preflight import ScriptContext, fix_all, paths_to_ask
 from labtui.preflight.findings import RULES, apply_fix, preview_fix
@@ -15,7 +16,7 @@ from labtui.session.settings import load_profile
 from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job, preflight
 from tests.preflight.near import NEAR
 
-TOLD = ("remote", "given", "forecast_s", "bash_errors", "images", "brought")
+TOLD = ("remote", "given", "forecast", "prescribed_minutes", "bash_errors", "images", "brought")
 
 
 def look(case: Case, files: dict[str, bytes]):
@@ -102,10 +103,8 @@ def test_other_job_scripts_in_the_folder_do_not_stop_a_submission():
 
 
 def test_without_a_submission_every_job_script_is_looked_at():
-    files = {
-        "a.slurm": b"#!/bin/bash\r\n#SBATCH --account <account>\r\n",
-        "b.py": b"x = \xe2\x80\x9ca\xe2\x80\x9d\n",
-    }
+    job_script, program = b"#!/bin/bash\r\n#SBATCH --account <account>\r\n", "x = “a”\n".encode()
+    files = {"a.slurm": job_script, "b.py": program}
     rules = {f.rule for f in preflight(files, None, PROFILE, ACCOUNT)}
     assert {"crlf", "placeholder"} <= rules
 
@@ -157,7 +156,7 @@ CORPUS = Path(__file__).parent / "corpus"
 EXPECTED: dict[str, list[str]] = tomllib.loads((CORPUS / "expected.toml").read_text())
 TOLD_BESIDE: dict[str, dict[str, Any]] = {
     "given-by-sbatch": {"given": {"account": "nct_345", "qos": "acc_debug"}},
-    "short-limit": {"forecast_s": 1500.0},
+    "short-limit": {"forecast": Interval.exact(1500)},
     "own-sys-path": {"remote": {"/gpfs/scratch/nct_345/cifar-utils": False}},
 }
 """What is known beside the files: options of the command line, the forecast, what the cluster answered."""

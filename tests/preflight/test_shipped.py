@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 from labtui.lab.edition import Edition
+from labtui.lab.expected_time import expectation
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.folder import list_remote, read_remote, read_template
 from labtui.session.labs import list_editions, load_edition
@@ -39,7 +40,9 @@ def test_shipped_templates_and_scripts_are_clean(profile_id, form):
                     kinds.add(kind)
                     script = job_script(draft, profile, context, read_template(draft.form))
                     files = {**FILES, **made, "job.slurm": script.encode()}
-                    assert preflight(files, draft, profile, draft.account) == ()
+                    told = {"forecast": expectation(draft, edition)[0]}
+                    told["prescribed_minutes"] = {run.time_limit_minutes for run in task.runs}
+                    assert preflight(files, draft, profile, draft.account, **told) == ()
     assert len(kinds) >= 12
 
 

@@ -17,8 +17,7 @@ def files_of(case: Case) -> dict[str, bytes]:
 
 
 def findings(files: dict[str, bytes]):
-    profile = msgspec.structs.replace(PROFILE, default_account=REAL)
-    return preflight(files, draft(), profile, REAL)
+    return preflight(files, draft(), msgspec.structs.replace(PROFILE, default_account=REAL), REAL)
 
 
 def verdict(cluster: Cluster, student: Student, script: bytes):
@@ -40,8 +39,8 @@ def test_slurm_refuses_what_is_judged_and_takes_the_fixed_job(cluster, student):
     assert taken.status == 0, taken.err
     for case in (case for case in BROKEN if "job.slurm" in case.change):
         files = files_of(case)
-        status = verdict(cluster, student, files["job.slurm"]).status
-        assert (status != 0) == case.refused, (case.rule, case.name)
+        refused = verdict(cluster, student, files["job.slurm"]).status != 0
+        assert refused == case.refused, (case.rule, case.name)
         if not case.refused:
             continue
         for _ in range(4):

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from labtui.domain.profile import Queue
 from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
 from labtui.slurm.values import duration_seconds
@@ -134,7 +135,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         hit = value_hit(job, "time", effect, f"{value}:00")
         yield hit if seconds < 60 else hit._replace(severity="warning")
         return
-    queue = context.profile.queue(job.value(context.profile.queue_option))
+    queue = _queue(context, job)
     wanted, most = _minutes(value), queue.max_minutes if queue else None
     if queue is not None and wanted is not None and most is not None and wanted > most:
         effect = f"{queue.name} allows at most {most} minutes; the job would be refused."
@@ -143,16 +144,25 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 @rule("short-limit", "warning")
 def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A time limit shorter than the trainings should take.
+    """A time limit shorter than the trainings should take, or may take if the lab does not prescribe that limit.
 
     Slurm ends the job before the last run has any numbers.
     """
-    minutes = _minutes(job.value("time"))
-    if context.forecast_s is None or minutes is None or minutes < 1 or minutes * 60 >= context.forecast_s:
+    minutes, seconds = _minutes(job.value("time")), context.forecast
+    if seconds is None or minutes is None or minutes < 1:
         return
-    needed = int(context.forecast_s // 60) + 1
-    effect = f"The trainings should take at least {needed} min; Slurm ends the job after {minutes:g}."
-    yield value_hit(job, "time", effect, _limit(needed * 3 // 2))
+    low, high = math.ceil(seconds.lo / 60), math.ceil(seconds.hi / 60)
+    if minutes < (low if minutes in context.prescribed_minutes else high):
+        span = f"{low} to {high}" if low < high else str(high)
+        effect = f"The trainings should take {span} min; Slurm ends the job after {minutes:g}."
+        queue = _queue(context, job)
+        most = min(high, (queue and queue.max_minutes) or high)
+        hit = value_hit(job, "time", effect, _limit(most))
+        yield hit if most > minutes else hit._replace(fix=None)
+
+
+def _queue(context: ScriptContext, job: JobScript) -> Queue | None:
+    return context.profile.queue(job.value(context.profile.queue_option))
 
 
 def _minutes(value: str) -> float | None:
@@ -176,7 +186,7 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     used = (gpus_of(c.text) or 0 for c in job.launches if " cpu" not in c.text)
     wanted = (context.draft.gpus if context.draft else 0) or max(used, default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
-    queue = context.profile.queue(job.value(context.profile.queue_option))
+    queue = _queue(context, job)
     if wanted and job.gpus == 0 and not broken and node_gpus(context):
         effect = "The job gets no GPU: the training fails or silently uses the CPU."
         hit = Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))

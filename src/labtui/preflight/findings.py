@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from labtui.domain.model import AcceptedFinding, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.slurm.batch_script import JobScript, read_script, without_comment
 from labtui.slurm.script_commands import Command
@@ -205,10 +205,11 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
 
     `sent` are the files that would be sent, by relative path. `account` is the student's; `remote` says whether remote
     paths exist (those not asked about are absent). `main` is the job script (if it is not among the files, every job
-    script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast_s` is the least time
-    that the trainings should take together (None if unknown). With `makes_folders`, relative log folders are made on
-    submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per epoch of the
-    edition's own scripts, by data set; `brought` the names of labtui's own files.
+    script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast` are the seconds
+    that the trainings should take together (None if unknown), `prescribed_minutes` the time limits that the task
+    prescribes. With `makes_folders`, relative log folders are made on submission. `bash_errors` are the errors of
+    ``bash -n`` by shell script; `images` the images per epoch of the edition's own scripts, by data set; `brought` the
+    names of labtui's own files.
     """
 
     sent: Mapping[str, bytes]
@@ -218,7 +219,8 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     remote: Mapping[str, bool] = {}
     main: str = MAIN_SCRIPT
     given: Mapping[str, str] = {}
-    forecast_s: float | None = None
+    forecast: Interval | None = None
+    prescribed_minutes: frozenset[int | None] = frozenset()
     makes_folders: bool = False
     bash_errors: Mapping[str, str] = {}
     images: Mapping[str, int] = {}

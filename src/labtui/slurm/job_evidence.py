@@ -6,8 +6,7 @@ the controller or the job's own log tells its end. What was last known is kept b
 
 from collections.abc import Iterable
 
-import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
@@ -144,24 +143,16 @@ def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
     )
 
 
-class MyJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A row in the list of all the student's jobs; `token` and `run_ids` are empty for jobs of other programs.
+class MyJob(JobView, frozen=True, kw_only=True):
+    """A job in the list of all the student's jobs; `token` and `run_ids` are empty for jobs of other programs.
 
-    `since` is when it started, or was submitted, by the cluster's clock (UNIX seconds). `lasted_s` is how long it had
-    run, or waited, when the queue was read; None if unknown. `holds_slot`: its queue takes no other job of the student
-    until it ends.
+    `lasted_s` is how long it had run, or waited, when the queue was read; None if unknown. `holds_slot`: its queue
+    takes no other job of the student until it ends.
     """
 
-    job_id: str
-    name: str
-    phase: JobPhase
-    slurm_state: str
-    reason: str
     queue: str
-    node: str
     since: float | None
     lasted_s: float | None
-    time_limit_s: float | None
     token: str
     run_ids: tuple[int, ...]
     held: bool
@@ -182,17 +173,12 @@ def _my_job(
         queue = item.queue or job.partition
     limits = profile.queue(queue)
     since = job.since
+    told = asdict(job if item is None else replace(job, name=item.job_name))
     return MyJob(
-        job_id=job.job_id,
-        name=item.job_name if item else job.name,
-        phase=job.phase,
-        slurm_state=job.slurm_state,
-        reason=job.reason,
+        **told,
         queue=queue,
-        node=job.node,
         since=since,
         lasted_s=None if since is None or cluster_time is None else max(0.0, cluster_time - since),
-        time_limit_s=job.time_limit_s,
         token=item.token if item else "",
         run_ids=item.run_ids if item else (),
         held=item.held if item else "JobHeld" in job.reason,
