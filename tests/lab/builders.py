@@ -29,9 +29,10 @@ def with_runs(evidence: Evidence, change: Callable[[RunState], RunState | None])
     return replace(evidence, state=state, results=compute_results(measured_from_state(state)))
 
 
-def with_submissions(evidence: Evidence, **changes: object) -> Evidence:
-    """The evidence with every submission changed."""
-    submissions = {t: replace(s, **changes) for t, s in evidence.state.submissions.items()}
+def with_submissions(evidence: Evidence, *tokens: str, **changes: object) -> Evidence:
+    """The evidence with these submissions changed; without `tokens`, all of them."""
+    sent = evidence.state.submissions
+    submissions = {t: replace(s, **changes) if t in (tokens or sent) else s for t, s in sent.items()}
     state = LabState(submissions=MappingProxyType(submissions), runs=evidence.state.runs)
     return replace(evidence, state=state, results=compute_results(measured_from_state(state)))
 

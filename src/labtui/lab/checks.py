@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import RunSpec, first_sentence, plural
 from labtui.domain.run import DEEDS, Mark, joint_mark
-from labtui.domain.state import RunState, SubmissionState
+from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
@@ -247,49 +247,40 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     of = f" of {' and '.join(ctx.edition.names.get(m, m) for m in check.models)}" if check.models else ""
     compared = () if ctx.task.runs else tuple(name for each in ctx.task.checks for name in each.tasks)
     matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
-    state = ctx.evidence.state
-    ran = (each.run for each in matches if each.met or (each.run and _is_measured(each.run)))
-    measured = {state.mark_of(run) for run in state.runs.values() if _is_measured(run)}
-    left_out = {"small"} if measured != {"small"} else set()  # charts leave them out as well
-    shown = any(run is not None and state.mark_of(run) not in left_out for run in ran)
+    state, tasks = ctx.evidence.state, {each.task_id for each in matches}
+    measured = [run for _, run in sorted(state.runs.items(), reverse=True) if run.epochs or run.throughput]
+    small = {state.mark_of(run) for run in measured} == {"small"}  # else charts leave them out
+    ran = [run for each in matches if (run := each.run) and (each.met or run in measured)]
+    told = [run for run in ran if small or state.mark_of(run) != "small"]
+    mine = [
+        run for run in measured if run.spec.model in check.models and run.task_id in (tasks or {run.task_id})
+    ]
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in ctx.evidence.exports if e.chart == chart and _shows(e, check, ctx.evidence)]
         if lacking := _models_without(chart, check, ctx):
             yield CheckItem(sentence, f"There is nothing to show in the {chart} chart of {lacking} yet.")
             continue
-        if not found or (check.models and matches and not shown):
+        export = max(found, key=lambda item: (item.at is None, item.at or 0.0), default=None)
+        older = [
+            run for run in (*told, *mine) if export and not _is_later(run, export, ctx.evidence, sent=True)
+        ]
+        if export is None or (check.models and matches and not (told and older)):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
-        export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
-        later = _later_run(export, check, ctx.evidence, {each.task_id for each in matches})
+        later = next((run for run in mine if _is_later(run, export, ctx.evidence)), None)
         again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
         yield CheckItem(sentence, again, export.path, stale=bool(again), mark=export.mark)
 
 
-def _is_measured(run: RunState) -> bool:
-    return bool(run.epochs) or run.throughput is not None
-
-
-def _later_run(
-    export: ExportFact, check: schema.ChartsCheck, evidence: Evidence, tasks: set[str]
-) -> RunState | None:
-    """A measured run of the chart's models (and of `tasks`, if any) that changed after the chart was written."""
-    if export.at is None:
-        return None
-    for _, run in sorted(evidence.state.runs.items(), reverse=True):
-        submission = evidence.submission(run)
-        shown = _is_measured(run) and run.spec.model in check.models and (not tasks or run.task_id in tasks)
-        if shown and submission is not None and _last_change_at(submission) > export.at:
-            return run
-    return None
-
-
-def _last_change_at(submission: SubmissionState) -> float:
-    """When a submission last had news for a chart, in UNIX seconds of this computer: planned, job began or ended."""
-    job = submission.job
+def _is_later(run: RunState, export: ExportFact, evidence: Evidence, *, sent: bool = False) -> bool:
+    """Whether a run had news after a chart was written: planned, job began or ended; `sent`: only planned counts."""
+    submission = evidence.submission(run)
+    if export.at is None or submission is None:
+        return False
+    job = None if sent else submission.job
     seen = 0.0 if job is None else job.seen_at - 15.0  # s: a poll sees the end of a job some time later
-    return max(submission.planned_at, seen)
+    return max(submission.planned_at, seen) > export.at
 
 
 _COMPARES = {"speedup": "speedup", "efficiency": "efficiency", "cpu-gpu": "acceleration"}
