@@ -453,7 +453,7 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
     crowded = [each for each in charts_of("hpc4ai-ch12") if each.family == "laws"]
     assert [each.heading for each in crowded] == ["Speedup, micro-224", "Speedup, tiny-224"]
     for spec in crowded:
-        assert [label for _, label in drawing.x_ticks(spec, [1, 64])] == [*map(str, (2, 4, 8, 16, 32, 64))]
+        assert [label for _, label in drawing.x_ticks(spec, [1, 64])] == [*map(str, (1, 4, 8, 16, 32, 64))]
         (axes,) = drawn(spec).axes
         boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
         laws = [line for line in axes.lines if line.get_label() in ("Amdahl", "Gustafson")]

@@ -73,8 +73,9 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await until(pilot, lambda: "fit" not in roles(app))
         sentence = pane_of(app).query_one("#chart-sentence")
         pane_of(app)._sentence = lambda: Text("A long sentence " * 8)
-        app.repaint()
-        await until(pilot, lambda: sentence.size.height == 2, "it is not cut")
+        for size in ((120, 40), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda: sentence.size.height == 2, "it is not cut")
         chart = pane_of(app).query_one("#chart-speedup")
         for heading, label, said in (
             ("Error in validation", "error", ""), ("Best", "best of all", "  of all"),

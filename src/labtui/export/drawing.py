@@ -3,7 +3,7 @@
 import functools
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -199,13 +199,18 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
 
 
 def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> list[tuple[float, str]]:
-    """The x ticks whose labels do not touch: at least half a doubling apart on logarithmic axes, 2.5 % on others."""
+    """The x ticks whose labels do not touch: at least half a doubling apart on logarithmic axes, 2.5 % on others.
+
+    The first and the last are among them.
+    """
     if not spec.x_ticks:
         return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs), log=False)]
-    kept: list[tuple[float, str]] = []
     apart = (0.9 if spec.x_axis == "batch" else 0.5) if spec.x_log else 0.025 * (max(xs) - min(xs))
-    for x, label in reversed(spec.x_ticks):
-        if not kept or (math.log2(kept[-1][0] / x) if spec.x_log else kept[-1][0] - x) >= apart:
+    kept = [(x, clean(label)) for x, label in spec.x_ticks[-1:]]
+    place: Callable[[float], float] = math.log2 if spec.x_log else float
+    for x, label in spec.x_ticks[-2::-1]:
+        before, after = place(x) - place(spec.x_ticks[0][0]), place(kept[-1][0]) - place(x)
+        if after >= apart and (before >= apart or not before):
             kept.append((x, clean(label)))
     step = -(-len(kept) // limit)
     return kept[::-1] if step == 1 else [kept[-1], *kept[-1 - step :: -step]]

@@ -30,6 +30,7 @@ _PARTS = (
 _MARKS = (
     xl.XL_MARKER_STYLE.CIRCLE, xl.XL_MARKER_STYLE.DIAMOND, xl.XL_MARKER_STYLE.TRIANGLE, xl.XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
+_MAX_TICKS = 12
 _NARROW = 4.0
 """A chart narrower than this (in inches) has room for few ticks."""
 _DASHES = {"dotted": MSO_LINE_DASH_STYLE.ROUND_DOT, "dashdot": MSO_LINE_DASH_STYLE.DASH_DOT}
@@ -245,13 +246,17 @@ def _axes(
         _set_format(across, f'[>{last:g}]"";[<1]"";#,##0')
     else:
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
-        across.minimum_scale = 0 if spec.over_time or first <= 1 else first - span * 0.1
-        across.maximum_scale = last + span * (0.22 if spec.over_time and not named else 0.45)
         step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
         step = span / (2 if chosen else 6) if spec.over_time else step
-        across.major_unit = max(1.0, float(round(step)))
-        missing = [x for x in range(1, int(last)) if x not in ticks and not spec.over_time]
-        _set_format(across, f'[>{last:g}]"";' + "".join(f'[={x}]"";' for x in missing[:1]) + "#")
+        crowded = step < span / _MAX_TICKS
+        step = 2 ** math.ceil(math.log2(span / _MAX_TICKS)) if crowded else max(1, round(step))
+        across.minimum_scale = 0 if spec.over_time or first <= step else first - step
+        across.maximum_scale = last + span * (0.22 if spec.over_time and not named else 0.45)
+        across.major_unit = float(step)
+        # a format hides two kinds of numbers: of several that nobody ran, all stand on the axis
+        missing = [x for x in range(step, int(last), step) if x not in ticks and not spec.over_time]
+        hidden = missing[0] if len(missing) == 1 else 0 if first <= step else f"{first - step:g}"
+        _set_format(across, f'[>{last:g}]"";[={hidden}]"";#,###')
     low, high = drawing.y_limits(spec)
     if spec.y_log:
         _set_log(up, 10)

@@ -159,7 +159,7 @@ class _Drawing:
         return look_of(self.spec, at, self.look, chosen=at == self.cursor.series, hollow=hollow)[0]
 
     def draw(self) -> list[Text]:
-        """Draw frame, ideal, lines (the chosen one last) or laws, marks, names and values, and return the rows."""
+        """Draw frame, ideal, lines (the chosen one last), laws, marks, names and values, and return the rows."""
         if self.xs:
             self._draw_frame()
             self._draw_x_ticks()
@@ -173,7 +173,7 @@ class _Drawing:
             return self.grid.lines()
         self._draw_dashes("ideal", "reference")
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        for at in order * all(each.role != "fit" for each in self.spec.series):
+        for at in order:
             self._draw_line(at)
         self._draw_dashes("fit")
         self._draw_cursor()
@@ -239,7 +239,8 @@ class _Drawing:
         return self.look.series[(first + 2 + list(LAWS).index(series.short)) % HUES][0]
 
     def _draw_dashes(self, *roles: Role) -> None:
-        """Draw the lines that were not measured, each with its dashes and its colour."""
+        """Draw the lines that were not measured, each with its dashes and its colour, half of a measured line's cells."""
+        own = {self._style(at) for at in range(len(self.measured))}
         pairs = ((s, *ends) for s in self.spec.series if s.role in roles for ends in pairwise(s.points))
         for series, before, after in pairs:
             gaps, colour = LAWS.get(series.short, ". "), self._colour_of(series)
@@ -247,9 +248,10 @@ class _Drawing:
             low, high = self._height(before.y), self._height(after.y)
             for column in range(first, last + 1):
                 height = low + (column - first) / max(1, last - first) * (high - low)
-                if signs := DASHES.get(gaps[column % len(gaps)]):
-                    sign = signs[int(height % 1 * len(signs))]
-                    self.grid.put(column, self.rows - 1 - int(height), sign, colour)
+                row, signs = self.rows - 1 - int(height), DASHES.get(gaps[column % len(gaps)])
+                shared = self.grid.cells.get((column, row), ("", ""))[1] in own and column % 4 < 2
+                if signs and not shared:
+                    self.grid.put(column, row, signs[int(height % 1 * len(signs))], colour)
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
