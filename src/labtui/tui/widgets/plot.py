@@ -239,7 +239,7 @@ class _Drawing:
         return self.look.series[(first + 2 + list(LAWS).index(series.short)) % HUES][0]
 
     def _draw_dashes(self, *roles: Role) -> None:
-        """Draw the lines that were not measured, each with its dashes and its colour, half of a measured line's cells."""
+        """Draw lines that were not measured, in dashes; they take half of the cells of a measured line."""
         own = {self._style(at) for at in range(len(self.measured))}
         pairs = ((s, *ends) for s in self.spec.series if s.role in roles for ends in pairwise(s.points))
         for series, before, after in pairs:
