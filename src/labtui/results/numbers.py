@@ -242,7 +242,7 @@ PER_GPU = Column(
     has=lambda row: row.configuration.unit == "tokens",
 )
 MEMORY = Column(
-    "GPU memory, GB", lambda row: memory_text(row.gpu_memory), has=lambda row: row.gpu_memory is not None
+    "GPU memory, GiB", lambda row: memory_text(row.gpu_memory), has=lambda row: row.gpu_memory is not None
 )
 TOTAL = Column(
     "whole training, s",
