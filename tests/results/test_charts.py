@@ -153,7 +153,7 @@ def test_epochs_and_accuracy_over_time():
     level = [replace(a, run=replace(a.run, epochs=epochs)) for a, epochs in zip(flat, told, strict=True)]
     assert accuracy_chart(compute_results(level[1:])).message == "Accuracy after two epochs: 20.0 %"
     said = accuracy_chart(compute_results(level[:2])).message
-    assert said == "Training accuracy comes to 20.0 % after one epoch", "no run is the best"
+    assert said == "Training accuracy of a run comes to 20.0 % after one epoch", "no run is the best"
     both = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
     for metrics, names, places in (
         ({"loss": 1.0, "acc": 0.2}, [""], [71]), (both, ["training", "validation"], [70, 72]),

@@ -291,7 +291,7 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest:
     if curve is None:
         return ""
     which, best = "Validation" if curve.validation else "Training", curve.best
-    how = f"is highest with {highest}:" if highest else "comes to"
+    how = f"is highest with {highest}:" if highest else f"of {clean(curve.run.who)} comes to"
     text = f"{which} accuracy {how} {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
     end = "" if target is None else f", {'above' if best.accuracy > target else 'below'} {100 * target:g} %"
     return text + end
