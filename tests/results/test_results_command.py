@@ -192,17 +192,18 @@ def test_gpu_hours_of_the_folder(folder, capsys, command):
 
 
 def test_the_samplers_file_lies_beside_the_epochs(folder, capsys, command):
-    lines = [
-        f"2025/11/21 09:{40 + second // 60:02d}:{second % 60:02d}.000, {gpu}, {busy}, 1, 1, 1, 1\n"
-        for second in range(0, 80, 2)
-        for gpu in range(4)
-        for busy in [100 if gpu == 0 or second > 48 else 0]
-    ]
-    (folder / "logs" / "ResNet50.41.gpu.csv").write_text("".join(lines))
-    use = report_of(capsys)["gpu_use"]
-    assert [(each["n_gpus"], each["standing_by"]) for each in use] == [(1, 3), (4, 0)]
-    assert [each["steady"] for each in use] == [1.0, 1.0]
-    assert "3 of the job's GPUs were idle" in command(["results", "--details"]).out
+    for every, found in ((4, [(1, 3, 1.0)]), (2, [(1, 3, 1.0), (4, 0, 1.0)])):  # five samples of each GPU
+        lines = [
+            f"2025/11/21 09:{40 + second // 60:02d}:{second % 60:02d}.000, {gpu}, {busy}, 1, 1, 1, 1\n"
+            for second in range(0, 80, every)
+            for gpu in range(4)
+            for busy in [100 if gpu == 0 or second > 48 else 0]
+        ]
+        (folder / "logs" / "ResNet50.41.gpu.csv").write_text("".join(lines))
+        use = report_of(capsys)["gpu_use"]
+        assert [(each["n_gpus"], each["standing_by"], each["steady"]) for each in use] == found
+    said = "ResNet50 on 1 GPU (job 41): 100.0 % busy after the first epoch; 3 of the job's GPUs were idle."
+    assert said in command(["results", "--details"]).out
 
 
 def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, command):

@@ -112,12 +112,16 @@ class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
     standing_by: int
 
 
+MIN_SAMPLES = 5
+"""The fewest samples of each GPU for a mean: the sampler takes one every two seconds."""
+
+
 def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
-    """The GPU use of one of a job's runs; None without samples in its epochs, whose ends its log must give."""
+    """The GPU use of one of a job's runs; None with too few samples in its epochs, whose ends its log must give."""
     n_gpus = run.run.n_gpus or 0
     inside = samples_in_epochs(samples, run.run.epochs, n_gpus=n_gpus)
     busy = [one.utilization for one in inside if one.utilization is not None]
-    if not busy:
+    if not busy or len(busy) < MIN_SAMPLES * n_gpus:
         return None
     standing_by = max(0, len({sample.index for sample in samples}) - n_gpus)
     return RunUtilization(run=run, steady=statistics.fmean(busy), standing_by=standing_by)

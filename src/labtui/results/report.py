@@ -63,7 +63,7 @@ def report_text(
         "Laws": messages.law_lines(results.fits),
         "Scaling": scaling_sentences(results),
         "More GPUs": [each.sentence for each in scaling.outlooks(results.rows)],
-        "GPU use": [use_sentence(use) for use in uses],
+        "GPU use": [use_sentence(use, row) for row in results.rows for use in uses if use.run in row.members],
         "GPU-hours": cost_lines(cost) if cost else [],
         "Notes": messages.note_lines(results),
         "Sources": [
@@ -142,13 +142,11 @@ def loss_text(row: ResultRow, clock: str) -> str:
     return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
 
 
-def use_sentence(use: RunUtilization) -> str:
-    """A run's mean GPU use after the first epoch, and how many GPUs of its job were idle."""
-    run = use.run
-    name = f"{clean(run.run.model or 'unknown')} on {devices(run.run.n_gpus)}"
-    job = f" (job {clean(run.job_id)})" if run.job_id else ""
+def use_sentence(use: RunUtilization, row: ResultRow) -> str:
+    """The mean GPU use of a run of a row after the first epoch, and how many GPUs of its job were idle."""
+    job = f" (job {clean(use.run.job_id)})" if use.run.job_id else ""
     idle = f"; {use.standing_by} of the job's GPUs were idle" if use.standing_by else ""
-    return f"{name}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
+    return f"{clean(row.label)}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
 
 def cost_lines(cost: LabCost) -> list[str]:
