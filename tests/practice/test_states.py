@@ -61,14 +61,10 @@ class SlurmUse(RuleBasedStateMachine):
         gpus=st.integers(0, 5), minutes=st.integers(1, 200), requeue=st.booleans(),
     )  # fmt: skip
     def sbatch(self, qos, gpus, minutes, requeue):
-        options = {
-            "account": "nct_000", "qos": qos, "time": str(minutes),
-            "cpus-per-task": str(max(1, 20 * gpus)),
-        }  # fmt: skip
-        if gpus:
-            options["gres"] = f"gpu:{gpus}"
-        if not requeue:
-            options["no-requeue"] = ""
+        cpus = str(max(1, 20 * gpus))
+        options = {"account": "nct_000", "qos": qos, "time": str(minutes), "cpus-per-task": cpus}
+        options |= {"gres": f"gpu:{gpus}"} if gpus else {}
+        options |= {} if requeue else {"no-requeue": ""}
         before = set(self.control.jobs)
         try:
             request = build_request(options, name="job", work_dir="/home/x", site=SITE)

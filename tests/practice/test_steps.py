@@ -53,12 +53,10 @@ HEADER = b"#!/bin/bash\n#SBATCH -A nct_000 -q gp_training -n 2\n"
 
 def submitted(cluster, script):
     """The job of a script that is handed to sbatch in the home of the student."""
-    (cluster.layout.home / "job.sh").write_bytes(HEADER + script)
-    completed = subprocess.run(
-        ["bash", "-lc", "sbatch --parsable job.sh"],
-        cwd=cluster.layout.home, env={**cluster._ssh.environment}, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return cluster.controller.jobs[int(completed.stdout.split()[-1])]
+    words, home = ["bash", "-lc", "sbatch --parsable job.sh"], cluster.layout.home
+    (home / "job.sh").write_bytes(HEADER + script)
+    shown = subprocess.check_output(words, cwd=home, env=cluster._ssh.environment, text=True)
+    return cluster.controller.jobs[int(shown.split()[-1])]
 
 
 @needs_posix

@@ -25,8 +25,12 @@ from labtui.practice.stand_in import Call, FrameworkBase, Recorded
 
 _VALIDATION = 2.5
 """How many times faster an image is in validation than in training."""
-_LEARNING_EPOCHS = 3
-"""Epochs in which a training reaches 63 % of its final accuracy."""
+_LEARNING_EPOCHS, _LEARNING_BATCH = 2.0, 128
+"""Epochs in which a training with this global batch reaches 63 % of its final accuracy."""
+_SLOWER = 1 / 8
+"""The power of the batch by which these epochs grow: a larger batch has fewer updates."""
+_SPREAD = 0.002
+"""Standard deviation of the final accuracies of equal trainings."""
 _VALIDATED = 0.95
 """Validation accuracy relative to that in training."""
 
@@ -43,6 +47,8 @@ class State:
     step: int = 0
     seen: int = 0
     training: bool = True
+    noise: float = 1.0
+    """The time of this epoch, relative to the usual one."""
 
     @property
     def tokens(self) -> bool:
@@ -73,14 +79,20 @@ class State:
 
     def next_s(self) -> float:
         """Seconds of the next step, with the noise of a real node."""
-        seconds = self.step_s * math.exp(_RANDOM.gauss(0.0, pace.NOISE) / 4)
+        seconds = self.step_s * self.noise * math.exp(_RANDOM.gauss(0.0, pace.NOISE) / 4)
         first = not self.tokens and self.epoch == 1 and self.seen == self.batch
         return seconds + (self.trained.first_s() if first else 0.0)
 
+    @cached_property
+    def final_accuracy(self) -> float:
+        """The training accuracy that this run would come to: by the published one, as equal trainings differ."""
+        return (self.trained.accuracy() + _RANDOM.gauss(0.0, _SPREAD)) / _VALIDATED
+
     def progress(self) -> tuple[float, float]:
-        """Training accuracy and loss by now, on the way to the published accuracy."""
+        """Training accuracy and loss by now."""
         epochs = max(1, self.epoch) - 1 + max(1, self.step) / max(1, self.steps)
-        reached = self.trained.accuracy() / _VALIDATED * (1 - math.exp(-epochs / _LEARNING_EPOCHS))
+        needed = _LEARNING_EPOCHS * (self.batch * self.world / _LEARNING_BATCH) ** _SLOWER
+        reached = self.final_accuracy * (1 - math.exp(-epochs / needed))
         return reached, max(0.05, 5.3 * (1 - reached))
 
     def sums(self) -> list[float]:
@@ -224,6 +236,7 @@ class DataLoader(FrameworkBase):
         STATE.training, STATE.seen = self.drop_last, 0
         if self.drop_last:
             STATE.epoch, STATE.step, STATE.steps = STATE.epoch + 1, 0, len(self)
+            STATE.noise = math.exp(_RANDOM.gauss(0.0, pace.NOISE))
         for place in range(len(self)):
             count = min(self.batch, self.count - place * self.batch)
             STATE.seen += count
