@@ -152,8 +152,7 @@ def failure(reason: str, *, wait: bool = False, **words: object) -> errors.LabEr
     """The error for a reason in `failures.toml`, with `words` filled into its sentence and hint."""
     kind, sentence, hint = _failures()[reason]
     error: errors.LabError = kind(sentence.format(**words), hint.format(**words).strip())
-    if isinstance(error, errors.CannotConnect | errors.LoginRefused):
-        error.reason = reason
+    error.reason = reason
     if isinstance(error, errors.RemoteFailure):
         error.wait = wait
     return error

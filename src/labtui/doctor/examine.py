@@ -24,6 +24,7 @@ from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile, fill
 from labtui.preflight.files import alternative_path
 from labtui.slurm.job_control import check_options
+from labtui.slurm.job_script import load_lines
 from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe
 
 SLOW_SHELL_S = 5.0
@@ -211,9 +212,8 @@ def _check_paths(
 def _python_command(profile: Profile, wanted: Requirements) -> str:
     """The shell code that starts the job scripts' Python on the login node, with the same modules and variables."""
     launch = profile.launch
-    lines = ["module purge"] if launch.modules and launch.purge else []
-    lines += [f"module load {shlex.quote(name)}" for name in launch.modules]
-    lines += [*launch.setup, *(f"export {name}={shlex.quote(value)}" for name, value in launch.env.items())]
+    lines = load_lines(launch, launch.modules)
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in launch.env.items()]
     code = f"import sys, {wanted.framework} as it; print(sys.version.split()[0], it.__version__)"
     lines.append(f"limit {PYTHON_LIMIT_S} {shlex.join(shlex.split(launch.python))} -c {shlex.quote(code)}")
     return "\n".join(lines)

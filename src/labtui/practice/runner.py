@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from labtui.domain.errors import UsageError
 from labtui.practice.job import Job
@@ -47,9 +47,7 @@ class JobRunner:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        if self._watchdog.stdin is None:  # for the type checker: never None with PIPE
-            raise OSError("the watchdog has no input")
-        self._to_watchdog = self._watchdog.stdin
+        self._to_watchdog: Any = self._watchdog.stdin
 
     def start(self, job: Job) -> None:
         """Run the job's script; a job that cannot start fails at once, as on a cluster."""

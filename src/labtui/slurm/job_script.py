@@ -2,13 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from labtui.domain.errors import TemplateError
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
-from labtui.domain.profile import PLACE, Profile, fill
+from labtui.domain.profile import PLACE, Launch, Profile, fill
 from labtui.slurm.remote_command import shell_file
 from labtui.slurm.values import duration_text
 
@@ -267,19 +267,17 @@ def run_facts(number: int, run: RunSpec) -> str:
     return _one_line(shlex.join(["say", f"run-{number}", pairs]))
 
 
+def load_lines(launch: Launch, modules: Sequence[str]) -> list[str]:
+    """The shell lines that load `modules` and then do what else the site needs before a program is started."""
+    purge = ["module purge"] if modules and launch.purge else []
+    return [*purge, *(f"module load {shlex.quote(module)}" for module in modules), *launch.setup]
+
+
 def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) -> list[str]:
     launch = profile.launch
-    lines = []
-    modules = launch.modules
     if (program := draft.runs[0].program) is not None:
-        modules = profile.toolchains.get(program.toolchain, ())
-    if modules:
-        if launch.purge:
-            lines.append("module purge")
-        lines += [f"module load {shlex.quote(module)}" for module in modules]
-    lines += launch.setup
-    if program is not None:
-        return [_one_line(line) for line in lines]
+        return [_one_line(line) for line in load_lines(launch, profile.toolchains.get(program.toolchain, ()))]
+    lines = load_lines(launch, launch.modules)
     folders = any(run.reads_folder for run in draft.runs)  # the command names the folder instead
     data = "" if folders else _fill(draft.data_dir or profile.data_dir, draft, profile, context)
     for name, value in launch.env.items():
