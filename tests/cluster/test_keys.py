@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from labtui.cluster.dial import add_host, check_host_key, fingerprint, known_key
 from labtui.cluster.keys import certificate_end, choose_key, within
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, Secret
-from labtui.domain.errors import HostKeyProblem, LoginRefused
+from labtui.domain.errors import HostKeyProblem, LabError, LoginRefused
 from tests.cluster.prompting import Person
 from tests.openssh import keygen, needs_openssh, openssh
 
@@ -253,7 +254,14 @@ def test_hashed_names_and_fingerprints_agree_with_ssh_keygen(tmp_path):
 
 
 def test_without_ssh_keygen_our_own_lines_still_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        shutil, "which", lambda name: sys.executable
+    )  # refuses -F, as ssh-keygen does a bad file
+    with pytest.raises(LabError, match="cannot be read"):
+        check(tmp_path)
     monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(HostKeyProblem, match="revoked"):
+        check(tmp_path, lines=f"@revoked\t[h]:2222\tssh-ed25519 {KEY}")
     check(tmp_path, Person(host_key="yes"))
     check(tmp_path)
     with pytest.raises(HostKeyProblem, match="has changed"):

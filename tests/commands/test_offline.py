@@ -32,6 +32,8 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
         "snapshot", "end",
     ]  # fmt: skip
     assert "no run has been submitted yet" in command(["watch"]).err
+    unclosed = ["submit", "10.5", "--script-args='x", "--dry-run", "--offline"]
+    assert "No closing quotation" in command(unclosed, 2).err
     assert main(["log", "1"]) == 2
     captured = command(["cancel", "7"], 2)
     assert captured.err.count("There is no run") == 2 and "7 in this lab folder" in captured.err
@@ -60,7 +62,7 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
     assert "Runs 1 to 3 are held.\n" in command(["hold", "2"]).err
     assert "waiting" in command(["queue"]).out
-    assert main(["cancel", "1"]) == 0
+    assert "Runs 1, 2 were cancelled (and 3, in the same job).\n" in command(["cancel", "1", "2"]).err
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
     main(["queue"])
     assert "cancelled" in capsys.readouterr().out
@@ -245,7 +247,7 @@ def test_submit_does_not_wait_for_a_queue_that_refused_lately(folder, queue):
 def test_cancel_names_the_runs_of_the_job_that_were_not_over():
     job = changes.planned("lt1", {number: spec() for number in (28, 29, 30, 31, 32)})
     state = after(job, ended(28, "completed"), ended(29, "failed"))
-    assert also_ended(state, state.submissions["lt1"], [30]) == " (and with it 31, 32, in the same job)"
+    assert also_ended(state, state.submissions["lt1"], [30]) == " (and 31, 32, in the same job)"
 
 
 DRY = ["--dry-run", "--offline"]

@@ -96,7 +96,7 @@ def test_the_doctor_on_a_full_quota(student, cluster, tmp_path, capsys):
     ),
     ("The system is going down for maintenance at 18:00", "maintenance"),
     ("\x1b[2JLogins are currently\x07 disabled.", "maintenance"),
-    *(("Access to this machine is for authorised users.", None), ("", None)),
+    *((text, None) for text in ("Only for authorised users.", "Next planned maintenance: 3 March.", "")),
 ])  # fmt: skip
 def test_a_servers_words(text, reason):
     error = refused_by_server(text, HERE)

@@ -49,5 +49,8 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
     assert waiting_reason(lab, PROFILE, waits) == "one takes one job per user; sent when one ends."
     assert waiting_reason(lab, PROFILE, waits, online=False) == "Sent when the cluster can be reached."
     assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
-    # nothing is ahead of it
-    assert waiting_reason(after(base[1]), PROFILE, waits) == "Sent as soon as the queue accepts it."
+    assert waiting_reason(after(*base), PROFILE, waits).startswith("one takes one job")
+    for others in ((), (planned(1, "many"),)):  # nothing is ahead of it in its queue
+        assert (
+            waiting_reason(after(*others, base[1]), PROFILE, waits) == "Sent as soon as the queue accepts it."
+        )

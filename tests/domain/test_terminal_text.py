@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from labtui.domain.terminal_text import ascii_text, ascii_wanted, display_text
+from labtui.domain.terminal_text import ascii_text, ascii_wanted, display_text, file_name
 from labtui.tui.format import PHASE_GLYPHS
 
 
@@ -35,6 +35,10 @@ def test_any_text_becomes_ascii_of_the_same_width(text):
 def test_the_environment_asks_for_it():
     assert ascii_wanted({"LABTUI_ASCII": "1"})
     assert not ascii_wanted({"LABTUI_ASCII": "0"}) and not ascii_wanted({})
+
+
+def test_a_file_name_has_no_dot_at_its_end():
+    assert file_name("a" * 119 + ".b") == "a" * 119
 
 
 @pytest.mark.parametrize(("raw", "shown"), [

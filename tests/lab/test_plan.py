@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue, fill
-from labtui.lab.expected_time import expectation, run_seconds
+from labtui.lab.expected_time import expectation, run_seconds, time_limit
 from labtui.lab.plan import PlanOverrides, planned_specs, task_drafts, with_queue
 from labtui.results.measured import own_options
 from labtui.session.labs import load_edition
@@ -29,7 +29,7 @@ def test_the_limit_has_a_margin_and_stays_within_the_queue():
     assert draft.time_limit_minutes % 5 == 0
     assert hours.value == pytest.approx(seconds.value * 4 / 3600)
     long = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(epochs=400))[0]
-    assert long.time_limit_minutes == 120
+    assert long.time_limit_minutes == time_limit(draft, EDITION, PROFILE, [300]) == 120
     (own,) = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(time_limit_minutes=7))
     assert own.time_limit_minutes == 7
 

@@ -217,13 +217,14 @@ def fingerprint(key: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
-def host_name(host: str, port: int) -> str:
+def known_hosts_name(host: str, port: int) -> str:
+    """The name of a server in known_hosts: with its port in brackets unless that is 22."""
     return host if port == 22 else f"[{host}]:{port}"
 
 
 def known_name(endpoint: Endpoint) -> str:
     """The name of a server in known_hosts: its HostKeyAlias, or host and port."""
-    return endpoint.host_key_alias or host_name(endpoint.host, endpoint.port)
+    return endpoint.host_key_alias or known_hosts_name(endpoint.host, endpoint.port)
 
 
 def known_keys(endpoint: Endpoint) -> tuple[KnownKey, ...]:
@@ -241,13 +242,21 @@ def _find_lines(path: Path, name: str) -> str:
             done = subprocess.run(
                 words, capture_output=True, timeout=_KEYGEN_LIMIT_S, check=False, stdin=subprocess.DEVNULL
             )
-            return done.stdout.decode("utf-8", "replace")
+            if done.returncode in (0, 1):  # 1: the file has no such host
+                return done.stdout.decode("utf-8", "replace")
+            raise OSError(done.stderr.decode("utf-8", "replace").strip())
         text = path.read_text(encoding="utf-8", errors="replace")
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise failure("unreadable", path=path, text=problem) from None
     # Without OpenSSH's programs only plain names are found, such as those that labtui writes.
     lines = enumerate(text.splitlines(), 1)
-    return "\n".join(f"# line {n}\n{line}" for n, line in lines if name in line.partition(" ")[0].split(","))
+    return "\n".join(f"# line {n}\n{line}" for n, line in lines if name in _names_in(line))
+
+
+def _names_in(line: str) -> list[str]:
+    """The names that a line of known_hosts is about; a marker such as ``@revoked`` may stand before them."""
+    words = [word for word in line.split() if not word.startswith("@")]
+    return words[0].split(",") if words else []
 
 
 def _parse_keys(text: str, path: Path) -> Iterator[KnownKey]:
@@ -271,7 +280,7 @@ def _parse_keys(text: str, path: Path) -> Iterator[KnownKey]:
 def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
     """Add a key to labtui's own known_hosts, which is replaced atomically and readable by its owner only.
 
-    `name` is the host's name in known_hosts (see `host_name`).
+    `name` is the host's name in known_hosts (see `known_hosts_name`).
 
     Raises:
         OSError: the file cannot be written.
@@ -338,7 +347,7 @@ def same_fingerprint(expected: str, shown: str) -> bool:
 
 
 def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
-    name = host_name(endpoint.host, endpoint.port)
+    name = known_hosts_name(endpoint.host, endpoint.port)
     published = _compare_published(endpoint, shown)
     text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
     answer = prompter.ask(

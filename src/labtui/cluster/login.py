@@ -34,7 +34,7 @@ _PASSWORD_EXPIRED = re.compile(
 )
 _ACCOUNT_EXPIRED = re.compile(r"account (has |is )?(expired|disabled|locked|closed|inactive)", re.IGNORECASE)
 _MAINTENANCE = re.compile(
-    r"maintenance|mantenimiento|manteniment|going down|shutting down"
+    r"(?<!next )(?<!planned )(?<!scheduled )maintenance|mantenimiento|manteniment|going down|shutting down"
     r"|log-?ins? (are |is )?(currently |temporarily )?(disabled|closed|not allowed|not permitted)",
     re.IGNORECASE,
 )
@@ -156,8 +156,10 @@ class Login:
         """Raise the error for a failed method; return if the next method may be tried."""
         import paramiko
 
-        if self.must_change or self.gave_up:
-            raise self._failure("password-expired") if self.must_change else self._no_answer()
+        if self.must_change:
+            raise self._failure("password-expired")
+        if self.gave_up:
+            raise self._no_answer()
         gone = not self.transport.is_active()
         said = self.server_words + (self._banner() if gone else "")
         if refusal := refused_by_server(said, self.endpoint):

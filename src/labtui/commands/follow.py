@@ -30,7 +30,9 @@ _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING,
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the stream, and whether to follow."""
-    parser.epilog = "A pipe or a file gets the log byte for byte; a terminal without its escape sequences."
+    parser.epilog = (
+        "A pipe or a file gets the log byte for byte; a terminal shows each control character as \ufffd."
+    )
     options.add_run(parser)
     options.add_folder(parser)
     parser.add_argument("--follow", action="store_true", help="print the log as it grows, until the job ends")
@@ -66,7 +68,8 @@ def run_log(args: argparse.Namespace) -> int:
             what = "The end of the log was not checked yet" if item.over else "The log may have grown since"
             say(f"{what}; --follow fetches the rest.")
         for found in lab.state.runs[args.run].diagnosis[:1]:
-            there = f"; `labtui log {args.run} --err` prints it" * (found.stream == "err" != args.stream)
+            in_err = found.stream == "err" and args.stream != "err"
+            there = f"; `labtui log {args.run} --err` prints it" if in_err else ""
             say(f"Run {args.run} {lab.state.runs[args.run].deed}: {found.text} ({found.place}{there}).")
     return 0
 

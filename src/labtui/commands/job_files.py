@@ -135,6 +135,8 @@ def run_lint(args: argparse.Namespace) -> int:
         return 0
     if not args.files:
         raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
+    if args.diff and args.json:
+        raise UsageError("--diff and --json both write to stdout.", "Give one of them.")
     folder = folder_here(args.folder)
     profile, account = _cluster(args, folder)
     found = {name: _lint(Path(name), profile, account, args) for name in args.files}

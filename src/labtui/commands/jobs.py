@@ -14,6 +14,7 @@ from labtui.commands import options, terminal
 from labtui.commands.terminal import Open, print_commands, print_json, print_line, run_row, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import SubmissionStatus
+from labtui.domain.run import MARKS
 from labtui.domain.state import LabState, SubmissionState
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
@@ -136,9 +137,13 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         model = view.state.called(line.run, names).model
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         why = _remedy(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
-        mark = "small run" if row["small"] else "practice" if row["practice"] else ""
         cells = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, line.word, epochs]
-        grid.append([terminal.plain(cell) for cell in (*cells, mark, job.get("job_id", "-"), why)])
+        grid.append(
+            [
+                terminal.plain(cell)
+                for cell in (*cells, MARKS[view.state.mark_of(line.run)], job.get("job_id", "-"), why)
+            ]
+        )
     lines = grid_text(grid, [name in ("run", "epochs") for name in grid[0]]).split("\n")
     for text, warning in zip(lines, ["", *(row["limit_warning"] for row in rows)], strict=True):
         terminal.print_row(text)
@@ -177,42 +182,45 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
 def run_cancel(args: argparse.Namespace) -> int:
     """Cancel runs; say which other runs end with them, and which were over already."""
     from labtui.session.planning import run_of
+    from labtui.tui.format import run_numbers
 
     if bool(args.runs) == bool(args.job):
         raise UsageError("Name runs, or jobs with --job.", "`labtui queue` shows both.")
     if args.job:
         return _cancel_jobs(args)
     with Open(args, start=False) as lab:
-        submissions, open_ones = lab.state.submissions, {}
+        submissions = lab.state.submissions
+        open_ones: dict[str, list[int]] = {}
         for run in [run_of(lab.state, number) for number in args.runs]:
             job = submissions[run.token]
             others = any(lab.state.runs[number].outcome is None for number in job.run_ids)
             if job.over or (others and run.outcome is not None):
                 say(f"Run {run.run_id} is already over: there is nothing to cancel.")
             else:
-                open_ones[run.token] = run.run_id
+                open_ones.setdefault(run.token, []).append(run.run_id)
         if not open_ones:
             return 0
         if args.show_commands:
             return _show_cancel_commands(
-                lab, args, {number: submissions[token] for token, number in open_ones.items()}
+                lab, args, {numbers[0]: submissions[token] for token, numbers in open_ones.items()}
             )
         _start_session(lab, open_ones)
-        for token, number in open_ones.items():
+        for token, numbers in open_ones.items():
             along = also_ended(lab.state, submissions[token], args.runs)
             if args.after is None:
-                lab.session.cancel(number).result(timeout=300)
-                say(f"Run {number} was cancelled{along}.")
+                lab.session.cancel(numbers[0]).result(timeout=300)
+                say(f"{run_numbers(numbers)} {'was' if len(numbers) == 1 else 'were'} cancelled{along}.")
             else:
-                lab.session.end_after(number, args.after).result(timeout=300)
-                say(f"The job of run {number}{along} will be ended {args.after} min after its start.")
+                lab.session.end_after(numbers[0], args.after).result(timeout=300)
+                named = run_numbers(numbers).lower()
+                say(f"The job of {named}{along} will be ended {args.after} min after its start.")
     return 0
 
 
 def also_ended(state: LabState, submission: SubmissionState, named: Sequence[int]) -> str:
     """The other runs that end with a job, in brackets; those that are over already stay as they are."""
     others = [n for n in submission.run_ids if n not in named and state.runs[n].outcome is None]
-    return f" (and with it {', '.join(map(str, others))}, in the same job)" if others else ""
+    return f" (and {', '.join(map(str, others))}, in the same job)" if others else ""
 
 
 def _start_session(lab: Open, tokens: Iterable[str]) -> None:

@@ -50,7 +50,7 @@ def run_init(args: argparse.Namespace) -> int:
         known = ", ".join(item.id for item in list_editions())
         raise UsageError("Name the lab: --lab ID.", f"Known labs: {known}.")
     if args.host_key and not args.host_key.startswith("SHA256:"):
-        sentence = "A host key's fingerprint begins with SHA256:"
+        sentence = "A host key's fingerprint begins with SHA256."
         raise UsageError(sentence, "`ssh-keygen -lf` and your site's pages show it.")
     edition = load_edition(args.lab)
     cluster = _id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
@@ -69,7 +69,7 @@ def run_init(args: argparse.Namespace) -> int:
     say(f"A lab folder for {edition.title}, on {profile.title}.")
     if is_no_account(settings.account):
         say(
-            f"Still missing: your account. {settings.account} stands for it: set `account` in {folder.settings_path}."
+            f"Your account is missing; {settings.account} is a placeholder. Set `account` in {folder.settings_path}."
         )
     try:
         check_settings(settings, profile)
@@ -230,10 +230,10 @@ def _list(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> int:
     """Check each file and print what is wrong, with its line; return 1 if there is something."""
     answers = [_checked(Path(name)) for name in args.files]
-    for answer in answers:
-        if args.json:
-            print_json(answer)
-        elif answer["ok"]:
+    if args.json:
+        print_json({"files": answers})
+    for answer in answers if not args.json else ():
+        if answer["ok"]:
             print_line(f"ok   {answer['file']}: {answer['id']}, {plural(answer['tasks'], 'task')}")
         else:
             print_line(f"no   {answer['sentence']}")

@@ -184,11 +184,13 @@ def run_practice(arguments: argparse.Namespace) -> int:
     say("Starting the practice cluster ...")
     with _cluster(arguments) as cluster:
         folder = _lab_folder(arguments, cluster)
-        if arguments.serve:
-            return _serve(cluster, folder, names)
-        code = _show(cluster, folder, names, kept=bool(arguments.keep))
-        if not arguments.keep:
-            forget(folder)
+        try:
+            if arguments.serve:
+                return _serve(cluster, folder, names)
+            code = _show(cluster, folder, names, kept=bool(arguments.keep))
+        finally:
+            if not arguments.keep:
+                forget(folder)
     if arguments.keep and sys.stdout.isatty():
         again = shlex.join(["labtui", "practice", "--keep", arguments.keep])
         print(f"Kept in {arguments.keep}. To continue: {again}")

@@ -131,7 +131,10 @@ def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
     if not drafts:
         none = f"Task {args.task} plans no runs{' like that' if args.gpus else ''}."
         raise UsageError(none, f"`labtui check {args.task}` shows what it asks for.")
-    more = shlex.split(args.script_args or "")
+    try:
+        more = shlex.split(args.script_args or "")
+    except ValueError as error:
+        raise UsageError(f"--script-args cannot be read: {error}.", "Close every quotation mark.") from None
     if args.control:
         drafts = _control_drafts(lab.session, drafts, args)
     return [
@@ -303,9 +306,11 @@ def _submit(
     if trouble is not None:
         say_error(trouble)
     statuses = {row["status"] for row in rows}
-    if open_ones := sum(row["status"] in _OPEN for row in rows):
-        sender = "the open window" if lab.session.elsewhere else "`labtui` or `labtui watch`"
-        say(f"Not sent yet: {plural(open_ones, 'job')}; {sender} sends what waits.")
+    sender = "the open window" if lab.session.elsewhere else "`labtui` or `labtui watch`"
+    if waiting := sum(row["status"] == "waiting" for row in rows):
+        say(f"Not sent yet: {plural(waiting, 'job')}; {sender} sends what waits.")
+    if unanswered := sum(row["status"] in ("unknown", "sending") for row in rows):
+        say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
     return exit_code(statuses, trouble)
 
 
@@ -317,7 +322,7 @@ def _looked_for(state: LabState, tokens: list[str]) -> set[str]:
     return {sentence for sentence in sentences if sentence.endswith(SILENT_SENTENCE)}
 
 
-_OPEN = {"waiting", "unknown", "sending"}
+_UNDECIDED = {"waiting", "unknown", "sending"}
 
 
 def exit_code(statuses: set[str], trouble: LabError | None) -> int:
@@ -325,7 +330,7 @@ def exit_code(statuses: set[str], trouble: LabError | None) -> int:
 
     A connection that breaks after Slurm has answered for all of them does not matter.
     """
-    if trouble is not None and statuses & _OPEN:
+    if trouble is not None and statuses & _UNDECIDED:
         return 2
     return 1 if "refused" in statuses else 0
 

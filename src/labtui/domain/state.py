@@ -7,6 +7,7 @@ clock: callers compute ages from the times in the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -372,12 +373,14 @@ def sendable(state: LabState, profile: Profile, closed: Iterable[str] = ()) -> S
     return None
 
 
-def _has_room(state: LabState, profile: Profile, queue_name: str) -> bool:
+def _has_room(state: LabState, profile: Profile, queue_name: str, ahead: int = 0) -> bool:
+    """Whether a queue takes another job beside those sent and the `ahead` that are sent before it."""
     queue = profile.queue(queue_name)
     if queue is None or queue.max_submit_per_user is None:
         return True
     ours = [item for item in state.submissions.values() if item.queue == queue_name and not item.over]
-    return sum(item.status is not SubmissionStatus.WAITING for item in ours) < queue.max_submit_per_user
+    sent = sum(item.status is not SubmissionStatus.WAITING for item in ours)
+    return sent + ahead < queue.max_submit_per_user
 
 
 def waiting_reason(
@@ -399,7 +402,9 @@ def waiting_reason(
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None
     number = queue.max_submit_per_user if queue is not None else None
-    if profile is not None and number is not None and sendable(state, profile) != submission:
+    older = takewhile(lambda item: item.token != submission.token, submission_queue(state))
+    ahead = sum(item.queue == submission.queue for item in older)
+    if profile is not None and number is not None and not _has_room(state, profile, submission.queue, ahead):
         jobs = "one job" if number == 1 else f"{number} jobs"
         return f"{submission.queue} takes {jobs} per user; sent when one ends."
     return "Sent as soon as the queue accepts it."

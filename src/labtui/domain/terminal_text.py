@@ -139,7 +139,7 @@ def _plain(char: str) -> str:
 
 
 def fitted_lines(lines: Sequence[str], width: int | None, hang: int = 2) -> list[str]:
-    """Lines wrapped at `width` cells between words, never before a %, and continued `hang` cells further in.
+    """Lines wrapped at `width` characters between words, never before a %, and continued `hang` further in.
 
     A `width` of None leaves them as they are.
     """
@@ -161,10 +161,11 @@ def _broken(line: str, width: int, hang: int) -> list[str]:
     return [part.replace("\N{NO-BREAK SPACE}%", " %") for part in broken] or [""]
 
 
-_SAFE_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 _DEVICE = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)  # on Windows, whatever follows
 
 
 def file_name(text: str) -> str:
     """A safe file name made from untrusted text, the same on every system."""
-    return _DEVICE.sub(r"\1_", _SAFE_NAME.sub("_", text).strip("._")[:120]) or "unnamed"
+    safe = _UNSAFE.sub("_", text).strip("._")[:120].rstrip("._")
+    return _DEVICE.sub(r"\1_", safe) or "unnamed"

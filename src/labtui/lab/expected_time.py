@@ -47,9 +47,7 @@ def time_limit(
     most = queue.max_minutes if queue is not None else None
     if any(prescribed):
         in_turn = draft.form == "one-job" and draft.runs[0].launcher == "torchrun"
-        if not in_turn:
-            return max(prescribed)
-        minutes = sum(prescribed)
+        minutes = sum(prescribed) if in_turn else max(prescribed)
     else:
         seconds = total([run_seconds(run, edition, ()) for run in draft.runs])
         minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
