@@ -25,7 +25,10 @@ def parse(capsys: pytest.CaptureFixture[str], *paths: str | Path) -> tuple[int, 
     return code, json.loads(captured.out)["files"], captured.err
 
 
-def test_the_shape(tmp_path, capsys):
+def test_the_shape_of_a_file_and_of_stdin(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(samples.MIXED.encode())))
+    code, (entry,), _ = parse(capsys, "-")
+    assert (code, entry["path"], len(entry["runs"])) == (0, "-", 1)
     log = tmp_path / "job.out"
     log.write_text(samples.THREE_RUNS)
     code, (entry,), err = parse(capsys, log)
@@ -75,12 +78,6 @@ def test_the_err_beside_counts(tmp_path, capsys):
     err.write_text("x.py: error: unrecognized arguments: -- epochs 5\n")
     code, (entry,), _ = parse(capsys, out)
     assert (code, [found["kind"] for found in entry["diagnosis"]]) == (0, ["bad-arguments"])
-
-
-def test_stdin(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(samples.MIXED.encode())))
-    code, (entry,), _ = parse(capsys, "-")
-    assert (code, entry["path"], len(entry["runs"])) == (0, "-", 1)
 
 
 def test_the_table_for_people(tmp_path, command):
@@ -156,16 +153,11 @@ def test_what_is_no_text_is_not_read_to_its_end(tmp_path):
     assert read_log(str(path), "out").size < 10 << 20
 
 
-def test_a_log_named_twice_is_read_once_and_told_twice(tmp_path):
-    path = tmp_path / "a.out"
-    path.write_text("Epoch 1/1\n13/13 - 31s - loss: 2.0\n")
-    first, second = parse_files([str(path), str(path)])
-    assert first is second
-
-
-def test_numbers_that_json_does_not_know_are_null(tmp_path, capsys):
+def test_a_log_named_twice_is_read_once_and_numbers_that_json_does_not_know_are_null(tmp_path, capsys):
     path = tmp_path / "a.out"
     path.write_text("Epoch 1/2\n10/10 - 1s - loss: nan - accuracy: inf - val_loss: 0.5\n")
+    first, second = parse_files([str(path), str(path)])
+    assert first is second
     assert main(["parse", "--json", str(path)]) == 0
 
     def refuse(word: str) -> float:
