@@ -52,8 +52,7 @@ def test_every_bad_input_gets_a_sentence_and_the_rest_is_reported(tmp_path, caps
     binary.write_bytes(bytes(range(256)) * 100)
     paths = [empty, good, binary, missing, tmp_path]
     code, entries, err = parse(capsys, *paths)
-    assert code == 2
-    assert [entry["path"] for entry in entries] == [str(path) for path in paths]
+    assert (code, [entry["path"] for entry in entries]) == (2, [str(path) for path in paths])
     assert [len(entry["runs"]) for entry in entries] == [0, 3, 0, 0, 0]
     said = {"sentence", "hint"}
     assert [set(entry.get("error", ())) for entry in entries] == [said, set(), said, said, said]
@@ -67,8 +66,7 @@ def test_the_err_beside_counts(tmp_path, capsys):
     out.write_text(samples.banner("ResNet50", 1, 2048) + "Epoch 1/2\n")
     err.write_text(samples.ERRORS)
     code, (first, second), _ = parse(capsys, out, err)
-    assert code == 0
-    assert first["err_path"] == str(err)
+    assert (code, first["err_path"]) == (0, str(err))
     for entry in (first, second):
         (found,) = entry["diagnosis"]
         assert (found["kind"], found["stream"], found["line"]) == ("oom", "err", 1)
