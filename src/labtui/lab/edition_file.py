@@ -4,7 +4,6 @@ Three stages: TOML's grammar, the schema with its constraints (`edition`), and t
 (`proof`). The first mistake becomes an error with its line.
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +15,7 @@ import msgspec
 from labtui.domain import decode
 from labtui.domain.errors import DataError
 from labtui.lab.edition import Edition
-from labtui.lab.edition_rules import cross_references
+from labtui.lab.edition_rules import cross_references, suggest
 from labtui.lab.fields import Place, Problem
 
 MAX_FILE_CHARACTERS = 1_000_000
@@ -168,9 +167,8 @@ def _schema_problem(message: str) -> Problem:
         return place, f"`{field[1]}` is missing in {place_words}."
     if what.startswith("Object contains unknown field") and field:
         fields = {name for schema in _schemas(place) for name in schema.get("properties", ())}
-        near = difflib.get_close_matches(field[1], sorted(fields), n=1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        return (*place, field[1]), f"`{field[1]}` is not a field of {place_words}.{hint}"
+        near = suggest(field[1], fields, "`{}`")
+        return (*place, field[1]), f"`{field[1]}` is not a field of {place_words}.{near}"
     if what.startswith("Invalid"):
         words = [str(word) for schema in _schemas(place) for word in schema.get("enum", ())]
         value = what.rpartition("value ")[2]

@@ -59,7 +59,7 @@ def cross_references(edition: Edition, available: Mapping[str, Collection[str]])
         known["script"] = {*known["script"], *edition.own_scripts, *edition.scripts}
     for place, kind, name in references(edition):
         if kind in known and name not in known[kind]:
-            yield place, f"{MISSING[kind].format(name)}{_suggest(name, known[kind])}"
+            yield place, f"{MISSING[kind].format(name)}{suggest(name, known[kind])}"
     for index, program in enumerate(edition.programs):
         for number, line in enumerate(program.lines):
             try:
@@ -103,9 +103,10 @@ def _known_names(edition: Edition) -> dict[str, Collection[str]]:
     }
 
 
-def _suggest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str], form: str = "{!r}") -> str:
+    """`` Did you mean 'ResNet50'?`` for a name that is almost one of these, else ""."""
     close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return f" Did you mean {form.format(close[0])}?" if close else ""
 
 
 def _duplicate_ids(edition: Edition) -> Iterator[Problem]:
@@ -130,7 +131,7 @@ def _published_problems(edition: Edition, row: PublishedRow, place: Place) -> It
         row.matches(run) or (ratio and (row.model, row.gpus) == (run.model, run.n_gpus)) for run in plans
     ):
         models = dict.fromkeys(run.model for run in plans)
-        near = "" if row.model in models else _suggest(row.model, models)
+        near = "" if row.model in models else suggest(row.model, models)
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"
 
 

@@ -190,11 +190,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         submission = self.submission(run)
         return submission is None or submission.status not in NEVER_SENT
 
-    def is_cancelling(self, run: RunState) -> bool:
-        """Whether the student asked to cancel the run's job."""
-        submission = self.submission(run)
-        return submission is not None and submission.cancelling
-
     def changed_since(self, run: RunState) -> tuple[str, ...]:
         """The run's script and its imports, if they differ now from what was sent with the run."""
         submission = self.submission(run)

@@ -64,8 +64,7 @@ def task_of(edition: Edition, task_id: str) -> Task:
 
 def planned_specs(task: Task, overrides: PlanOverrides | None = None) -> tuple[RunSpec, ...]:
     """The runs a task plans, with the student's changes."""
-    wanted = overrides or PlanOverrides()
-    return tuple(plan.spec for plan in _chosen_plans(task, wanted))
+    return tuple(plan.spec for plan in _chosen_plans(task, overrides or PlanOverrides()))
 
 
 def task_drafts(

@@ -15,6 +15,7 @@ from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.lab.expected_time import control_epochs
 from labtui.lab.plan import PlanRow, control_run
 from labtui.results.rows import ResultRow
+from labtui.slurm.values import number
 
 WORDS = {
     "gpus": "number of GPUs",
@@ -154,20 +155,19 @@ def _options(text: str) -> tuple[str, ...]:
 
 
 def _whole(text: str, what: str, low: int, high: int) -> int:
-    try:
-        number = int(text.replace(",", "").strip())
-    except ValueError:
-        raise UsageError(f"The {what} is a whole number, not {text.strip()!r}.") from None
-    if not low <= number <= high:
+    found = number(text.replace(",", ""))
+    if found is None:
+        raise UsageError(f"The {what} is a whole number, not {text.strip()!r}.")
+    if not low <= found <= high:
         raise UsageError(f"The {what} is between {low:,} and {high:,}.")
-    return number
+    return found
 
 
 def _rate(text: str) -> float:
     try:
-        number = float(text.strip())
+        rate = float(text.strip())
     except ValueError:
         raise UsageError(f"The learning rate is a number like 0.02, not {text.strip()!r}.") from None
-    if not 0 < number < 1000:
+    if not 0 < rate < 1000:
         raise UsageError("The learning rate is above 0.")
-    return number
+    return rate

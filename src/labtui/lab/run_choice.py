@@ -208,7 +208,8 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
         if other_batch and (run.task_id not in ("", task.id) or not run.epochs):
             continue  # another task's run, or one without an epoch, is no attempt with this batch
         mark = evidence.state.mark_of(run)
-        why_not = _why_not(run, spec, check, wanted, ending=evidence.is_cancelling(run))
+        sent = evidence.submission(run)
+        why_not = _why_not(run, spec, check, wanted, ending=sent is not None and sent.cancelling)
         why_not = why_not or "is a small run, no result of the lab." * (mark == "small")
         changed = evidence.changed_since(run)
         match = Match(task_id=task.id, spec=spec, run=run, why_not=why_not, changed=changed, mark=mark)

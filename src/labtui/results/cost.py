@@ -61,12 +61,8 @@ def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:
-    return CostTotal(
-        jobs=len(jobs),
-        allocated=sum(job.allocated for job in jobs),
-        used=sum(job.used for job in jobs),
-        core_hours=sum(job.core_hours for job in jobs),
-    )
+    sums = {name: sum(getattr(job, name) for job in jobs) for name in ("allocated", "used", "core_hours")}
+    return CostTotal(jobs=len(jobs), **sums)
 
 
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:

@@ -337,12 +337,12 @@ _PERCENT_NAMES = ("acc@1", "prec@1", "acc1", "top1")
 _TOP5_NAMES = ("acc@5", "prec@5", "acc5", "top5")
 
 
-def percent_of(metric: str, value: float) -> float | None:
-    """An accuracy in percent, whether its log prints percent or a fraction; None for another metric."""
+def fraction_of(metric: str, value: float) -> float | None:
+    """An accuracy as a fraction of 1, whether its log prints percent or a fraction; None for another metric."""
     name = metric.removeprefix("val_").casefold()
     if name in _NAMES:
-        return 100 * value
-    return value if name in (*_PERCENT_NAMES, *_TOP5_NAMES) else None
+        return value
+    return value / 100 if name in (*_PERCENT_NAMES, *_TOP5_NAMES) else None
 
 
 class AccuracyPoint(NamedTuple):
@@ -377,9 +377,8 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     names = dict.fromkeys(name for sample in run.run.epochs for name in sample.metrics if is_accuracy(name))
     curves = []
     for name in names:
-        whole = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
-        read = finite(run, name)
-        points = tuple(AccuracyPoint(each.epoch, value / whole, each.line_of(name)) for each, value in read)
+        told = ((each, fraction_of(name, value)) for each, value in finite(run, name))
+        points = tuple(AccuracyPoint(s.epoch, top, s.line_of(name)) for s, top in told if top is not None)
         curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))
     return tuple(curve for curve in curves if curve.points)
 
@@ -388,7 +387,7 @@ def validated(run: RunRecord) -> float | None:
     """The accuracy in validation after the last epoch that tells it, as a fraction of 1; None if none does."""
     metrics = (pair for sample in reversed(run.epochs) for pair in sample.metrics.items())
     told = (each for each in metrics if each[0].startswith("val_") and is_accuracy(each[0]))
-    return next((percent / 100 for each in told if math.isfinite(percent := percent_of(*each) or 0.0)), None)
+    return next((top for each in told if math.isfinite(top := fraction_of(*each) or 0.0)), None)
 
 
 def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import mark_words
 from labtui.results.grouping import devices
-from labtui.results.measured import percent_of, validated
+from labtui.results.measured import fraction_of, validated
 from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
@@ -80,10 +80,10 @@ def metrics_text(metrics: Mapping[str, float]) -> str:
     """An epoch's metrics: ``loss 1.13  val_accuracy 63.3 %``; accuracies in percent, equal ones once."""
     told: dict[tuple[bool, str], str] = {}
     for name, value in metrics.items():
-        percent = percent_of(name, value)
-        text = f"{value:.4g}" if percent is None else percent_text(percent / 100)
+        share = fraction_of(name, value)
+        text = f"{value:.4g}" if share is None else percent_text(share)
         if not is_step_time(name):
-            told.setdefault((name.startswith("val_"), name if percent is None else text), f"{name} {text}")
+            told.setdefault((name.startswith("val_"), name if share is None else text), f"{name} {text}")
     return "  ".join(told.values())
 
 
