@@ -132,6 +132,7 @@ def _matching_row(run: RunSpec, rows: Sequence[ResultRow], tuning: Tuning) -> Re
         == (run.model, run.n_gpus, run.data_set, tuning)
         and row.epoch_seconds is not None  # None while a run has only its warm-up epoch
     ]
+    same = [row for row in same if not row.mark] or same  # small and practice runs last
     best = [row for row in same if row.batch_size == run.batch_size] or same
     return best[-1] if best else None
 
