@@ -15,7 +15,7 @@ from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
 from labtui.commands.jobs import also_ended
 from labtui.commands.submit import _settled, exit_code
-from labtui.commands.terminal import Open, TerminalPrompter
+from labtui.commands.terminal import OpenLab, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import ConnectionState, LabState
@@ -213,7 +213,7 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys, c
 
 def test_what_led_to_the_end_is_told_before_the_end(folder):
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
-    with Open(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:
+    with OpenLab(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:
         lab.session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
         states = list(lab.updates(lambda state: state.runs[1].outcome is not None, limit_s=240))
     assert states[-1].runs[1].outcome == "completed"

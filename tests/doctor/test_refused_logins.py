@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from labtui.cluster.login import refused_by_server
+from labtui.cluster.login import refusal_in
 from labtui.cluster.target import Endpoint, Overrides
 from labtui.doctor.findings import check_refusal
 from labtui.doctor.setup import KeySetup, default_key, make_key, public_half, set_up_key
@@ -99,7 +99,7 @@ def test_the_doctor_on_a_full_quota(student, cluster, tmp_path, capsys):
     *((text, None) for text in ("Only for authorised users.", "Next planned maintenance: 3 March.", "")),
 ])  # fmt: skip
 def test_a_servers_words(text, reason):
-    error = refused_by_server(text, HERE)
+    error = refusal_in(text, HERE)
     assert (error.reason if isinstance(error, LoginRefused | CannotConnect) else None) == reason
     assert error is None or (error.hint and error.sentence.isprintable())
 

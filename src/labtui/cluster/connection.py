@@ -2,7 +2,7 @@
 
 Everything blocks, has a deadline and raises `LabError`s. One thread (the worker) connects and transfers files; `ask`
 and `run` may also be called from others, and `close` from any, to unblock them. There is one SFTP channel and at most
-two exec channels at a time (sshd refuses the tenth channel).
+two exec channels at a time, and one more to learn why SFTP was refused (sshd allows ten channels by default).
 
 Both streams of a command are read in one loop, because a full window on an unread stream would block the other one,
 with a deadline and a limit on bytes. The answer ends at the frame's marker, not at the end of the streams: a background
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from labtui.cluster.dial import SshChain, dial, lost_error
 from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, plan_push, put_files, store_of
 from labtui.cluster.keys import within
-from labtui.cluster.login import Memory, refused_by_server
+from labtui.cluster.login import Memory, refusal_in
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, failure
 from labtui.domain.errors import CannotConnect, LabError, RemoteFailure
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
@@ -99,7 +99,7 @@ class Connection:
             self.endpoint = endpoint
             return
         error = _all_failed(problems)
-        raise CannotConnect(error.sentence, self._offline_hint) if self._offline_hint else error
+        raise CannotConnect(error.sentence, self._offline_hint or error.hint, reason=error.reason)
 
     def close(self) -> None:
         """Close at once, even during a call; safe from any thread and if not connected."""
@@ -137,6 +137,7 @@ class Connection:
         plan = plan_push(files)
 
         def missing(wanted: Sequence[PushFile]) -> list[PushFile]:
+            # once also without any file: it makes the folder
             parts = (wanted[at : at + PUSH_BATCH] for at in range(0, max(1, len(wanted)), PUSH_BATCH))
             return [file for part in parts for file in self.ask(put_files(remote_dir, part))]
 
@@ -198,7 +199,7 @@ class Connection:
         if result.timed_out:
             return failure("shell-late", host=self.host)
         noise = result.noise.decode("utf-8", "replace").strip()
-        if (refusal := refused_by_server(noise, self.endpoint)) is not None:
+        if (refusal := refusal_in(noise, self.endpoint)) is not None:
             return refusal
         last = f"Output: {noise.splitlines()[-1][:200]}" if noise else ""
         return failure("no-shell", host=self.host, text=last, wait=True)
@@ -265,7 +266,7 @@ class Connection:
         with contextlib.suppress(LabError):
             result = self._execute("true", FILE_LIMIT_S)
             if not result.began:
-                return refused_by_server(result.noise.decode("utf-8", "replace"), self.endpoint)
+                return refusal_in(result.noise.decode("utf-8", "replace"), self.endpoint)
         return None
 
     def _drop_sftp(self) -> None:

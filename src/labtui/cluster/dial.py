@@ -113,12 +113,12 @@ def dial(endpoint: Endpoint, prompter: Prompter, memory: Memory) -> SshChain:
     chain = SshChain()
     hops = [*endpoint.jumps, endpoint]
     try:
-        way: Any = _first_socket(hops[0])
+        stream: Any = _first_socket(hops[0])
         for number, hop in enumerate(hops):
-            chain.transports.append(_make_transport(hop, way))
+            chain.transports.append(_make_transport(hop, stream))
             chain.methods = _log_in(chain.transport, hop, prompter, memory)
             if number + 1 < len(hops):
-                way = _open_hop(chain.transport, hop, hops[number + 1])
+                stream = _open_hop(chain.transport, hop, hops[number + 1])
     except BaseException:
         chain.close()
         raise
@@ -141,15 +141,15 @@ def _first_socket(endpoint: Endpoint) -> Any:
 
 
 def connect_tcp(host: str, port: int, timeout_s: float) -> socket.socket:
-    """A connected socket with TCP_NODELAY. Each address gets `timeout_s`; name look-up and all addresses twice that.
+    """A connected socket with TCP_NODELAY. Each address may take `timeout_s`, the whole call twice that.
 
     Raises:
         OSError: the error of the last address (`socket.gaierror` if the name is unknown).
     """
-    plug = within(2 * timeout_s, lambda: socket.create_connection((host, port), timeout_s))
-    plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return plug
+    connected = within(2 * timeout_s, lambda: socket.create_connection((host, port), timeout_s))
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return connected
 
 
 def _open_hop(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -> Any:
@@ -165,12 +165,12 @@ def _open_hop(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) 
             raise failure("jump", hop=hop.host, where=where, text=problem.text or "refused") from None
 
 
-def _make_transport(endpoint: Endpoint, way: Any) -> paramiko.Transport:
-    """A transport on the socket `way`, before the key exchange."""
+def _make_transport(endpoint: Endpoint, stream: Any) -> paramiko.Transport:
+    """A transport on the socket `stream`, before the key exchange."""
     import paramiko
 
     with reaching(endpoint):
-        transport = paramiko.Transport(way)
+        transport = paramiko.Transport(stream)
     transport.daemon = True
     transport.banner_timeout = BANNER_LIMIT_S
     transport.handshake_timeout = BANNER_LIMIT_S

@@ -16,6 +16,7 @@ import msgspec
 from labtui.cluster.keys import OfferedKey, choose_key
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, QuestionKind, Secret, failure
 from labtui.domain.errors import LabError, LoginRefused
+from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
     import paramiko
@@ -40,9 +41,9 @@ _MAINTENANCE = re.compile(
 )
 
 
-def refused_by_server(text: str, endpoint: Endpoint) -> LabError | None:
+def refusal_in(text: str, endpoint: Endpoint) -> LabError | None:
     """The error for a server's message on a login: maintenance, a closed account, an expired password; else None."""
-    words = " ".join("".join(char if char.isprintable() else " " for char in text).split())[-300:]
+    words = " ".join(printable(text).split())[-300:]
     meanings = (
         ("password-expired", _PASSWORD_EXPIRED),
         ("account-expired", _ACCOUNT_EXPIRED),
@@ -162,7 +163,7 @@ class Login:
             raise self._no_answer()
         gone = not self.transport.is_active()
         said = self.server_words + (self._banner() if gone else "")
-        if refusal := refused_by_server(said, self.endpoint):
+        if refusal := refusal_in(said, self.endpoint):
             raise refusal
         cut = gone or "timeout" in str(problem).lower()
         refused = isinstance(problem, paramiko.AuthenticationException) and not cut

@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
-from labtui.commands.terminal import TerminalPrompter, folder_here, plain, print_json, require_trust, say
+from labtui.commands.terminal import TerminalPrompter, folder_here, print_json, require_trust, say
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
 from labtui.domain.errors import UsageError
+from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
@@ -100,10 +101,10 @@ def _print(check: Check, width: int) -> None:
     glyph = SIGNS[check.status]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
-    row = f"{glyph} {plain(check.title):<{width}}  {check.status:<7}  {plain(check.sentence)}"
+    row = f"{glyph} {printable(check.title):<{width}}  {check.status:<7}  {printable(check.sentence)}"
     print(row, file=raw_stream(sys.stdout))
     if check.fix:
-        print(f"    fix: {plain(check.fix)}", flush=True)
+        print(f"    fix: {printable(check.fix)}", flush=True)
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:

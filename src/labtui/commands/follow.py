@@ -15,7 +15,7 @@ import msgspec
 
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
-from labtui.commands.terminal import Open, print_line, run_row, say
+from labtui.commands.terminal import OpenLab, print_line, run_row, say
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
 from labtui.domain.state import LabState, RunState, SubmissionState
@@ -46,7 +46,7 @@ def run_log(args: argparse.Namespace) -> int:
     """Copy the mirror of a log to stdout: as it is into a pipe, sanitized on a terminal."""
     from labtui.session.planning import run_of
 
-    with Open(args, start=False, view_only=not args.follow) as lab:
+    with OpenLab(args, start=False, view_only=not args.follow) as lab:
         record = run_of(lab.state, args.run)
         printer = _LogPrinter()
         if args.follow:
@@ -121,9 +121,9 @@ def run_watch(args: argparse.Namespace) -> int:
     from labtui.session.notifications import Notifier
     from labtui.tui.view import View
 
-    with Open(args, start=False) as lab:
+    with OpenLab(args, start=False) as lab:
         told = lab.state
-        before = {token for token, item in told.submissions.items() if _over(told, item)}
+        before = {token for token, item in told.submissions.items() if _is_read_to_the_end(told, item)}
         tell = _print_row if args.json else _NewsPrinter()
         if args.json:
             _print_row({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())})
@@ -178,10 +178,10 @@ _OVER = "Nothing to watch: every run is over (labtui queue lists them, labtui re
 
 def all_over(state: LabState) -> bool:
     """Whether all submissions have ended and their logs are read completely."""
-    return all(_over(state, submission) for submission in state.submissions.values())
+    return all(_is_read_to_the_end(state, submission) for submission in state.submissions.values())
 
 
-def _over(state: LabState, submission: SubmissionState) -> bool:
+def _is_read_to_the_end(state: LabState, submission: SubmissionState) -> bool:
     if not submission.over or submission.job is None:
         return submission.over
     read = all(state.runs[number].outcome is not None for number in submission.run_ids)
@@ -239,11 +239,11 @@ def _news_of_run(
         line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics_text(sample.metrics)}"
         row = {"type": "epoch", "run_id": new.run_id, "sample": sample}
         yield row, about, (f"{about}  {name}  {line}",)
-    end = (new.outcome, new.diagnosis)
-    if new.outcome is not None and (old is None or (old.outcome, old.diagnosis) != end):
-        found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in end[1])
+    changed = old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
+    if new.outcome is not None and changed:
+        found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in new.diagnosis)
         said = (f"{about}  {name}  {new.cause}", *(line for pair in found for line in pair))
-        row = {"type": "run-ended", "run_id": new.run_id, "outcome": end[0], "diagnosis": end[1]}
+        row = {"type": "run-ended", "run_id": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
         yield row, about, said
 
 

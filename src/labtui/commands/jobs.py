@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.commands import options, terminal
-from labtui.commands.terminal import Open, print_commands, print_json, print_line, run_row, say, say_error
+from labtui.commands.terminal import OpenLab, print_commands, print_json, print_line, run_row, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.run import MARKS
 from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.terminal_text import printable
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
 
@@ -41,7 +42,7 @@ def run_queue(args: argparse.Namespace) -> int:
     from labtui.results.cost import lab_cost
     from labtui.tui.view import View
 
-    with Open(args, start=False, view_only=args.offline) as lab:
+    with OpenLab(args, start=False, view_only=args.offline) as lab:
         if not args.offline:
             lab.say_not_writable()
         if not args.offline and (args.all or live_jobs(lab.state) or without_outcome(lab.state)):
@@ -65,19 +66,20 @@ def run_queue(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_all_jobs(lab: Open) -> None:
-    """Print all queued and running jobs, and which of them holds the only slot of its queue."""
+def _print_all_jobs(lab: OpenLab) -> None:
+    """Print all queued and running jobs."""
     from labtui.results.numbers import grid_text
     from labtui.tui.format import job_grid
 
     jobs = lab.session.my_jobs()
     if not jobs:
         say("No job of yours is in the queue." if lab.state.refreshed_at else "The queue was not read.")
-    for line in grid_text(job_grid(jobs), [False] * 8).splitlines() if jobs else ():
+    grid = job_grid(jobs) if jobs else []
+    for line in grid_text(grid, [False] * len(grid[0])).splitlines() if grid else ():
         terminal.print_row(line)
 
 
-def _refresh(lab: Open, *, all_jobs: bool) -> None:
+def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
     """Read the queue, and the ends of the logs of jobs that are over."""
     try:
         lab.wait_online()
@@ -136,11 +138,11 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
         model = view.state.called(line.run, names).model
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
-        why = _remedy(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
+        why = _advice_or_cause(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
         cells = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, line.word, epochs]
         grid.append(
             [
-                terminal.plain(cell)
+                printable(cell)
                 for cell in (*cells, MARKS[view.state.mark_of(line.run)], job.get("job_id", "-"), why)
             ]
         )
@@ -151,8 +153,8 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
             print_line(f"     {warning}")
 
 
-def _remedy(view: View, line: RunLine) -> str:
-    """Why a run ended, or what to do next; "" for neither."""
+def _advice_or_cause(view: View, line: RunLine) -> str:
+    """What to do next after a run that ran out of GPU memory, the cause of another failure, else ""."""
     from labtui.tui.guidance import successful_retry
 
     run = line.run
@@ -188,7 +190,7 @@ def run_cancel(args: argparse.Namespace) -> int:
         raise UsageError("Name runs, or jobs with --job.", "`labtui queue` shows both.")
     if args.job:
         return _cancel_jobs(args)
-    with Open(args, start=False) as lab:
+    with OpenLab(args, start=False) as lab:
         submissions = lab.state.submissions
         open_ones: dict[str, list[int]] = {}
         for run in [run_of(lab.state, number) for number in args.runs]:
@@ -223,7 +225,7 @@ def also_ended(state: LabState, submission: SubmissionState, named: Sequence[int
     return f" (and {', '.join(map(str, others))}, in the same job)" if others else ""
 
 
-def _start_session(lab: Open, tokens: Iterable[str]) -> None:
+def _start_session(lab: OpenLab, tokens: Iterable[str]) -> None:
     """Start the session; wait for the connection if one of the submissions has left labtui's own queue."""
     lab.session.start()
     if any(lab.state.submissions[token].status is not SubmissionStatus.WAITING for token in tokens):
@@ -233,7 +235,7 @@ def _start_session(lab: Open, tokens: Iterable[str]) -> None:
 def _cancel_jobs(args: argparse.Namespace) -> int:
     if args.after is not None or args.show_commands:
         raise UsageError("--job takes neither --after nor --show-commands.", "Name the run instead.")
-    with Open(args) as lab:
+    with OpenLab(args) as lab:
         lab.wait_online()
         lab.refresh()
         for job_id in args.job:
@@ -242,13 +244,13 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[int, SubmissionState]) -> int:
+def _show_cancel_commands(lab: OpenLab, args: argparse.Namespace, jobs: dict[int, SubmissionState]) -> int:
     """Print the commands that cancel by hand. A run that was not sent has none, which is said instead."""
     from labtui.session.preview import commands_of_cancel
 
     what = "cancelling" if args.after is None else "ending"
     groups = []
-    for number, item in open_ones.items():
+    for number, item in jobs.items():
         groups.append((f"{what} the job of run {number}", commands_of_cancel(lab.session, item, args.after)))
         if item.job is None and item.status is not SubmissionStatus.WAITING:
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
@@ -271,7 +273,7 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
     from labtui.session.planning import run_of
     from labtui.tui.format import run_numbers
 
-    with Open(args, start=False) as lab:
+    with OpenLab(args, start=False) as lab:
         numbers = {run_of(lab.state, number).token: number for number in args.runs}
         _start_session(lab, numbers)
         for number in numbers.values():
@@ -306,7 +308,7 @@ def run_retry(args: argparse.Namespace) -> int:
     from labtui.session.planning import known_runs, retry_after
     from labtui.tui.view import View
 
-    with Open(args, start=False) as lab:
+    with OpenLab(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:

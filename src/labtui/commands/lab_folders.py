@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
-from labtui.commands.terminal import plain, print_json, print_line, print_wrapped, say
+from labtui.commands.terminal import print_json, print_line, print_wrapped, say
 from labtui.domain.errors import DataError, LabError, UsageError
 from labtui.domain.model import plural
 from labtui.domain.run import mark_words
+from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
@@ -123,7 +124,7 @@ def _ask_student(question: SiteQuestion) -> str:
         chosen = question.choose(terminal.read_line(f"{question.text} [{question.default}] "))
         if question.key != "data_dir" or chosen.startswith("/"):
             return chosen
-        say(f"{chosen!r} is no whole path: one begins with /.")
+        say(f"{chosen!r} is not an absolute path: it must begin with /.")
 
 
 # --------------------------------------------------------------------------- the tasks of a folder
@@ -144,7 +145,7 @@ def run_check(args: argparse.Namespace) -> int:
     from labtui.session.labs import check_folder
     from labtui.tui.view import View
 
-    with terminal.Open(args, start=False, view_only=True) as lab:
+    with terminal.OpenLab(args, start=False, view_only=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         view = View.of(lab.session, edition=edition)
@@ -171,19 +172,19 @@ def run_check(args: argparse.Namespace) -> int:
 
 def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
     word = line.word + mark_words(check.mark) * (check.status == "done")
-    print_wrapped(plain(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
+    print_wrapped(printable(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
     if check.missing:
         more = sum(not item.met for item in check.items) - 1
         rest = f" And {more} more: `labtui check {check.task_id}`." if more > 0 and not full else ""
-        print_wrapped(plain(f"         {check.missing}{rest}"))
+        print_wrapped(printable(f"         {check.missing}{rest}"))
     for item in check.items if full else ():
         mark = "outdated" if item.met and item.stale else "yes" if item.met else "no"
         shown = f"  [{item.evidence}]" if item.evidence else ""
-        print_wrapped(plain(f"         {mark:<8} {item.sentence}{shown}"))
+        print_wrapped(printable(f"         {mark:<8} {item.sentence}{shown}"))
         if item.evidence and item.missing not in ("", check.missing):
-            print_wrapped(plain(f"                  {item.missing}"))
+            print_wrapped(printable(f"                  {item.missing}"))
     for note in check.notes:
-        print_wrapped(plain(f"         note: {note}"))
+        print_wrapped(printable(f"         note: {note}"))
 
 
 # --------------------------------------------------------------------------- editions
@@ -219,7 +220,7 @@ def _list(args: argparse.Namespace) -> int:
     width = max(len(entry.id) for entry in entries)
     for entry in entries:
         tail = f"{entry.title} ({entry.term}, {len(entry.tasks)} tasks)"
-        print_wrapped(plain(f"{entry.id:<{width}}  {tail}"), hang=width + 2)
+        print_wrapped(printable(f"{entry.id:<{width}}  {tail}"), hang=width + 2)
     say("`labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
     return 0
 

@@ -16,10 +16,11 @@ import msgspec
 from msgspec.structs import asdict
 
 from labtui.commands import options
-from labtui.commands.terminal import plain, print_json, say_error, window_width
+from labtui.commands.terminal import print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
 from labtui.domain.run import MARKS
+from labtui.domain.terminal_text import fitted_lines, printable
 from labtui.results import numbers
 from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
@@ -179,13 +180,11 @@ def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
 
 def file_text(one: ParsedFile, width: int | None = None) -> str:
     """A heading, what went wrong, and a table for each run, in at most `width` cells (None: no limit)."""
-    from labtui.domain.terminal_text import fitted_lines
-
     report = one.report
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
     lines += _diagnosis_lines(one)
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
-        lines += ["", f"  run {number}: {plain(run_title(run))}"]
+        lines += ["", f"  run {number}: {printable(run_title(run))}"]
         texts = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
         lines += fitted_lines(texts, width)
         lines += _epoch_table(run, width)
@@ -282,7 +281,7 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
         return []
     metrics = dict.fromkeys(name for sample in run.epochs for name in sample.metrics)
     names = [name for name in metrics if not is_step_time(name)][:6]
-    head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *map(plain, names)]
+    head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *map(printable, names)]
     grid = [head, *(_epoch_row(sample, names) for sample in run.epochs)]
     room = None if width is None else width - len(_INDENT)
     table = grid_text(grid, [True] * len(head), naming=1, width=room)

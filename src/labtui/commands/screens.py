@@ -31,7 +31,7 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
     Raises:
         UsageError: there is no terminal, or the folder is not a lab folder.
     """
-    path = _folder(named)
+    path = _named_folder(named)
     if named and path is None and not has_screen():
         raise UsageError(f"{named} is not a lab folder.", _NO_FOLDER)
     require_screen("The commands work without one: `labtui --help` lists them (submit, watch, results ...).")
@@ -70,7 +70,7 @@ def require_screen(hint: str) -> None:
         termios.tcsetwinsize(sys.stdin.fileno(), (24, 80))
 
 
-def _folder(named: str | None) -> Path | None:
+def _named_folder(named: str | None) -> Path | None:
     """The path of the lab folder, or None if it has to be made. Raises UsageError if it cannot be made there."""
     from labtui.commands.terminal import folder_here
     from labtui.session.settings import SETTINGS_FILE
@@ -124,7 +124,7 @@ def show(
 
         if under_way := describe_open_runs(View.of(session)):
             print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
-    elif app.keep_in is not None:
+    if app.keep_in is not None:
         _keep_copy(folder, app.keep_in)
     return code or app.return_code or 0
 
@@ -156,9 +156,8 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the practice cluster."""
     from labtui.commands import options
 
-    parser.add_argument(
-        "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; `labtui labs` lists them)"
-    )
+    words = f"the lab edition (default {LAB}; `labtui labs` lists them)"
+    parser.add_argument("--lab", default=LAB, metavar="ID", help=words)
     options.add_trust(parser)
     parser.add_argument("--keep", metavar="DIR", help="keep lab folder and cluster in DIR; continue there")
     parser.add_argument("--factor", type=float, metavar="N", help="cluster seconds per second (default 20)")
@@ -169,60 +168,60 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--serve", action="store_true", help="no screens: print how to log in, and wait")
 
 
-def run_practice(arguments: argparse.Namespace) -> int:
+def run_practice(args: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
     from labtui.commands.terminal import print_wrapped, say
     from labtui.practice.incidents import INCIDENTS, choose
     from labtui.session.settings import forget
 
-    if arguments.list:
+    if args.list:
         for name, incident in INCIDENTS.items():
             print_wrapped(f"{name}\n  {incident.title}.\n  {incident.text}\n", hang=0)
         return 0
-    names = choose(arguments.rehearse)
-    _check_arguments(arguments)
+    names = choose(args.rehearse)
+    _check_arguments(args)
     say("Starting the practice cluster ...")
-    with _cluster(arguments) as cluster:
-        folder = _lab_folder(arguments, cluster)
+    with _cluster(args) as cluster:
+        folder = _prepare_lab_folder(args, cluster)
         try:
-            if arguments.serve:
+            if args.serve:
                 return _serve(cluster, folder, names)
-            code = _show(cluster, folder, names, kept=bool(arguments.keep))
+            code = _show_practice(cluster, folder, names, kept=bool(args.keep))
         finally:
-            if not arguments.keep:
+            if not args.keep:
                 forget(folder)
-    if arguments.keep and sys.stdout.isatty():
-        again = shlex.join(["labtui", "practice", "--keep", arguments.keep])
-        print(f"Kept in {arguments.keep}. To continue: {again}")
+    if args.keep and sys.stdout.isatty():
+        again = shlex.join(["labtui", "practice", "--keep", args.keep])
+        print(f"Kept in {args.keep}. To continue: {again}")
     return code
 
 
-def _check_arguments(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for arguments that cannot work, before the cluster starts."""
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Raise UsageError for args that cannot work, before the cluster starts."""
     import importlib.util
 
     from labtui.session.labs import load_edition
 
-    edition = load_edition(arguments.lab)
-    if arguments.train and edition.framework_scripts:
+    edition = load_edition(args.lab)
+    if args.train and edition.framework_scripts:
         raise UsageError(
             f"--train is for the labs on one node with TensorFlow, not for {edition.title}.",
             "Without --train the training is simulated; see docs/training-scripts.md for training on pretend GPUs.",
         )
-    if arguments.train and importlib.util.find_spec("tensorflow") is None:
+    if args.train and importlib.util.find_spec("tensorflow") is None:
         raise UsageError(
             "--train needs TensorFlow, which is not installed here.",
             "`pipx inject labtui tensorflow`, or `uv tool install '.[train]'` where labtui's own files are.",
         )
-    if arguments.keep:
-        _check_folder(expand_home(arguments.keep), arguments)
-    if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
+    if args.keep:
+        _check_keep_folder(expand_home(args.keep), args)
+    if args.factor is not None and not 0.1 <= args.factor <= 1000:
         raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
-    if not arguments.serve:
+    if not args.serve:
         require_screen("`labtui practice --serve` starts the cluster alone; the commands then work on it.")
 
 
-def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
+def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
     """Check that a practice session can be kept here: the folder is new, empty, or already keeps one.
 
     Raises:
@@ -244,26 +243,26 @@ def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
     if not kept or not lab.exists() or read_settings(lab).profile != "practice":
         hint = f"Name a new folder: labtui practice --keep {shlex.quote(str(path / 'practice'))}"
         raise UsageError(f"{path} is not empty, and no practice session was kept there.", hint)
-    require_trust(lab.parent, arguments)
+    require_trust(lab.parent, args)
 
 
-def _cluster(arguments: argparse.Namespace) -> PracticeCluster:
+def _cluster(args: argparse.Namespace) -> PracticeCluster:
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
 
-    folder = expand_home(arguments.keep) / "cluster" if arguments.keep else None
-    factor = arguments.factor or DEFAULT_FACTOR
-    return PracticeCluster(folder, factor=factor, train=arguments.train)
+    folder = expand_home(args.keep) / "cluster" if args.keep else None
+    factor = args.factor or DEFAULT_FACTOR
+    return PracticeCluster(folder, factor=factor, train=args.train)
 
 
-def _lab_folder(arguments: argparse.Namespace, cluster: PracticeCluster) -> Path:
+def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> Path:
     """Make the lab folder, or update its settings to this cluster's port and keys; return its path."""
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
     from labtui.session.settings import SETTINGS_FILE, Settings, changed
 
-    path = expand_home(arguments.keep) / "lab" if arguments.keep else cluster.layout.root / "lab"
+    path = expand_home(args.keep) / "lab" if args.keep else cluster.layout.root / "lab"
     folder = LabFolder.open(path) if (path / SETTINGS_FILE).exists() else None
-    settings = folder.settings() if folder else Settings(edition=arguments.lab, profile="practice")
+    settings = folder.settings() if folder else Settings(edition=args.lab, profile="practice")
     edition = load_edition(settings.edition, folder)
     settings = changed(settings, **cluster.settings(edition.framework_scripts))
     if folder is None:
@@ -289,7 +288,7 @@ def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
     return 0
 
 
-def _show(cluster: PracticeCluster, folder: Path, names: list[str], *, kept: bool) -> int:
+def _show_practice(cluster: PracticeCluster, folder: Path, names: list[str], *, kept: bool) -> int:
     from labtui.practice.incidents import IncidentPlan
 
     happened: list[IncidentNote] = []

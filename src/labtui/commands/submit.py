@@ -15,10 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.commands import job_files, options, terminal
-from labtui.commands.terminal import Open, confirm, print_json, print_line, say, say_error
+from labtui.commands.terminal import OpenLab, confirm, print_json, print_line, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
+from labtui.domain.terminal_text import printable
 from labtui.lab.plan import CONTROLS, PlanOverrides
 from labtui.preflight.findings import overridden_errors
 from labtui.slurm.values import number
@@ -63,7 +64,7 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show script, files, findings; send nothing")
     parser.add_argument("--offline", action="store_true", help="with --dry-run: ask no cluster either")
     words = "override the errors found; the reason is printed on the last page of the hand-in"
-    parser.add_argument("--force", default="", type=terminal.plain, metavar="REASON", help=words)
+    parser.add_argument("--force", default="", type=printable, metavar="REASON", help=words)
     parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")
     options.add_show_commands(parser)
     parser.add_argument("--wait", action="store_true", help="wait until Slurm has accepted all of them")
@@ -72,14 +73,14 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_submit(args: argparse.Namespace) -> int:
     """Plan, check and, unless it is a dry run, submit."""
-    with Open(args, start=False) as lab:
+    with OpenLab(args, start=False) as lab:
         drafts = _drafts(lab, args)
         if not args.again:
             drafts = _missing_drafts(lab.session, drafts, ask=not args.yes)
         return send(lab, args, drafts) if drafts else 1
 
 
-def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
+def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
     """Show, check, confirm and submit drafts; `sentence` explains drafts that differ from a task's plan."""
     if args.show_commands:
         from labtui.session.preview import commands_of_draft
@@ -107,7 +108,7 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     return _submit(lab, args, drafts, [overridden_errors(each.findings, args.force) for each in previews])
 
 
-def _ask_paths(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
+def _ask_paths(lab: OpenLab, drafts: list[SubmissionDraft]) -> LabError | None:
     """Connect and ask about the paths the jobs need, so that findings can use the answers; return the error, if any."""
     try:
         lab.session.start()
@@ -121,7 +122,7 @@ def _ask_paths(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
     return None
 
 
-def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
+def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
     """The drafts that the arguments ask for. Raises UsageError."""
     if job_files.is_job_file(args.task):
         return [_own_draft(lab, args)]
@@ -153,8 +154,9 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
     done = known_runs(session, drafts[0].task_id, drafts)
     if not done:
         return drafts
+    view = View.of(session)
     for spec, run in done.items():
-        word = View.of(session).every[run.run_id].word
+        word = view.every[run.run_id].word
         say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {word}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
@@ -178,7 +180,7 @@ def _control_drafts(
     return list(drafts_from(rows, drafts, None, session.edition, session.profile))
 
 
-def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
+def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:
     """The draft of a job file. What neither the file nor an option tells about its runs comes from the log later."""
     from labtui.session.own_jobs import own_draft
 
@@ -205,18 +207,18 @@ def _overrides(args: argparse.Namespace) -> PlanOverrides:
 
 
 def _dry_run(
-    lab: Open,
+    lab: OpenLab,
     args: argparse.Namespace,
     drafts: list[SubmissionDraft],
     previews: list[Preview],
     trouble: LabError | None,
 ) -> int:
-    words = [None] * len(drafts) if args.offline else _ask_cluster(lab, drafts, trouble)
-    jobs = list(zip(drafts, previews, words, strict=True))
+    answers = [None] * len(drafts) if args.offline else _ask_cluster(lab, drafts, trouble)
+    jobs = list(zip(drafts, previews, answers, strict=True))
     if args.json:
         print_json({"dry_run": True, "submissions": [_row(*job) for job in jobs]})
     else:
-        for draft, preview, word in jobs:
+        for draft, preview, answer in jobs:
             print_line(f"# {job_files.job_line(draft, preview, lab.session.edition.names)}")
             print(preview.script.rstrip())
             for item in preview.files:
@@ -224,35 +226,35 @@ def _dry_run(
                 print_line(f"# file {item.path} {item.size} bytes{mark}")
             for found in preview.findings:
                 print_line(f"# {job_files.finding_line(found)}")
-            if word is not None:
-                print_line(f"# the cluster says: {word.sentence}")
-    refused = any(word is not None and not word.ok and not word.wait for word in words)
+            if answer is not None:
+                print_line(f"# the cluster says: {answer.sentence}")
+    refused = any(answer is not None and not answer.ok and not answer.wait for answer in answers)
     return 1 if refused or job_files.is_blocked(previews) else 0
 
 
 def _ask_cluster(
-    lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None
+    lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError | None
 ) -> list[SbatchAnswer | None]:
     """The cluster's answer to `sbatch --test-only` for each draft; None if it could not be asked or for `trouble`."""
     if lab.session.elsewhere:
         say(NOT_CHECKED)
         return [None] * len(drafts)
-    words: list[SbatchAnswer | None] = []
+    answers: list[SbatchAnswer | None] = []
     try:
         if trouble is not None:
             raise trouble
         for draft in drafts:
-            words.append(lab.session.test_only(draft).result(timeout=300))
+            answers.append(lab.session.test_only(draft).result(timeout=300))
     except LabError as error:
         say_error(error)
         say("Not checked on the cluster.")
-    return [*words, *[None] * (len(drafts) - len(words))]
+    return [*answers, *[None] * (len(drafts) - len(answers))]
 
 
 _DRAFT_FIELDS = ["job_name", "account", "qos", "partition", "nodes", "gpus", "cpus", "time_limit_minutes"]
 
 
-def _row(draft: SubmissionDraft, preview: Preview, word: SbatchAnswer | None) -> dict[str, Any]:
+def _row(draft: SubmissionDraft, preview: Preview, answer: SbatchAnswer | None) -> dict[str, Any]:
     return {
         "task": draft.task_id,
         "form": draft.form,
@@ -263,7 +265,7 @@ def _row(draft: SubmissionDraft, preview: Preview, word: SbatchAnswer | None) ->
         "findings": list(map(job_files.finding_row, preview.findings)),
         "seconds": preview.seconds,
         "gpu_hours": preview.gpu_hours,
-        "test_only": {"ok": word.ok, "kind": word.key, **msgspec.to_builtins(word)} if word else None,
+        "test_only": {"ok": answer.ok, "kind": answer.key, **msgspec.to_builtins(answer)} if answer else None,
     }
 
 
@@ -271,15 +273,16 @@ def _row(draft: SubmissionDraft, preview: Preview, word: SbatchAnswer | None) ->
 
 
 def _submit(
-    lab: Open,
+    lab: OpenLab,
     args: argparse.Namespace,
     drafts: list[SubmissionDraft],
     accepted: Sequence[tuple[AcceptedFinding, ...]],
 ) -> int:
     lab.session.start()
     jobs = zip(drafts, accepted, strict=True)
+    before = set(lab.state.submissions)
     futures = [lab.session.submit(draft, accepted=overridden) for draft, overridden in jobs]
-    tokens = list(lab.state.submissions)[-len(futures) :]
+    tokens = [token for token in lab.state.submissions if token not in before]
     if lab.session.elsewhere:
         tokens = [future.result() for future in futures]
     runs = plural(sum(len(draft.runs) for draft in drafts), "run")
@@ -335,7 +338,7 @@ def exit_code(statuses: set[str], trouble: LabError | None) -> int:
     return 1 if "refused" in statuses else 0
 
 
-def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bool:
+def _settled(lab: OpenLab, state: LabState, tokens: list[str], *, wait: bool) -> bool:
     """Whether to stop waiting: all are accepted or refused or, unless `wait`, none of the rest can be sent soon."""
     from labtui.domain.state import sendable
 

@@ -17,7 +17,7 @@ import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
 from labtui.domain.state import WRITER_GONE, LabState, RunState
-from labtui.domain.terminal_text import fitted_lines
+from labtui.domain.terminal_text import fitted_lines, printable
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
@@ -50,19 +50,14 @@ _NO_TERMINAL_HINT = (
 )
 
 
-def plain(text: str) -> str:
-    """Untrusted text made harmless for a terminal: unprintable characters become blanks."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
 def print_line(text: str) -> None:
     """Print a line of the answer on stdout."""
-    print(plain(text).rstrip(), flush=True)
+    print(printable(text).rstrip(), flush=True)
 
 
 def print_row(text: str) -> None:
     """Print a line of a table on stdout; on a terminal it is wrapped at the edge, continued further in."""
-    print("\n".join(fitted_lines([plain(text).rstrip()], window_width(), 5)), flush=True)
+    print("\n".join(fitted_lines([printable(text).rstrip()], window_width(), 5)), flush=True)
 
 
 def print_json(answer: object) -> None:
@@ -71,13 +66,13 @@ def print_json(answer: object) -> None:
 
 def say(text: str) -> None:
     """Print progress or an explanation on stderr."""
-    print_wrapped(plain(text), stream=sys.stderr)
+    print_wrapped(printable(text), stream=sys.stderr)
 
 
 def say_error(error: LabError) -> None:
     """Print an error's sentence and hint on stderr."""
     text = f"labtui: {error.sentence}" + (f"\n  hint: {error.hint}" if error.hint else "")
-    print_wrapped("\n".join(map(plain, text.split("\n"))), stream=sys.stderr)
+    print_wrapped("\n".join(map(printable, text.split("\n"))), stream=sys.stderr)
 
 
 class TerminalPrompter:
@@ -92,11 +87,11 @@ class TerminalPrompter:
     def ask(self, question: LoginQuestion) -> str | None:
         """The answer, or None if there is none."""
         if not at_terminal():
-            self.unasked = plain(question.text)
+            self.unasked = printable(question.text)
             return None
         import getpass
 
-        text = plain(question.text).strip()
+        text = printable(question.text).strip()
         try:
             if question.kind == "host-key":
                 return "yes" if read_line(f"{text} Type yes: ").lower() == "yes" else None
@@ -112,7 +107,7 @@ def at_terminal() -> bool:
 
 def read_line(question: str) -> str:
     """Ask on stderr, since stdout may be a pipe, and read a line from stdin. Raises EOFError."""
-    print(plain(question), end="", file=sys.stderr, flush=True)
+    print(printable(question), end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:
         raise EOFError
@@ -173,7 +168,7 @@ def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
         return None
 
 
-class Open:
+class OpenLab:
     """A session that is open while a command runs."""
 
     def __init__(self, args: argparse.Namespace, *, start: bool = True, view_only: bool = False) -> None:
@@ -202,7 +197,7 @@ class Open:
         if isinstance(why := self.session.why_read_only, NotWritable):
             say_error(why)
 
-    def __enter__(self) -> Open:
+    def __enter__(self) -> OpenLab:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -292,7 +287,7 @@ def print_commands(groups: Sequence[tuple[str, Sequence[ManualCommands]]], *, as
         say("Run this in the lab folder.")
     for about, actions in groups:
         if actions:
-            print(plain(f"# {about}, by hand:"))
+            print(printable(f"# {about}, by hand:"))
         for item in actions:
             print(f"{item.text}\n")
     return 0

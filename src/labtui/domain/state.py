@@ -22,7 +22,7 @@ from labtui.domain.profile import Profile
 from labtui.domain.run import CAUSES, DEEDS, Mark, RunRecord
 from labtui.domain.terminal_text import file_name
 
-NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
+WITHOUT_JOB = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 """The final statuses of a submission without a job."""
 
 
@@ -74,7 +74,7 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     @property
     def over(self) -> bool:
         """Whether it has ended: it never became a job, or its job has finished."""
-        return self.status in NEVER_SENT or (self.job is not None and self.job.phase is JobPhase.FINISHED)
+        return self.status in WITHOUT_JOB or (self.job is not None and self.job.phase is JobPhase.FINISHED)
 
     def mirror(self, stream: Stream, segment: int | None = None) -> str:
         """The path of a log's mirror inside the lab folder, of `segment` or the latest one; "" without a job."""

@@ -15,14 +15,15 @@ _ESCAPES = re.compile(
 )
 _C1_ESCAPES = re.compile(r"\x9b[0-?]*[ -/]*[@-~]|[\x90\x98\x9d-\x9f].*?(?:\x9c|\x07|$)", re.DOTALL)
 _MOVES = re.compile(r"[\r\x08]+")
-_HARMLESS = re.compile(r"[\x20-\x7e]*\Z")
+_PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 TAB = 8
 
 
 def display_text(raw: bytes) -> str:
     """A log line (without its newline) as a terminal would show it, as plain text."""
     text = raw.decode("utf-8", errors="replace")
-    if _HARMLESS.match(text):
+    if _PRINTABLE_ASCII.match(text):
         return text
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
@@ -57,12 +58,17 @@ def _write(line: list[str], at: int, piece: str) -> int:
 
 
 def _visible(text: str) -> str:
-    return _replaced(text, lambda char: char if unicodedata.category(char) == "Zs" else _UNKNOWN)
+    return _replaced(text, lambda char: char if unicodedata.category(char) == "Zs" else _REPLACEMENT)
 
 
 def sanitize(text: str) -> str:
     """Replace what could control a terminal: control characters except line ends and tabs become U+FFFD."""
-    return _replaced(text, lambda char: char if char in "\n\r\t" else _UNKNOWN)
+    return _replaced(text, lambda char: char if char in "\n\r\t" else _REPLACEMENT)
+
+
+def printable(text: str) -> str:
+    """Replace each unprintable character by a blank."""
+    return _replaced(text, lambda _: " ")
 
 
 def inert(text: str) -> str:
@@ -70,9 +76,6 @@ def inert(text: str) -> str:
     return _replaced(
         text, lambda char: char if unicodedata.category(char) == "Zs" else " " * _cell_width(char)
     )
-
-
-_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 def _replaced(text: str, instead: Callable[[str], str]) -> str:

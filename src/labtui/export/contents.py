@@ -19,7 +19,7 @@ from msgspec.structs import asdict, replace
 from labtui.domain.errors import LabError
 from labtui.domain.profile import Profile
 from labtui.domain.run import Mark, joint_mark
-from labtui.domain.state import NEVER_SENT, LabState, SubmissionState
+from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
 from labtui.export.drawing import MARK_LINES
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
@@ -191,7 +191,7 @@ class LabContents(Evidence, frozen=True, kw_only=True):
             return any(self.state.runs[n].epochs for n in submission.run_ids if n in self.state.runs)
 
         sent = [
-            s for s in self.state.submissions.values() if s.task_id == task.id and s.status not in NEVER_SENT
+            s for s in self.state.submissions.values() if s.task_id == task.id and s.status not in WITHOUT_JOB
         ]
         return max(sent, key=lambda s: (has_epochs(s), s.run_ids), default=None)
 

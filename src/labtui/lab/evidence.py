@@ -18,7 +18,7 @@ from functools import cached_property
 import msgspec
 
 from labtui.domain.run import Mark
-from labtui.domain.state import NEVER_SENT, LabState, PathStatus, RunState, SubmissionState
+from labtui.domain.state import WITHOUT_JOB, LabState, PathStatus, RunState, SubmissionState
 from labtui.lab.edition import Task
 from labtui.lab.plan import PlanOverrides
 from labtui.preflight.findings import imported_files
@@ -188,7 +188,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     def sent(self, run: RunState) -> bool:
         """Whether a run reached Slurm or may still do so; false for refused and withdrawn ones."""
         submission = self.submission(run)
-        return submission is None or submission.status not in NEVER_SENT
+        return submission is None or submission.status not in WITHOUT_JOB
 
     def changed_since(self, run: RunState) -> tuple[str, ...]:
         """The run's script and its imports, if they differ now from what was sent with the run."""

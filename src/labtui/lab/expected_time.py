@@ -41,7 +41,7 @@ def time_limit(
     """The minutes to ask for, within the queue's limit: those prescribed for the runs, else their expected time.
 
     The prescribed limits of trainings that torchrun starts one after another add up; else the longest counts. An
-    expected time is multiplied by `MARGIN` and rounded up to five minutes.
+    expected time is multiplied by `MARGIN`, rounded up to `STEP_MINUTES`, and at least `MIN_MINUTES`.
     """
     queue = profile.queue(draft.queue)
     most = queue.max_minutes if queue is not None else None
@@ -76,9 +76,9 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         at = run.extra_args.index("--control")
         run = replace(run, extra_args=(*run.extra_args[:at], *run.extra_args[at + 2 :]))
     if run.program is not None:
-        found, one = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
-        again = any("{baseline_" in line for line in run.program.lines)
-        return total([found, one]) if again and one is not None else found
+        found, baseline = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
+        measures_both = any("{baseline_" in line for line in run.program.lines)
+        return total([found, baseline]) if measures_both and baseline is not None else found
     tuning = own_options(run) if own else run.tuning
     row = _matching_row(run, rows, tuning) or _matching_row(run.called(edition.names), rows, tuning)
     if row is not None:
@@ -97,12 +97,12 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
 def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interval | None:
     """An epoch's seconds with the run's batch, from those with `batch`.
 
-    The bounds assume the same images per second and the same steps per second.
+    The bounds are those of a time proportional to the images and of one proportional to the steps.
     """
     if seconds is None or not batch or run.program is not None:
         return seconds
-    steps = batch / run.batch_size
-    return Interval(seconds.value * (1 + steps) / 2, seconds.lo * min(1, steps), seconds.hi * max(1, steps))
+    ratio = batch / run.batch_size  # of the steps
+    return Interval(seconds.value * (1 + ratio) / 2, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))
 
 
 CONTROL_SHARE = 0.02

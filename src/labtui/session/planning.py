@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
 from labtui.domain.profile import PLACE, Profile, fill
-from labtui.domain.state import LOG_ENDINGS, NEVER_SENT, LabState, RunState, SubmissionState
+from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
 from labtui.session.settings import Settings
@@ -214,7 +214,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     """
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
-    if run.outcome is None and submission.status not in NEVER_SENT:
+    if run.outcome is None and submission.status not in WITHOUT_JOB:
         raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
     runs = [session.state.runs[number] for number in submission.run_ids]
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)

@@ -73,9 +73,9 @@ def _read_unit(word: str) -> tuple[str, TimeUnit] | None:
 class Summary(msgspec.Struct):
     """The line at the end of an epoch (or of an `evaluate`); `total` is None for the oldest form.
 
-    `bar`: printed with verbose=1. `thin`: the bar is Keras 3's. `first` bounds the duration of step 1, where the line
-    began with its bar. `twice`: the full bar was also drawn before the end. `continues`: the line overwrote the one
-    before. `validates`: it has metrics of a validation, which only an epoch's own line has.
+    `bar`: printed with verbose=1. `keras3`: the bar is that of Keras 3. `first` bounds the duration of step 1, where
+    the line began with its bar. `redrawn`: the full bar was also drawn before the end. `continues`: the line
+    overwrote the one before. `validates`: it has metrics of a validation, which only an epoch's own line has.
     """
 
     seconds: int
@@ -83,9 +83,9 @@ class Summary(msgspec.Struct):
     bar: bool = False
     units: dict[str, TimeUnit] = {}
     metrics: dict[str, float] = {}
-    thin: bool = False
+    keras3: bool = False
     first: Bounds | None = None
-    twice: bool = False
+    redrawn: bool = False
     continues: bool = False
     validates: bool = False
 
@@ -132,10 +132,10 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
     summary.total = total = int(match["done"])
     summary.bar, summary.continues = bar is not None, continues
     if bar is not None:
-        summary.thin = bar[0] != "["
+        summary.keras3 = bar[0] != "["
         first = read_first_step(head or text)
         summary.first = first.seconds if first is not None and first.total in (None, total) else None
-        summary.twice = (first is not None and first.total is None) or _FULL_BAR.search(before) is not None
+        summary.redrawn = (first is not None and first.total is None) or _FULL_BAR.search(before) is not None
         unit = summary.units.get("step")
         # Keras 3 prints the time left, without a label, where the final bar has the time taken: 0 s at N/N
         if summary.seconds == 0 and unit is not None and (total - 1) * unit.bounds[0] > 0.5:
@@ -170,7 +170,8 @@ def epoch_interval(summary: Summary) -> Interval:
         readings = [(least * count, most * count)] if count else []
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
-        common = [(a, b) for least, most in readings if (a := max(low, least)) <= (b := min(high, most))]
+        both = [(max(low, shortest), min(high, longest)) for shortest, longest in readings]
+        common = [bounds for bounds in both if bounds[0] <= bounds[1]]
         if common:
             lows, highs = zip(*common, strict=True)
             low, high = min(lows), max(highs)
@@ -178,7 +179,7 @@ def epoch_interval(summary: Summary) -> Interval:
 
 
 def _seconds_field(summary: Summary) -> Bounds:
-    if summary.bar and not summary.units and not summary.thin:
+    if summary.bar and not summary.units and not summary.keras3:
         return float(summary.seconds), summary.seconds + 1.0  # up to 2.0.8: cut off
     low, high = max(0.0, summary.seconds - 0.5), summary.seconds + 0.5
     if summary.total is None and not summary.units and "accuracy" not in summary.metrics:
@@ -193,7 +194,7 @@ def _late_start(summary: Summary) -> float:
     left.
     """
     unit, first, total = summary.units.get("step"), summary.first, summary.total
-    if unit is None or first is None or not total or summary.thin or first[0] > 0:
+    if unit is None or first is None or not total or summary.keras3 or first[0] > 0:
         return 0.0
     return 2 * unit.bounds[1] if unit.bounds[0] * (total - 1) >= 1 else 0.0
 
@@ -204,4 +205,4 @@ def _bar_readings(summary: Summary, low: float, high: float, total: int) -> list
         return [(low * (total - 1), math.inf)]
     least, most = summary.first
     with_first = (low * (total - 1) + least, high * (total - 1) + most + _late_start(summary))
-    return [with_first] if summary.thin or summary.twice else [with_first, (low * total, high * total)]
+    return [with_first] if summary.keras3 or summary.redrawn else [with_first, (low * total, high * total)]

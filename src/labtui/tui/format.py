@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import SubmissionState, submission_queue, waiting_reason
+from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec, Point
@@ -110,7 +111,7 @@ def value_text(spec: ChartSpec, point: Point) -> str:
 
 def plain(label: str) -> str:
     """A label from outside as one line of at most 40 printable characters."""
-    return "".join(character if character.isprintable() else " " for character in label)[:40]
+    return printable(label)[:40]
 
 
 def place_text(spec: ChartSpec, x: float) -> str:
