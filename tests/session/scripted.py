@@ -170,14 +170,14 @@ class ScriptedCluster:
         if self.queue_down:
             return QueueAnswer(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
         rows = tuple(
-            job_row(asdict(job) | {"comment": f"labtui:{job.token}"})
+            job_row(asdict(job) | {"comment": f"labtui:{job.token}", "exit_code": ""})
             for job in self.jobs.values()
             if job.in_queue
         )
         if self.accounting_down and vanished:
             return QueueAnswer(jobs=rows, accounting=None, accounting_problem="sacct failed: no connection")
         known = tuple(
-            job_row(asdict(job) | {"reason": ""}, exit_code=job.exit_code, evidence="sacct")
+            job_row(asdict(job) | {"reason": ""}, evidence="sacct")
             for job in self.jobs.values()
             if job.job_id in vanished and job.in_accounting
         )

@@ -227,9 +227,9 @@ class Connection:
             sftp = self._sftp or self._open_sftp(limit_s)
             sftp.get_channel().settimeout(limit_s)  # type: ignore[union-attr]
             yield sftp
-        except paramiko.SFTPError as problem:
+        except paramiko.SFTPError:
             self._drop_sftp()
-            raise self._sftp_error(problem) from None
+            raise self._sftp_error() from None
         except (TimeoutError, EOFError, paramiko.SSHException) as problem:
             self._drop_sftp()
             raise lost_error(problem, self.host) from None
@@ -247,19 +247,17 @@ class Connection:
             self._sftp = within(
                 limit_s, lambda: paramiko.SFTPClient.from_transport(transport, WINDOW, MAX_PACKET)
             )
-        except (paramiko.SSHException, EOFError) as problem:
+        except (paramiko.SSHException, EOFError):
             if not transport.is_active():
                 raise
-            raise self._sftp_error(problem) from None
+            raise self._sftp_error() from None
         if self._sftp is None:
             raise EOFError
         return self._sftp
 
-    def _sftp_error(self, problem: Exception) -> LabError:
+    def _sftp_error(self) -> LabError:
         """The error for a failed SFTP channel."""
-        if (refusal := self._find_refusal()) is not None:
-            return refusal
-        return failure("no-sftp", host=self.host, wait=True)
+        return self._find_refusal() or failure("no-sftp", host=self.host, wait=True)
 
     def _find_refusal(self) -> LabError | None:
         """The server's refusal of all logins, if any: it is printed to commands, while SFTP channels just close."""

@@ -5,7 +5,7 @@ has: one unknown field fails the whole query. A failed, cut off or unreadable an
 "could not ask", which never means "finished".
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,25 +35,9 @@ class Rows(NamedTuple):
 
 def parse_accounting(text: str, nonce: str) -> Rows:
     """Rows in sacct's order; of several records of a requeued job the last one counts."""
-    values = text.split(separators(nonce)[1])[:-1]
-    width = len(ACCOUNTING_FIELDS)
-    rows, unread = {}, []
-    for start in range(0, len(values), width):
-        record = values[start : start + width]
-        number_of_job = job_id(record[0].rpartition("\n")[2])
-        if number_of_job is None or len(record) < width:
-            unread.append(" ".join(record))
-            continue
-        fields = dict(zip((name for name, _ in _ACCOUNTING), record, strict=True))
-        minutes, elapsed = number(fields["minutes"]), number(fields["elapsed"])
-        rows[number_of_job] = job_row(
-            fields | {"job_id": number_of_job},
-            evidence="sacct",
-            exit_code=fields["exit_code"].strip(),
-            elapsed_s=None if elapsed is None else float(elapsed),
-            time_limit_s=None if minutes is None else minutes * 60.0,
-        )
-    return Rows(tuple(rows.values()), tuple(unread))
+    values, width = text.split(separators(nonce)[1])[:-1], len(_ACCOUNTING)
+    records = (values[start : start + width] for start in range(0, len(values), width))
+    return _rows(([first.rpartition("\n")[2], *others] for first, *others in records), _ACCOUNTING, "sacct")
 
 
 FIELDS = (
@@ -76,17 +60,20 @@ QUEUE_CODES = " ".join(code for _, code in FIELDS)
 def parse_queue(text: str, nonce: str) -> Rows:
     """Rows in squeue's order; of several rows of one job the last one counts."""
     row_mark, between = separators(nonce)
+    pieces = (piece.removesuffix("\n").removesuffix("\r") for piece in text.split(row_mark)[1:])
+    return _rows((piece.split(between) for piece in pieces), FIELDS, "squeue")
+
+
+def _rows(records: Iterable[list[str]], columns: Sequence[tuple[str, str]], evidence: str) -> Rows:
+    """The rows of records whose values are in the order of `columns`; the first one is the job ID."""
     rows, unread = {}, []
-    for piece in text.split(row_mark)[1:]:
-        values = piece.removesuffix("\n").removesuffix("\r").split(between)
-        if len(values) != len(FIELDS) or job_id(values[0]) is None:
-            unread.append(piece)
-            continue
-        fields = dict(zip((name for name, _ in FIELDS), values, strict=True))
-        row = job_row(
-            fields, time_limit_s=duration_seconds(fields["limit"]), elapsed_s=duration_seconds(fields["used"])
-        )
-        rows[row.job_id] = row
+    for values in records:
+        known = job_id(values[0])
+        if known is None or len(values) != len(columns):
+            unread.append(" ".join(values))
+        else:
+            fields = dict(zip((name for name, _ in columns), values, strict=True))
+            rows[known] = job_row(fields | {"job_id": known}, evidence=evidence)
     return Rows(tuple(rows.values()), tuple(unread))
 
 
@@ -95,11 +82,12 @@ _EMPTY = {"N/A", "(null)", "n/a", "None assigned"}
 """What Slurm prints for an empty one of these texts; an empty reason is "None"."""
 
 
-def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any) -> JobView:
-    """A job from the fields that squeue and sacct (`evidence`) share; `more` are fields of `JobView` that differ.
+def job_row(fields: Mapping[str, str], *, evidence: str = "squeue") -> JobView:
+    """A job from the fields of squeue or sacct (`evidence`).
 
     squeue's start time is an estimate while the job waits, the actual start afterwards.
     """
+    minutes, elapsed = number(fields.get("minutes", "")), number(fields.get("elapsed", ""))
     state, start = plain_state(fields["state"]), epoch_seconds(fields.get("start", ""))
     phase, reason = phase_of(state), fields.get("reason", "").strip()
     held_in_vain = reason.startswith("JobHeld") and phase is not JobPhase.QUEUED  # held after its start
@@ -107,7 +95,7 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any)
     given = {name: fields.get(name, "") for name in _TEXTS}
     texts: dict[str, Any] = {name: "" if text.strip() in _EMPTY else text for name, text in given.items()}
     return JobView(
-        job_id=fields["job_id"].strip(),
+        job_id=fields["job_id"],
         phase=phase,
         slurm_state=state,
         reason="" if reason in _EMPTY | {"None"} or held_in_vain else reason,
@@ -115,10 +103,12 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue", **more: Any)
         start_estimate=start if estimated and not reason.startswith("JobHeld") else None,
         start_time=None if estimated else start,
         end_time=epoch_seconds(fields.get("end", "")) if phase is JobPhase.FINISHED else None,
+        time_limit_s=duration_seconds(fields.get("limit", "")) if minutes is None else minutes * 60.0,
+        elapsed_s=duration_seconds(fields.get("used", "")) if elapsed is None else float(elapsed),
+        exit_code=fields.get("exit_code", "").strip(),
         evidence=evidence,
         name=fields.get("name", ""),
         **texts,
-        **more,
     )
 
 
