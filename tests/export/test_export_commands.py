@@ -66,13 +66,10 @@ def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, command):
     assert captured.out == "" and captured.err == "labtui: Nothing is measured yet.\n"
 
 
-def test_plot_in_a_lab_folder_writes_to_plots(stored):  # noqa: F811
-    assert main(["plot", "--format", "svg"]) == 0
+def test_export_writes_everything_and_plot_the_plots(stored, command):  # noqa: F811
+    command(["plot", "--format", "svg"])
     found = {path.name for path in (stored / "plots").iterdir()}
     assert "epoch-time-ResNet50.svg" in found and "epoch-time-ResNet50-practice.svg" in found
-
-
-def test_export_writes_everything(stored, command):  # noqa: F811
     captured = command(["export", "--json"])
     written = json.loads(captured.out)["files"]
     assert captured.err.startswith("Writing tables, plots and slides ...\n1 of ")

@@ -53,6 +53,9 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
         assert chart.title and chart.x_label and chart.y_label and not chart.empty
         points = (point for series in chart.series for point in series.points if point.lo is not None)
         assert all(point.lo <= point.y <= point.hi for point in points)
+    assert slug("../../etc/passwd") == "etc-passwd" and slug("☃") == "unnamed"
+    charts = lab_charts(compute_results([run(1, [9, 5], model="../x"), run(2, [9, 3], model="../x")]))
+    assert all("/" not in chart.key and "." not in chart.key for chart in charts), "names come from logs"
 
 
 CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
@@ -78,10 +81,14 @@ def test_the_sequential_run_is_no_point_of_a_scaling_line():
     assert [row.n_gpus for row in alone.rows] == [1]
 
 
-def test_two_series_of_one_network_are_told_apart():
+def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_the_sizes_of_both():
     runs = [run(n, [9, 20 / n], batch=b * n) for b in (1024, 2048) for n in (1, 2)]
     chart = by_key(task_charts(compute_results(runs)))["epoch-time"]
     assert [series.name for series in chart.series] == [f"ResNet50 ({b} per GPU)" for b in ("1,024", "2,048")]
+    runs = [run(n, [9, 12 / n]) for n in (1, 2, 4)]
+    runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
+    lines = scaling_lines(compute_results(runs, images=50_000).rows)
+    assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
 
 
 def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
@@ -165,12 +172,6 @@ def test_epochs_and_accuracy_over_time():
         assert [each.points[0].line for each in chart.series] == places
 
 
-def test_model_names_from_logs_make_safe_keys():
-    assert slug("../../etc/passwd") == "etc-passwd" and slug("☃") == "unnamed"
-    charts = lab_charts(compute_results([run(1, [9, 5], model="../x"), run(2, [9, 3], model="../x")]))
-    assert all("/" not in chart.key and "." not in chart.key for chart in charts)
-
-
 def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_is_not_compared():
     tried = [run(1, [9, 8]), run(2, [9]), run(4, [9, 2]), run(1, [30, 20], model="ResNet152")]
     charts = {chart.family: chart for chart in task_charts(compute_results(tried, images=50_000))}
@@ -217,13 +218,6 @@ def test_a_chart_that_says_nothing_and_one_moment_of_a_gpu_are_not_there():
     assert job_gpu_chart(moments[:1], "7") is None
     chart = job_gpu_chart(moments, "7_1")
     assert chart is not None and chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
-
-
-def test_two_networks_are_compared_on_the_sizes_that_both_ran():
-    runs = [run(n, [9, 12 / n]) for n in (1, 2, 4)]
-    runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
-    lines = scaling_lines(compute_results(runs, images=50_000).rows)
-    assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, row_s
 from labtui.tui.format import MARKS, place_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import braille
-from labtui.tui.widgets.plot import Cursor, draw
+from labtui.tui.widgets.plot import Cursor, draw, order_of
 
 COLOURS = tuple((each,) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
@@ -161,8 +161,12 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_and_cut_to_t
     ends = (5.0, 5.1, 4.9, 20.0, 5.05, 5.02, 1.0)
     spec = chart(*({1: 1.0, 2: end} for end in ends))
     long = tuple(replace(each, short=f"{each.short} {'long ' * 9}") for each in spec.series)
-    text = "\n".join(rows_of(replace(spec, series=long), 86, 20, Cursor(2, None)))
-    assert re.findall(r"net(\d)", text) == sorted("0123456", key=lambda at: -ends[int(at)])
+    several = replace(spec, series=long)
+    text = "\n".join(rows_of(several, 86, 20, Cursor(2, None)))
+    assert (
+        re.findall(r"net(\d)", text) == [*map(str, order_of(several))] == ["3", "1", "4", "5", "0", "2", "6"]
+    )
+    assert len({rows_of(spec, 86, 20, Cursor(at, None))[17] for at in range(7)}) == 1, "whichever is chosen"
     assert re.search("▲ net2 lon.*….* 4.90×", text) and "d  d net3 long long" in text and "◆" not in text
     assert "  1 more: ↑ ↓" in "\n".join(rows_of(spec, 86, 8)), "as many as there are rows"
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
@@ -307,8 +311,14 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
         signs = Counter(sign for sign, _ in cells_of(curves, 86, 30, Cursor(at, None)).values())
         assert [signs[mark] for mark in "●◆▲"] == [13, 13, 13], "one for each epoch, and with the name"
     eight = chart(*[{x: x + 3.0 * k for x in range(1, 13)} for k in range(8)]).series
-    many = "\n".join(rows_of(replace(curves, series=eight)))
-    assert "● net0" in many and not re.search("[a-h◆▲■] +net", many), "no letters over epochs"
+    crowded = replace(curves, series=(*eight[1:], replace(eight[0], points=eight[0].points[11:])))
+    many = [rows_of(crowded, 86, 25, Cursor(at, 3.0)) for at in range(8)]
+    assert re.findall(r"net(\d) +(\S+)", "\n".join(many[6])) == [
+        (f"{k}", f"{3 + 3 * k}.00×") for k in range(1, 8)
+    ] + [("0", "·")]
+    assert not re.search("[a-h◆▲■] +net", "\n".join(many[0])), "no letters over epochs"
+    assert len({rows[22] for rows in many}) == 1 and order_of(crowded) == [*range(8)], "nothing moves"
+    assert len(re.findall(r"net\d", "\n".join(rows_of(crowded, 86, 9, Cursor(7, 3.0))))) == 7
     slow = replace(chart(*[{1: 30.0, 2: 2.0, 3: 2.0}] * 3, {1: 60.0, 2: 1.0, 3: 1.0}), x_axis="epochs")
     warm = (replace(s, points=(replace(s.points[0], hollow=True), *s.points[1:])) for s in slow.series)
     told = "\n".join(rows_of(replace(slow, series=tuple(warm))))

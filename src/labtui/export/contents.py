@@ -190,9 +190,8 @@ class LabContents(Evidence, frozen=True, kw_only=True):
         def has_epochs(submission: SubmissionState) -> bool:
             return any(self.state.runs[n].epochs for n in submission.run_ids if n in self.state.runs)
 
-        sent = [
-            s for s in self.state.submissions.values() if s.task_id == task.id and s.status not in WITHOUT_JOB
-        ]
+        mine = (each for each in self.state.submissions.values() if each.task_id == task.id)
+        sent = [each for each in mine if each.status not in WITHOUT_JOB]
         return max(sent, key=lambda s: (has_epochs(s), s.run_ids), default=None)
 
     def original_of(self, script: str) -> tuple[str, str]:

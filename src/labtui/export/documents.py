@@ -135,9 +135,8 @@ def _words_height(page: Page) -> float:
     answers = [[plain(a.short, "note"), *a.blocks] for a in page.answered]
     heights = [sum(block_height(each, width) for each in blocks) for blocks in answers]
     rows = (max(heights[at : at + columns]) + 0.1 for at in range(0, len(heights), columns))
-    return (max(sum(rows), 0.7) + 0.15) * bool(heights) + 0.4 * len(
-        page.warnings
-    )  # the least in `document.typ`
+    least = 0.7  # as in `document.typ`
+    return (max(sum(rows), least) + 0.15) * bool(heights) + 0.4 * len(page.warnings)
 
 
 def column_width(columns: int) -> float:
@@ -161,10 +160,8 @@ def chart_rows(page: Page) -> list[tuple[tuple[ChartSpec, ...], float]]:
 
 def answers_of(page: Page) -> list[Answer]:
     """The answers of a slide; their questions are short where charts stand above them."""
-    rows, below = (
-        chart_rows(page),
-        _note_height(page) + sum(map(block_height, page.blocks)) + _words_height(page),
-    )
+    rows = chart_rows(page)
+    below = _note_height(page) + sum(map(block_height, page.blocks)) + _words_height(page)
     short = bool(rows) and TOP + rows[-1][1] + below <= BOTTOM + 0.01
     return [replace(a, question=a.short if short else a.question) for a in page.answered]
 

@@ -40,7 +40,7 @@ MAX_MARKED = 14
 """Lines with more points than this are drawn without marks."""
 MAX_NAMED = 20
 """The names of more lines than this do not fit beside a chart."""
-_MAX_TICKS = 12
+MAX_TICKS = 12
 
 
 DASHES = {"Amdahl": "dotted", "Gustafson": "dashdot"}
@@ -198,7 +198,7 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
         yield point, value_text(spec, point), -1 if left else 1, 0 if at == 0 else 1 if upper else -1
 
 
-def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = _MAX_TICKS) -> list[tuple[float, str]]:
+def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = MAX_TICKS) -> list[tuple[float, str]]:
     """The x ticks whose labels do not touch: at least half a doubling apart on logarithmic axes, 2.5 % on others.
 
     The first and the last are among them.

@@ -67,10 +67,8 @@ def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:
 def _asks_for_accuracy(edition: Edition) -> bool:
     """Whether a task's check or a page's target is an accuracy."""
     pages = edition.hand_in.pages if edition.hand_in is not None else ()
-    checks = (check for task in edition.tasks for check in task.checks)
-    return any(page.target is not None for page in pages) or any(
-        isinstance(check, MetricCheck) and is_accuracy(check.metric) for check in checks
-    )
+    checks = (check for task in edition.tasks for check in task.checks if isinstance(check, MetricCheck))
+    return any(page.target is not None for page in pages) or any(is_accuracy(c.metric) for c in checks)
 
 
 def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
@@ -121,10 +119,8 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     listings = (_listing(contents, task, wanted) for wanted in plan.excerpts)
     found = tuple(_tables(contents, plan, results))
     large = tables.large_cells(found) if not charts else ()
-    blocks: tuple[Block, ...] = (
-        *(() if large else found),
-        *(each for each in listings if each and each.lines),
-    )
+    blocks: tuple[Block, ...] = () if large else found
+    blocks += tuple(each for each in listings if each and each.lines)
     answers = tuple(_answers(contents, plan, task))
     unrun = still_to_run(contents.checks[task.id], plan.models)
     lacks = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
@@ -237,10 +233,9 @@ def _provenance(results: Results) -> Iterable[str]:
 
 def _on_pages(contents: LabContents) -> Results:
     """The results of the pages of tasks: of a run that belongs to no task, no other page tells anything either."""
-    tasks = [
-        (plan, task) for plan in _plans(contents) if (task := contents.edition.task(plan.task)) is not None
-    ]
-    shown = {row.configuration for plan, task in tasks for row in _page_results(contents, plan, task).rows}
+    pairs = ((plan, contents.edition.task(plan.task)) for plan in _plans(contents))
+    found = (_page_results(contents, plan, task) for plan, task in pairs if task is not None)
+    shown = {row.configuration for results in found for row in results.rows}
     return of_rows(contents.named, [row for row in contents.named.rows if row.configuration in shown])
 
 
@@ -251,11 +246,8 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     data_sets = {run.spec.data_set for each in tasks for run in each.runs}
     made, compared = runs_made(task, contents.state), runs_of(contents.edition, task, contents.state)
     # of the page's networks, or of others that were trained for the task
-    shown = [
-        row
-        for row in without_small(results).rows
-        if not plan.models or row.model in plan.models or has_run(row, made)
-    ]
+    every = without_small(results).rows
+    shown = [r for r in every if not plan.models or r.model in plan.models or has_run(r, made)]
     rows = own = [row for row in shown if has_run(row, compared)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)
@@ -268,18 +260,14 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     if task.runs and not any(has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
     if "accuracy" in plan.charts:
-        rows = [
-            replace(row, members=tuple(r for r in row.members if r.task_id in names) or row.members)
-            for row in rows
-        ]
+        own_runs = [tuple(run for run in row.members if run.task_id in names) for row in rows]
+        rows = [replace(row, members=mine or row.members) for row, mine in zip(rows, own_runs, strict=True)]
     timed = {(run.spec.model, run.spec.processes, run.spec.size) for each in tasks for run in each.runs}
-    programs = tuple(
-        row
-        for row in results.programs
-        if row.model in plan.models or (not plan.models and (row.model, row.processes, row.size) in timed)
-    )
-    programs = tuple(row for row in programs if not row.mark) or programs
-    return replace(of_rows(results, rows), programs=programs)
+    programs = [row for row in results.programs if row.model in plan.models]
+    if not plan.models:
+        programs = [row for row in results.programs if (row.model, row.processes, row.size) in timed]
+    programs = [row for row in programs if not row.mark] or programs
+    return replace(of_rows(results, rows), programs=tuple(programs))
 
 
 def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:

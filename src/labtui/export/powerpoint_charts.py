@@ -30,7 +30,6 @@ _PARTS = (
 _MARKS = (
     xl.XL_MARKER_STYLE.CIRCLE, xl.XL_MARKER_STYLE.DIAMOND, xl.XL_MARKER_STYLE.TRIANGLE, xl.XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
-_MAX_TICKS = 12
 _NARROW = 4.0
 """A chart narrower than this (in inches) has room for few ticks."""
 _DASHES = {"dotted": MSO_LINE_DASH_STYLE.ROUND_DOT, "dashdot": MSO_LINE_DASH_STYLE.DASH_DOT}
@@ -248,8 +247,8 @@ def _axes(
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
         step = span / (2 if chosen else 6) if spec.over_time else step
-        crowded = step < span / _MAX_TICKS
-        step = 2 ** math.ceil(math.log2(span / _MAX_TICKS)) if crowded else max(1, round(step))
+        crowded = step < span / drawing.MAX_TICKS
+        step = 2 ** math.ceil(math.log2(span / drawing.MAX_TICKS)) if crowded else max(1, round(step))
         across.minimum_scale = 0 if spec.over_time or first <= step else first - step
         across.maximum_scale = last + span * (0.22 if spec.over_time and not named else 0.45)
         across.major_unit = float(step)

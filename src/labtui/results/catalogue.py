@@ -318,20 +318,15 @@ def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
     epochs = sorted({point.x for each in series for point in each.points})
-    ticks = tuple((x, f"{x:g}") for x in _thinned(epochs, 12))
+    ticks = tuple((x, f"{x:g}") for x in _thinned(epochs))
     return make_chart(family, series, x_ticks=ticks, **fields)
 
 
-def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
-    """At most `most` epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
-    if len(values) <= 2 * most:
-        return values[:: 1 if len(values) <= most else 2]
-    steps = (factor * 10**power for power in itertools.count() for factor in (5, 10, 20))
-    for step in steps:
-        multiples = [value for value in values if value % step == 0 and value != values[0]]
-        if len(multiples) < most:
-            return [values[0], *multiples]
-    return values
+def _thinned(values: Sequence[float]) -> Sequence[float]:
+    """About twelve epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
+    steps = (factor * 10**power for power in itertools.count() for factor in (1, 2, 5))
+    step = next(each for each in steps if len(values) <= 12 * each)
+    return values[::2] if step == 2 else [x for x in values if x == values[0] or x % step == 0]
 
 
 # --------------------------------------------------------------------------- GPU utilisation

@@ -24,7 +24,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, shortened
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, order_of, shortened
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 
@@ -268,7 +268,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Move the cursor to the previous (`step` -1) or the next line (1)."""
         spec = self.spec
         if spec is not None and spec.measured:
-            self._place = (self._place + step) % len(spec.measured)
+            order = order_of(spec)
+            at = order.index(min(self._place, len(order) - 1))
+            self._place = order[(at + step) % len(order)]
             self.on_resize()
 
     def action_models(self) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from labtui.results import charts as specs
 from labtui.results.charts import HUES, ChartSpec, Point, Role, RowScale, Series
 from labtui.results.numbers import tick_texts
-from labtui.tui.format import look_of, names_of, place_text, plain, value_text
+from labtui.tui.format import NOTHING, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import Grid, braille
 
@@ -44,6 +44,19 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     return _Drawing(spec, width, height, look, cursor).draw() if room and small else None
 
 
+def is_crowded(spec: ChartSpec) -> bool:
+    """Whether a chart over epochs has more lines than colours: the chosen one is in colour among grey ones."""
+    return spec.over_time and len(spec.measured) > HUES
+
+
+def order_of(spec: ChartSpec) -> list[int]:
+    """The measured lines from the top to the bottom of their names: by last value, else as they come."""
+    places = range(len(spec.measured))
+    if spec.kind != "lines" or is_crowded(spec):
+        return list(places)
+    return sorted(places, key=lambda at: -round(spec.measured[at].points[-1].y, 9))
+
+
 def shortened(name: str, size: int) -> str:
     """A name that is too long: its first and last characters, `size` in all, one of which tells it apart."""
     return f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
@@ -67,9 +80,15 @@ class _Drawing:
         self.tick_rows = [self.rows - 1 - int(self.scale.height(n, self.rows)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = [each.short for each in spec.series if each.role == "fit"]
-        ends += [self._label(at, width) for at in range(len(self.names))]
+        self.crowded = is_crowded(spec)
+        self.listed = self.crowded or len(self.measured) > self.rows
+        ends += [self._label(at, width, told=True) for at in range(len(self.names))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
-        self.right = 2 if spec.over_time and len(self.measured) == 1 else min(room, width * 9 // 20)
+        self.right = (
+            2
+            if spec.over_time and len(self.measured) == 1
+            else min(room, width * (10 if self.crowded else 9) // 20)
+        )
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
         self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 3))
@@ -150,7 +169,7 @@ class _Drawing:
 
     def _is_plain(self, at: int) -> bool:
         """Whether a line has no marks: over epochs, with more lines than colours, if it is not chosen."""
-        return self.spec.over_time and len(self.measured) > HUES and at != self.cursor.series
+        return self.crowded and at != self.cursor.series
 
     def _mark(self, at: int, *, hollow: bool = False) -> str:
         """The mark of a line; none of a grey one over epochs."""
@@ -179,7 +198,10 @@ class _Drawing:
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
-        self._write_names(order[::-1])
+        if self.listed:
+            self._write_list()
+        else:
+            self._write_names(order[::-1])
         over_time, values = self.spec.over_time, self._write_values if self.few else self._write_table
         (self._tell_warmup if over_time else values)()
         return self.grid.lines()
@@ -306,10 +328,9 @@ class _Drawing:
         text = value_text(self.spec, point)
         return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
-    def _label(self, at: int, room: int) -> str:
-        """The name of a line, cut to fit, with its last value if there are few lines, or room at the chosen one."""
+    def _label(self, at: int, room: int, *, told: bool) -> str:
+        """The name of a line, cut to fit, with its last value if `told` and if there is room."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        told = len(self.measured) <= HUES or at == self.cursor.series
         value = self._value(last) if told else ""
         far = " warm-up" if last.hollow else " so far" if last.live else ""
         full = f"{name}  {value}".strip()
@@ -322,7 +343,8 @@ class _Drawing:
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
         """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
-        down = sorted(range(len(named)), key=lambda at: -named[at].points[-1].y)
+        places = [self.spec.series.index(series) for series in named]  # of equal values, the first is above
+        down = sorted(range(len(named)), key=lambda at: (-round(named[at].points[-1].y, 9), places[at]))
         rows, first = [self._row(named[at].points[-1].y) for at in down], down.index(0)
         for at in (*range(first, len(rows)), *range(first)[::-1]):
             least = rows[at - 1] + 1 if at > first else at
@@ -330,12 +352,28 @@ class _Drawing:
             rows[at] = min(max(rows[at], least), most)
         return [row for _, row in sorted(zip(down, rows, strict=True))]
 
+    def _entry(self, at: int, width: int) -> tuple[str, str]:
+        """A line's mark, name and value at the cursor in so many cells, and their style."""
+        there, x = self.measured[at].points, self.cursor.x
+        value = next((self._value(each) for each in there if each.x == x), "" if x is None else NOTHING)
+        name, room = self.names[at], width - cell_len(value) - 5
+        name = name if cell_len(name) <= room else shortened(name, room - 1)
+        chosen = "bold reverse " if self.listed else "bold "
+        style = chosen * (at == self.cursor.series) + self._style(at)
+        return f" {self._mark(at)} {name}{' ' * (room - cell_len(name))} {value} ", style
+
+    def _write_list(self) -> None:
+        """Write the names in their order beside the lines; of too many, those around the chosen one."""
+        order = order_of(self.spec)
+        more, column = len(order) - self.rows, self.grid.width - self.right + 1
+        first = max(0, min(order.index(self.cursor.series) - self.rows // 2, more))
+        for row, at in enumerate(order[first : first + self.rows]):
+            self.grid.put(column, row, *self._entry(at, self.right - 1))
+        if more > 0:
+            self.grid.put(column, self.rows, f"  {more} more: ↑ ↓", self.look.quiet)
+
     def _write_names(self, order: Sequence[int]) -> None:
         """Write each line's name at its end, or in the margin with its mark; the most important one comes first."""
-        if len(order) > self.rows:
-            text = f"  {len(order) - self.rows} more: ↑ ↓"
-            self.grid.put(self.grid.width - self.right, self.rows, text, self.look.quiet)
-        order = order[: self.rows]
         margin = self._column(self.xs[-1]) + 2
         others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
         named = [*(self.measured[at] for at in order), *others][: self.rows]
@@ -348,14 +386,16 @@ class _Drawing:
             counts = chosen and not (last.live or last.hollow)
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
             column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
-            text = f" {self._label(at, room)} "
+            told = chosen or len(self.measured) <= HUES
+            text = f" {self._label(at, room, told=told)} "
             near = [(column, row)] if self.few and row == beside else []
             if last.x < self.xs[-1]:
                 before = column - 3 - cell_len(text)
                 near = [(column, row), (column, row - 1), (before, row - 1), (column, row + 1)]
             if not self._write(near, text, style):
                 mark = f" {mark}" * (len(self.measured) > 1)
-                self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
+                text = f"{mark} {self._label(at, room - len(mark), told=told)} "
+                self._write([(margin, beside)], text, style)
         for series, row in list(zip(named, rows, strict=True))[len(order) :]:
             self._write([(margin, row)], f" {series.short or series.name}", self._colour_of(series))
 
@@ -393,20 +433,17 @@ class _Drawing:
 
     def _write_table(self) -> None:
         """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
-        if (x := self.cursor.x) is None:
+        if self.listed or (x := self.cursor.x) is None:
             return
-        rows = [(f"  on {place_text(self.spec, x)}", "", self.look.quiet)]
-        for at, series in enumerate(self.measured):
-            value = next((self._value(each) for each in series.points if each.x == x), "·")
-            style = "bold " * (at == self.cursor.series) + self._style(at)
-            rows.append((f"{self._mark(at)} {self.names[at]}", value, style))
-        wide, values = (max(cell_len(row[at]) for row in rows) for at in (0, 1))
-        width = wide + 3 + values
-        for column in range(self._column(x) - width - 2, self.left + 2, -1):
+        values = [self._value(each) for series in self.measured for each in series.points if each.x == x]
+        width = max(map(cell_len, self.names)) + max(map(cell_len, values), default=1) + 7
+        rows = [(f"   on {place_text(self.spec, x)}", self.look.quiet)]
+        rows += [self._entry(at, width) for at in order_of(self.spec)]
+        for column in range(self._column(x) - width - 1, self.left + 1, -1):
             for top in range(self.rows - len(rows) - 1, 0, -1):
-                if all(self.grid.free(column, top + at, width) for at in range(len(rows))):
-                    for at, (name, value, style) in enumerate(rows):
-                        self.grid.put(column, top + at, f"{name:<{wide}}   {value:>{values}}", style)
+                if all(self.grid.free(column, top + at, width, 0) for at in range(len(rows))):
+                    for at, row in enumerate(rows):
+                        self.grid.put(column, top + at, *row)
                     return
 
     def _draw_bars(self) -> None:
