@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.text import Text
 
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, row_scale
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of, row_scale
 from labtui.tui.format import MARKS, place_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import braille
-from labtui.tui.widgets.plot import Cursor, draw, order_of
+from labtui.tui.widgets.plot import Cursor, draw
 
 COLOURS = tuple((each,) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)

@@ -275,6 +275,19 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
     return found
 
 
+def is_crowded(spec: ChartSpec) -> bool:
+    """Whether a chart over epochs has more lines than colours: the chosen one is in colour among grey ones."""
+    return spec.over_time and len(spec.measured) > HUES
+
+
+def order_of(spec: ChartSpec) -> list[int]:
+    """The measured lines from the top to the bottom of their names: by last value, else as they come."""
+    places = range(len(spec.measured))
+    if spec.kind != "lines" or is_crowded(spec):
+        return list(places)
+    return sorted(places, key=lambda at: -round(spec.measured[at].points[-1].y, 9))
+
+
 def skipped_sizes(spec: ChartSpec, series: Series) -> list[float]:
     """The sizes that a measured line skips: other lines have them, or they continue its doubling."""
     own = [point.x for point in series.points]

@@ -15,7 +15,16 @@ from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
 from labtui.lab.edition import ChartsCheck
-from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
+from labtui.results.charts import (
+    FAMILIES,
+    ChartSpec,
+    Point,
+    Series,
+    make_chart,
+    order_of,
+    with_curves,
+    with_sizes,
+)
 from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
@@ -24,7 +33,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, order_of, shortened
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, shortened
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 

@@ -44,19 +44,6 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     return _Drawing(spec, width, height, look, cursor).draw() if room and small else None
 
 
-def is_crowded(spec: ChartSpec) -> bool:
-    """Whether a chart over epochs has more lines than colours: the chosen one is in colour among grey ones."""
-    return spec.over_time and len(spec.measured) > HUES
-
-
-def order_of(spec: ChartSpec) -> list[int]:
-    """The measured lines from the top to the bottom of their names: by last value, else as they come."""
-    places = range(len(spec.measured))
-    if spec.kind != "lines" or is_crowded(spec):
-        return list(places)
-    return sorted(places, key=lambda at: -round(spec.measured[at].points[-1].y, 9))
-
-
 def shortened(name: str, size: int) -> str:
     """A name that is too long: its first and last characters, `size` in all, one of which tells it apart."""
     return f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
@@ -80,7 +67,7 @@ class _Drawing:
         self.tick_rows = [self.rows - 1 - int(self.scale.height(n, self.rows)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = [each.short for each in spec.series if each.role == "fit"]
-        self.crowded = is_crowded(spec)
+        self.crowded = specs.is_crowded(spec)
         self.listed = self.crowded or len(self.measured) > self.rows
         ends += [self._label(at, width, told=True) for at in range(len(self.names))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
@@ -364,7 +351,7 @@ class _Drawing:
 
     def _write_list(self) -> None:
         """Write the names in their order beside the lines; of too many, those around the chosen one."""
-        order = order_of(self.spec)
+        order = specs.order_of(self.spec)
         more, column = len(order) - self.rows, self.grid.width - self.right + 1
         first = max(0, min(order.index(self.cursor.series) - self.rows // 2, more))
         for row, at in enumerate(order[first : first + self.rows]):
@@ -438,7 +425,7 @@ class _Drawing:
         values = [self._value(each) for series in self.measured for each in series.points if each.x == x]
         width = max(map(cell_len, self.names)) + max(map(cell_len, values), default=1) + 7
         rows = [(f"   on {place_text(self.spec, x)}", self.look.quiet)]
-        rows += [self._entry(at, width) for at in order_of(self.spec)]
+        rows += [self._entry(at, width) for at in specs.order_of(self.spec)]
         for column in range(self._column(x) - width - 1, self.left + 1, -1):
             for top in range(self.rows - len(rows) - 1, 0, -1):
                 if all(self.grid.free(column, top + at, width, 0) for at in range(len(rows))):
