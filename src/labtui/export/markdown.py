@@ -71,9 +71,7 @@ def with_parts(text: str, name: str, patterns: Sequence[str], parts: Sequence[st
     docstring = re.match(r'\s*("""|\'\'\').*?\1', text, re.DOTALL)
     skipped = text[: docstring.end()].count("\n") + 1 if docstring else 0
     shown = whole_file(text, name)
-    lines = [
-        line for line in shown.lines[skipped:] if line.text.strip() and not line.text.lstrip().startswith("#")
-    ]
+    lines = [line for line in shown.lines[skipped:] if line.text.strip()[:1] not in ("", "#")]
     for pattern, part in zip(patterns, parts, strict=True):
         at = next((at for at, line in enumerate(lines) if re.search(pattern, line.text)), None)
         if at is not None and not lines[at].part:

@@ -85,9 +85,8 @@ def sources_table(results: Results) -> Table:
 def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     """Where a row's times were read: training, time or rate, job, log, lines with their epochs and how a run ended."""
     name = clean(row.label)
-    ends = {
-        run.source: CAUSES[run.run.outcome or ""] for run in row.members if run.run.outcome != "completed"
-    }
+    unfinished = (run for run in row.members if run.run.outcome != "completed")
+    ends = {run.source: CAUSES[run.run.outcome or ""] for run in unfinished}
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")
@@ -120,9 +119,8 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
         facts.append((numbers.percent_text(max(learned)), "accuracy in validation at best"))
     compared = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1 and row.baseline]
     scaled = [row for row in compared if row.baseline and same_batch(row, row.baseline)]  # else in doubt
-    largest = {
-        row.model: row for row in sorted(scaled, key=lambda row: (row.n_gpus or 0, value_of(row.speedup)))
-    }
+    by_size = sorted(scaled, key=lambda row: (row.n_gpus or 0, value_of(row.speedup)))
+    largest = {row.model: row for row in by_size}
     for row in (largest[model] for model in dict.fromkeys(row.model for row in scaled)):
         many, network = count_words(row.n_gpus or 0), clean(row.configuration.network)
         facts.append((_times(row.speedup), f"{many} against one, {network}"))

@@ -365,6 +365,36 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale
     return best[1]
 
 
+def scale_of(spec: ChartSpec, rows: int) -> RowScale:
+    """The scale of a chart's rows; logarithms where its axis is logarithmic. A warm-up epoch may lie beyond it."""
+    points = [point for each in spec.series for point in each.points]
+    counted = [point for point in points if not point.hollow] or points
+    values = [n for p in counted for n in (p.y, p.lo, p.hi) if n is not None]
+    if not values:
+        return RowScale(0.0, 1.0, ())
+    low, high, bars = min(values), max(values), spec.kind != "lines"
+    if spec.y_log:
+        return _doublings(math.log2(max(low, 1e-9)), math.log2(max(high, 1e-9)), rows)
+    low = lowest(spec, low) if bars or spec.unit != "×" else low
+    high = max(high, 1.0) if spec.percent and spec.compares else high
+    return row_scale(low, high, rows, above=int(bars))
+
+
+def _doublings(low: float, high: float, rows: int) -> RowScale:
+    """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
+    if high - low < 1:
+        low, high = math.floor(low), math.floor(high) + 1  # between two ticks
+    step, apart = 0, 0
+    while apart < 2:
+        step += 1
+        apart = max(n for n in range(rows) if round(high * n / step) - round(low * n / step) < rows)
+    each, first, last = step / apart, *(round(end * apart / step) for end in (low, high))
+    first -= min(apart - 1, (rows - 1 - last + first) // 2)  # free rows above and below, no tick more
+    last = min((first + rows - 1) // apart, math.ceil(high / step - 1e-9))
+    ticks = tuple(float(step * at) for at in range(-(-first // apart), last + 1))
+    return RowScale((first - 0.5) * each, (first + rows - 0.5) * each, ticks)
+
+
 # --------------------------------------------------------------------------- making charts
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]+")

@@ -15,16 +15,8 @@ from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
 from labtui.lab.edition import ChartsCheck
-from labtui.results.charts import (
-    FAMILIES,
-    ChartSpec,
-    Point,
-    Series,
-    make_chart,
-    order_of,
-    with_curves,
-    with_sizes,
-)
+from labtui.results import charts as specs
+from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
 from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
@@ -277,7 +269,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Move the cursor to the previous (`step` -1) or the next line (1)."""
         spec = self.spec
         if spec is not None and spec.measured:
-            order = order_of(spec)
+            order = specs.order_of(spec)
             at = order.index(min(self._place, len(order) - 1))
             self._place = order[(at + step) % len(order)]
             self.on_resize()

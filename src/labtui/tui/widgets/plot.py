@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.results import charts as specs
-from labtui.results.charts import HUES, ChartSpec, Point, Role, RowScale, Series
+from labtui.results.charts import HUES, ChartSpec, Point, Role, Series
 from labtui.results.numbers import tick_texts
 from labtui.tui.format import NOTHING, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -60,7 +60,7 @@ class _Drawing:
         self.grid = Grid(width, height)
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
         self.rows = height - (3 if height > 11 else 2)
-        self.scale = self._scale()
+        self.scale = specs.scale_of(spec, self.rows)
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
         self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
@@ -71,11 +71,8 @@ class _Drawing:
         self.listed = self.crowded or len(self.measured) > self.rows
         ends += [self._label(at, width, told=True) for at in range(len(self.names))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
-        self.right = (
-            2
-            if spec.over_time and len(self.measured) == 1
-            else min(room, width * (10 if self.crowded else 9) // 20)
-        )
+        room = min(room, width // 2 if self.crowded else width * 9 // 20)
+        self.right = 2 if spec.over_time and len(self.measured) == 1 else room
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
         self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 3))
@@ -90,34 +87,6 @@ class _Drawing:
 
     def _fy(self, y: float) -> float:
         return math.log2(max(y, 1e-9)) if self.spec.y_log else y
-
-    def _scale(self) -> RowScale:
-        spec = self.spec
-        points = [point for each in spec.series for point in each.points]
-        counted = [point for point in points if not point.hollow] or points
-        values = [n for p in counted for n in (p.y, p.lo, p.hi) if n is not None]
-        if not values:
-            return RowScale(0.0, 1.0, ())
-        low, high = min(values), max(values)
-        if spec.y_log:
-            return self._doublings(self._fy(low), self._fy(high))
-        low = specs.lowest(spec, low) if self.bars or spec.unit != "×" else low
-        high = max(high, 1.0) if spec.percent and spec.compares else high
-        return specs.row_scale(low, high, self.rows, above=int(self.bars))
-
-    def _doublings(self, low: float, high: float) -> RowScale:
-        """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
-        if high - low < 1:
-            low, high = math.floor(low), math.floor(high) + 1  # between two ticks
-        rows, step, apart = self.rows, 0, 0
-        while apart < 2:
-            step += 1
-            apart = max(n for n in range(rows) if round(high * n / step) - round(low * n / step) < rows)
-        each, first, last = step / apart, *(round(end * apart / step) for end in (low, high))
-        first -= min(apart - 1, (rows - 1 - last + first) // 2)  # free rows above and below, no tick more
-        last = min((first + rows - 1) // apart, math.ceil(high / step - 1e-9))
-        ticks = tuple(float(step * at) for at in range(-(-first // apart), last + 1))
-        return RowScale((first - 0.5) * each, (first + rows - 0.5) * each, ticks)
 
     def _column(self, x: float) -> int:
         """The column of an x; bars are in groups of equal width."""
