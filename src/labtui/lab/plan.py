@@ -258,11 +258,10 @@ def size_job(
 
     Without GPUs, a program has one core for each process, and a training keeps the cores of `base`.
     """
-    largest = _largest(specs)
-    nodes, gpus = largest.nodes, -(-largest.n_gpus // largest.nodes)
+    nodes, gpus = allocation(specs)
     cpus = gpus * profile.cpus_per_gpu if gpus else base.cpus
     if specs[0].program is not None and not gpus:
-        cpus = -(-largest.processes // nodes)
+        cpus = -(-max(spec.processes for spec in specs) // nodes)
     name = job_name(specs)
     return replace(base, form=form, runs=tuple(specs), gpus=gpus, nodes=nodes, cpus=cpus, job_name=name)
 
@@ -284,6 +283,12 @@ def place_run(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
     while spec.n_gpus % nodes:
         nodes += 1
     return replace(spec, nodes=nodes)
+
+
+def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
+    """(nodes, GPUs per node) that a job needs for its largest run."""
+    largest = _largest(specs)
+    return largest.nodes, -(-largest.n_gpus // largest.nodes)
 
 
 def _largest(specs: Sequence[RunSpec]) -> RunSpec:
