@@ -61,7 +61,7 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
 CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
 
 
-def test_cpu_against_gpu():
+def test_cpu_against_gpu_whose_sequential_run_is_no_point_of_a_scaling_line():
     """Time and throughput of the pair that the acceleration in the table is of; their steps may show its equal work."""
     logs = [replace(each, run=replace(each.run, batch_size=None)) for each in read_logs(*CPU_GPU)]
     for results in (results_of(*CPU_GPU), compute_results(logs, images=50_000)):
@@ -72,9 +72,6 @@ def test_cpu_against_gpu():
         assert time.view == "time" and "times as fast as the CPU" in time.message
     assert rate.view == "throughput" and [point.label for point in rate.series[0].points] == ["233", "3,495"]
     assert rate.message == "One GPU trains on 3,495 images per second, the CPU on 233"
-
-
-def test_the_sequential_run_is_no_point_of_a_scaling_line():
     (line,) = scaling_lines(compute_results([*read_logs(BOTH[0]), *read_logs(*CPU_GPU)]).rows)
     assert [row.batch_size for row in line.rows] == [2048, 4096, 8192]
     (alone,) = scaling_lines(results_of(*CPU_GPU).rows)

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import write_export
+from labtui.cluster.local_files import files_inside, write_export
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
@@ -79,6 +79,8 @@ def export_lab(
     work["results.json"] = partial(contents.measurements.json_text, contents.results)
     work |= {f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()}
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
+    if plots:
+        remove_old_charts(out or lab.path, written)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(written, tuple(dict.fromkeys(notes)))
@@ -117,6 +119,20 @@ def write_files(
     if problems:
         raise ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
     return tuple(written)
+
+
+def remove_old_charts(target: Path, written: Collection[Path]) -> None:
+    """Remove the charts that only an earlier export made, in ``plots/``.
+
+    Both pictures of a chart bear its key and the time of their export; files that the student made or changed do not.
+    """
+    old = [path for path in files_inside(target, target / "plots") if path not in written]
+    for picture in (path for path in old if path.suffix == ".png" and path.with_suffix(".svg") in old):
+        both = (picture, picture.with_suffix(".svg"))
+        same_time = len({path.stat().st_mtime_ns for path in both}) == 1
+        if same_time and all(picture.stem.encode() in path.read_bytes() for path in both):
+            for path in both:
+                path.unlink()
 
 
 def _return_freed_memory() -> None:

@@ -48,7 +48,7 @@ def pictures(
         figure.supxlabel(note or " ", size=14, color=drawing.AXIS, **place)
         mark = drawing.MARK_LINES[spec.mark]
         figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
-        return _saved(figure, formats, stamp)
+        return _saved(figure, formats, spec.key, stamp)
 
 
 def _wrap(text: str, width: float, size: float, lines: int) -> str:
@@ -58,25 +58,25 @@ def _wrap(text: str, width: float, size: float, lines: int) -> str:
 def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> bytes:
     """The charts as an SVG for a page, sizes in inches; its text stays text."""
     with drawing.chart_style(outlines=False):
-        return _saved(figure_of(specs, width, height), ("svg",), "")["svg"]
+        return _saved(figure_of(specs, width, height), ("svg",))["svg"]
 
 
-def _saved(figure: Any, formats: Iterable[Format], stamp: str) -> dict[Format, bytes]:
+def _saved(figure: Any, formats: Iterable[Format], key: str = "", stamp: str = "") -> dict[Format, bytes]:
     place_labels(figure)
-    made = {name: _save(figure, name, stamp) for name in formats}
+    made = {name: _save(figure, name, key, stamp or None) for name in formats}
     figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
     return made
 
 
-def _save(figure: Any, name: Format, stamp: str) -> bytes:
-    """The picture's bytes, with the stamp in its metadata."""
-    stream, stamped = io.BytesIO(), stamp or None
+def _save(figure: Any, name: Format, key: str, stamp: str | None) -> bytes:
+    """The picture's bytes, with the chart's key and the stamp in its metadata."""
+    stream = io.BytesIO()
     metadata = {
-        "png": {"Software": None, "Description": stamped},
-        "svg": {"Date": None, "Creator": "labtui", "Description": stamped},
-        "pdf": {"CreationDate": None, "Subject": stamped},
+        "png": {"Software": None, "Description": stamp},
+        "svg": {"Date": None, "Creator": "labtui", "Description": stamp},
+        "pdf": {"CreationDate": None, "Subject": stamp},
     }
-    figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name])
+    figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name] | ({"Title": key} if key else {}))
     return stream.getvalue()
 
 
