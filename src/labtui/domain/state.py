@@ -219,6 +219,10 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     # ------------------------------------------------------------------ submissions
 
+    def in_status(self, status: SubmissionStatus) -> tuple[SubmissionState, ...]:
+        """The submissions in this status, in the order in which they were planned."""
+        return tuple(item for item in self.submissions.values() if item.status is status)
+
     def with_planned(self, submission: SubmissionState) -> LabState:
         """Add a submission with its runs, or more runs to a known one."""
         new = {n: new_run(submission, n) for n in submission.run_ids if n not in self.runs}
@@ -352,9 +356,8 @@ _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
 
 def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:
     """The submissions that wait to be sent, oldest first, without those that the student holds."""
-    free = (item for item in state.submissions.values() if not item.held)
-    waiting = (item for item in free if item.status is SubmissionStatus.WAITING)
-    return tuple(sorted(waiting, key=lambda item: (item.planned_at, item.run_ids)))
+    free = (item for item in state.in_status(SubmissionStatus.WAITING) if not item.held)
+    return tuple(sorted(free, key=lambda item: (item.planned_at, item.run_ids)))
 
 
 def sendable(state: LabState, profile: Profile, closed: Iterable[str] = ()) -> SubmissionState | None:

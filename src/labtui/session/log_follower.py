@@ -107,12 +107,10 @@ class LogFollower:
     # ------------------------------------------------------------------ followed logs
 
     def _refresh(self) -> None:
-        for submission in self._context.state.submissions.values():
-            token, job = submission.token, submission.job
-            if job is None or submission.status is not SubmissionStatus.ACCEPTED:
-                continue
-            for stream in mirrors.STREAMS:
-                self._refresh_log(submission, job, (token, stream))
+        for submission in self._context.state.in_status(SubmissionStatus.ACCEPTED):
+            if submission.job is not None:
+                for stream in mirrors.STREAMS:
+                    self._refresh_log(submission, submission.job, (submission.token, stream))
 
     def _refresh_log(self, submission: SubmissionState, job: JobView, key: tuple[str, Stream]) -> None:
         known, log = self._followed.get(key), submission.logs.get(key[1])

@@ -164,10 +164,10 @@ def effects_of_trust(path: Path) -> tuple[str, ...]:
 def _plan_lines(folder: Path) -> tuple[str, ...]:
     """What would be sent once it is trusted; the folder's database is read as a copy."""
     try:
-        submissions = stored_state(LabFolder(folder)).submissions.values()
+        planned = stored_state(LabFolder(folder)).in_status(SubmissionStatus.WAITING)
     except LabError as error:
         return (f"What waits in its submission queue is not known: {error.sentence}",)
-    waiting = [each.job_name[:_MAX_NAME] for each in submissions if each.status is SubmissionStatus.WAITING]
+    waiting = [each.job_name[:_MAX_NAME] for each in planned]
     named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
     jobs = f"{plural(len(waiting), 'planned job')} ({named})" if waiting else "no planned job"
     return (f"It would submit {jobs}, and send everything in scripts/ with each job.",)

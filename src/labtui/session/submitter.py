@@ -66,9 +66,8 @@ class Submitter:
 
     def resume(self) -> None:
         """After a start: mark as unknown what the last process was sending when it ended."""
-        for submission in self._context.state.submissions.values():
-            if submission.status is SubmissionStatus.SENDING:
-                self._change(submission.token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
+        for submission in self._context.state.in_status(SubmissionStatus.SENDING):
+            self._change(submission.token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
 
     def track(self, token: str) -> Future[str]:
         """A future that is done when Slurm has accepted this submission."""
@@ -83,17 +82,13 @@ class Submitter:
         context = self._context
         if self._busy:
             return None  # one question at a time; its answer wakes the worker
-        unknown = self._unknown()
+        unknown = context.state.in_status(SubmissionStatus.UNKNOWN)
         times = [self._pending[item.token].lookup_at for item in unknown]
         if self._next_to_send() is not None:
             times.append(context.now())
-        elif any(item.status is SubmissionStatus.WAITING for item in context.state.submissions.values()):
+        elif context.state.in_status(SubmissionStatus.WAITING):
             times.extend(self._open_at.values())
         return min(times, default=None)
-
-    def _unknown(self) -> list[SubmissionState]:
-        items = self._context.state.submissions.values()
-        return [item for item in items if item.status is SubmissionStatus.UNKNOWN]
 
     def _next_to_send(self) -> SubmissionState | None:
         now = self._context.now()
@@ -112,8 +107,8 @@ class Submitter:
         Files go over the worker's own channel. Slurm is asked in the background, because a hung controller may take
         minutes to fail, and logs must continue meanwhile.
         """
-        now = self._context.now()
-        due = next((item for item in self._unknown() if self._pending[item.token].lookup_at <= now), None)
+        now, unknown = self._context.now(), self._context.state.in_status(SubmissionStatus.UNKNOWN)
+        due = next((item for item in unknown if self._pending[item.token].lookup_at <= now), None)
         if due is not None:
             self._look_up(due)
         elif (waiting := self._next_to_send()) is not None:

@@ -26,7 +26,7 @@ SLACK_S = 90.0
 
 def live_jobs(state: LabState) -> tuple[tuple[SubmissionState, JobView], ...]:
     """The accepted submissions without evidence that their job ended, with these jobs."""
-    accepted = (item for item in state.submissions.values() if item.status is SubmissionStatus.ACCEPTED)
+    accepted = state.in_status(SubmissionStatus.ACCEPTED)
     return tuple((one, one.job) for one in accepted if one.job and one.job.phase is not JobPhase.FINISHED)
 
 
