@@ -116,7 +116,7 @@ def test_a_law_chart_shows_both_curves_and_the_outlook():
     assert f"{100 * results.fits[0].serial_fraction.value:.1f} %" in chart.notes[0]
 
 
-def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
+def test_live_runs_are_drawn_live_a_lone_first_epoch_hollow_and_practice_never_beside_them():
     results = compute_results([run(1, [29, 14]), run(2, [31], live=True), run(4, [47, 5], live=True)])
     chart = by_key(task_charts(results))["epoch-time"]
     (series,) = chart.series
@@ -128,9 +128,6 @@ def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
     results = compute_results([run(1, [29, 14]), run(4, [47, 5, 5], live=True)])
     message = by_key(task_charts(results))["speedup"].message
     assert message == "Four GPUs train ResNet50 2.80 times as fast as one, so far"
-
-
-def test_practice_never_shares_a_chart_and_is_marked():
     runs = [run(n, [9, 20 / n], mark=mark) for n in (1, 2) for mark in ("", "practice")]
     charts = by_key(task_charts(compute_results(runs, images=50_000)))
     assert set(charts) == {*KEYS, *(f"{key}-practice" for key in KEYS)}
@@ -167,6 +164,13 @@ def test_epochs_and_accuracy_over_time():
         chart = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=told))]))
         assert [each.name.partition(", ")[2] for each in chart.series] == names
         assert [each.points[0].line for each in chart.series] == places
+    one, other = (replace(each, metrics={"loss": 2.0 / each.epoch}) for each in measured.run.epochs)
+    first, last = replace(one, metrics={"acc": 0.1}), replace(other, metrics={"acc": 0.2, "val_acc": 0.3})
+    some = "Only some epochs were validated: those with a mark."
+    for epochs, lines, notes in (((one, other), ["loss"], ()), ((first, last), ["acc", "val_acc"], (some,))):
+        results = compute_results([replace(measured, run=replace(measured.run, epochs=epochs))])
+        (chart,) = (each for each in catalogue(results) if each.view == "training")
+        assert [each.points[0].metric for each in chart.series] == lines and chart.notes == notes
 
 
 def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_is_not_compared():
@@ -191,7 +195,7 @@ def test_no_line_is_drawn_across_a_size_that_nobody_ran(sizes, pieces):
     assert [len(piece) for piece in line_pieces(speedup, line)] == pieces
 
 
-def test_one_network_has_its_analysis_and_several_only_what_compares_them():
+def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_nothing_is_not_there():
     alone = [chart.family for chart in catalogue(results_of(BOTH[0]))]
     assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
     assert {"efficiency-loss", "laws", "epochs"} < set(alone)
@@ -200,13 +204,9 @@ def test_one_network_has_its_analysis_and_several_only_what_compares_them():
     assert {"speedup", "efficiency-loss"} <= {chart.family for chart in together}
     assert all(chart.family != "tuning" for chart in together)
     assert all(len(chart.series) <= 6 for chart in together)
-    assert [chart.key for chart in catalogue(results, model="ResNet50")] == [
-        chart.key for chart in catalogue(results_of(BOTH[0]))
-    ]
-
-
-def test_a_chart_that_says_nothing_and_one_moment_of_a_gpu_are_not_there():
+    keys = [chart.key for chart in catalogue(results, model="ResNet50")]
     results = results_of(BOTH[0])
+    assert keys == [chart.key for chart in catalogue(results)]
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
     assert not any(chart.empty for chart in catalogue(lone))

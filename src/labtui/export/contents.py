@@ -131,7 +131,9 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
         StoreError: when the database cannot be read.
     """
     state = stored_state(folder) if state is None else state
-    edition = _edition_of(folder)
+    edition: Edition | None = None
+    with contextlib.suppress(LabError):  # other commands say why it cannot be read
+        edition = load_edition(folder.settings().edition, folder)
     runs = measured_from_state(state, edition.run_scripts if edition is not None else ())
     sources = {one.source for one in runs if one.source}
     return Measurements(
@@ -140,14 +142,6 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
         cost=lab_cost(state),
         edition=edition,
     )
-
-
-def _edition_of(folder: LabFolder) -> Edition | None:
-    """The folder's edition; None when it cannot be read (other commands say why)."""
-    try:
-        return load_edition(folder.settings().edition, folder)
-    except LabError:
-        return None
 
 
 # --------------------------------------------------------------------------- a lab folder

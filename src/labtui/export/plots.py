@@ -200,8 +200,9 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: f
     colour, marked = drawing.shade(look), len(series.points) <= drawing.MAX_MARKED
     sign = drawing.MARKS[look.mark % len(drawing.MARKS)]
     mark: Any = {"marker": sign, "mec": "white", "mew": 1.2} if marked else {}
-    # of lines that lie on each other, the darkest is seen
-    axes.plot(*_path(*line_pieces(spec, series)), color=colour, zorder=4.9 - look.tone / 10, **mark)
+    # of lines that lie on each other, the darkest is seen, but for a single mark
+    order = 4.9 - look.tone / 10 * (len(series.points) > 1)
+    axes.plot(*_path(*line_pieces(spec, series)), color=colour, zorder=order, **mark)
     hollow = [p for p in series.points if marked and (p.hollow or (p.live and not spec.over_time))]
     axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, zorder=5)
     for point in series.points:

@@ -137,7 +137,9 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     studies = list(study_charts(results))
     yield from studies
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
-    for chart in (epoch_chart(results), *[accuracy_chart(results)] * (not told)):
+    accuracy = accuracy_chart(results)
+    learned = loss_curves(results) if accuracy.empty else accuracy
+    for chart in (epoch_chart(results), *[learned] * (not told)):
         if alone or len(chart.measured) <= MAX_LINES:
             yield chart
 
@@ -231,15 +233,16 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             )
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
             series.append(Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name))
-    of_best = next((name for name, *_, run in runs if best is not None and best.run is run), "")
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
     lasts = sorted((each.points[-1] for each in series), key=lambda point: point.y)
     as_long = len({point.x for point in lasts}) == 1
     alike = as_long and len(trained) == 1 and not any(policy(run) for *_, run in runs)  # else no run is best
     compared = best if target is not None or alike else None
     shown = percent_text(best.best.accuracy) if best is not None else ""
-    equals = sum(any(point.label == shown for point in each.points) for each in series)
-    message = messages.accuracy_message(compared, target, of_best * (equals == 1 < len(series)))
+    highest = [each.group for each in series if any(point.label == shown for point in each.points)]
+    message = messages.accuracy_message(
+        compared, target, highest[0] if len(highest) == 1 < len(series) else ""
+    )
     if not message and as_long:
         after = messages.count_words(int(lasts[0].x), "epoch")
         shown = " to ".join(dict.fromkeys((lasts[0].label, lasts[-1].label))).replace(" % to", " to")
@@ -247,8 +250,22 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
-    chart = _over_epochs("accuracy", series, message=message)
+    told = {len(each.points) for each in series if each.role == "measured"}
+    notes = ("Only some epochs were validated: those with a mark.",) * (len(told) > 1 and as_long)
+    chart = _over_epochs("accuracy", series, message=message, notes=notes)
     return replace(chart, mark=joint_mark(run.mark for *_, run in runs))
+
+
+def loss_curves(results: Results) -> ChartSpec:
+    """Loss after each epoch, in training and in validation: for logs that print no accuracy."""
+    told = (
+        (name + which, end, hue, points)
+        for name, which, hue, run in _named_runs(results)
+        for metric, end in (("loss", ""), ("val_loss", ", validation"))
+        if (points := _by_epoch(run, metric, lambda loss: loss))
+    )
+    lines = (Series(name=name + end, points=each, hue=hue, group=name) for name, end, hue, each in told)
+    return _over_epochs("loss", list(lines))
 
 
 # --------------------------------------------------------------------------- a study of learning rates
@@ -317,16 +334,12 @@ def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
+    """A chart with about twelve ticks: all epochs, every second, or the first and the multiples of 5, 10, 20, 50 ..."""
     epochs = sorted({point.x for each in series for point in each.points})
-    ticks = tuple((x, f"{x:g}") for x in _thinned(epochs))
-    return make_chart(family, series, x_ticks=ticks, **fields)
-
-
-def _thinned(values: Sequence[float]) -> Sequence[float]:
-    """About twelve epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
     steps = (factor * 10**power for power in itertools.count() for factor in (1, 2, 5))
-    step = next(each for each in steps if len(values) <= 12 * each)
-    return values[::2] if step == 2 else [x for x in values if x == values[0] or x % step == 0]
+    step = next(each for each in steps if len(epochs) <= 12 * each)
+    shown = epochs[::2] if step == 2 else [x for x in epochs if x == epochs[0] or x % step == 0]
+    return make_chart(family, series, x_ticks=tuple((x, f"{x:g}") for x in shown), **fields)
 
 
 # --------------------------------------------------------------------------- GPU utilisation

@@ -182,6 +182,7 @@ FAMILIES = {family.key: family for family in (
     _family("laws", "speedup", "Speedup and the two laws", "GPUs", "times one GPU", unit="×", heading="Speedup"),
     _family("epochs", "time", "Time of each epoch", "epoch", "seconds", unit="s", **_OVER_EPOCHS),
     _family("accuracy", "training", "Accuracy", "epoch", "accuracy", unit="%", **_OVER_EPOCHS),
+    _family("loss", "training", "Loss", "epoch", "loss", **_OVER_EPOCHS),
     _family("learning-rate", "training", "Learning rate", "epoch", "learning rate", **_OVER_EPOCHS),
     _family("error", "training", "Error in validation", "epoch", "top-1 error", unit="%",
             heading="Top-1 error in validation, %", **_OVER_EPOCHS),

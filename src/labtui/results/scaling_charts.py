@@ -12,7 +12,7 @@ from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
-from labtui.results.rows import LawFit, ResultRow, Results, of_rows
+from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 from labtui.slurm.values import number
 
@@ -268,7 +268,10 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
     for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True):
         rows, fitted = line.rows, of_rows(results, line.rows)
         points, hue = tuple(points_of("speedup", rows)), specs.MODEL_HUES.get(line.model, 0)
-        series = [Series(name=line.name, points=points, hue=hue), *map(_law_line, fitted.fits)]
+        series = [Series(name=line.name, points=points, hue=hue)]
+        for fit in fitted.fits:
+            name = fit.law.capitalize()
+            series.append(Series(name=f"{name}'s law", short=name, points=(), role="fit", law=fit))
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
         chart = make_chart(
             "laws",
@@ -281,11 +284,6 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             notes=tuple(line.strip() for line in messages.law_lines(fitted.fits)),
         )
         yield specs.with_curves(chart)
-
-
-def _law_line(fit: LawFit) -> Series:
-    name = fit.law.capitalize()
-    return Series(name=f"{name}'s law", short=name, points=(), role="fit", law=fit)
 
 
 def _outlook_series(outlook: Outlook) -> Iterable[Series]:

@@ -41,7 +41,7 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     timed = counts and name in ("throughput", "training")
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows for note in row.notes if f"no {name} " in note]
-    lacks += ["The logs print no accuracy."] * (name == "training" and bool(rows))
+    lacks += ["The logs print no accuracy and no loss."] * (name == "training" and bool(rows))
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
     epochs = {each.epochs for each in plans}
