@@ -31,12 +31,9 @@ def cluster():
 
 def openssh(cluster, *words, **options):
     login = cluster.settings()
-    command = [
-        "ssh", "-p", str(login["port"]), "-i", login["identity"], "-o", "IdentitiesOnly=yes", "-o",
-        "BatchMode=yes",
-        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-        f"{login['user']}@{login['host']}", *words,
-    ]  # fmt: skip
+    told = ("IdentitiesOnly=yes", "BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null")
+    command = ["ssh", "-p", str(login["port"]), "-i", login["identity"], "-oLogLevel=ERROR"]
+    command += [*(f"-o{each}" for each in told), f"{login['user']}@{login['host']}", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
 
 
