@@ -98,9 +98,8 @@ def test_mistakes_fail_as_they_would_there(lab, words, text):
 def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):
     """A folder whose profile names a real cluster writes `practice: no` into its job scripts."""
     done = rehearse(lab, "ResNet50.py", "--epochs", "2", "--batch_size", "2048", "--n_gpus", "1")
-    for text in (
-        done.stdout, "practice:  no\n" + done.stdout, done.stdout.replace("\n", "\npractice:  no\n", 1),
-    ):  # fmt: skip
+    no = "practice:  no\n"
+    for text in (done.stdout, no + done.stdout, done.stdout.replace("\n", f"\n{no}", 1)):
         assert [run.practice for run in parse_log(text.encode()).runs] == [True]
     stamped = done.stdout.splitlines()[0]
     bare = done.stdout.replace(stamped + "\n", "")

@@ -32,7 +32,7 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path):
             for draft in session.drafts("10.4"):
                 session.submit(draft).result(240)
             wait_until(
-                lambda: all(r.outcome for r in session.state.runs.values()), what="the runs", deadline_s=900
+                lambda: all(r.outcome for r in session.state.runs.values()), what="runs", deadline_s=900
             )
             logs = [session.log_path(token, "out") for token in session.state.submissions]
             text = "".join(path.read_text() for path in logs if path is not None)
@@ -40,7 +40,6 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path):
             assert all(len(run.epochs) == run.spec.epochs for run in session.state.runs.values())
             rows = session.results().rows
         assert rows and all(row.mark == "practice" for row in rows)
-        assert all(
-            sample.metrics["accuracy"] >= 0 for run in session.state.runs.values() for sample in run.epochs
-        )
+        samples = [sample for run in session.state.runs.values() for sample in run.epochs]
+        assert min(sample.metrics["accuracy"] for sample in samples) >= 0
         assert '"key": "train_samples", "value": 512' in text, "few and small images"
