@@ -417,6 +417,10 @@ def test_more_than_four_lines_become_panels():
     assert [rows_of(panels(spec_of(*lines[:count]))) for count in (5, 6)] == [1, 2]
     two_each = [(name, each * 2) for name, each in panels(spec_of(*lines[:5]))]
     assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"
+    series = tuple(replace(each, group="ab"[at < 7]) for at, each in enumerate(spec_of(*(lines * 2)).series))
+    seven, five = drawn(replace(spec_of(*(lines * 2)), series=series)).axes
+    assert [each.get_title(loc="left") for each in (seven, five)] == ["b, 7 runs", "a"]
+    assert len([each for each in five.texts if each.get_gid() == "name"]) == 5 and not seven.texts
     study = published_lab(load_edition("thesis-2019")).results
     assert "71.3 %" in text_table(study.rows, PRECISE), "the accuracy in validation"
     assert title_facts(study)[0] == ("71.3 %", "accuracy in validation at best")
@@ -492,11 +496,10 @@ def test_numbers_of_bars_stand_apart_and_lines_of_one_colour_are_named_in_each_c
 
 
 def test_the_axis_of_a_share_begins_as_on_the_screen_and_one_of_numbers_has_a_name(tmp_path):
-    for share, first in ((0.678, 50), (0.893, 80), (0.39, 0)):
+    for share, first in ((0.678, 50), (0.893, 80), (0.39, 0), (1.0, 90)):
         spec = make_chart("efficiency", spec_of({1: 1.0, 2: share}).series, x_ticks=((1, "1"), (2, "2")))
-        bars = replace(spec, kind="bars")
         assert words_of(drawn(spec).axes[0].get_yticklabels())[0] == f"{first} %"
-        for each, begins in ((spec, first), (bars, 0)):
+        for each, begins in ((spec, first), (replace(spec, kind="bars"), 0)):
             ticks = [row.split("┼")[0].strip() for row in screen_rows(each, 80, 24) if "┼" in row]
             assert ticks[-1] == f"{begins} %"
     assert drawing.y_limits(spec_of({1: 0.72, 4: 0.76}, unit="%"))[0] == 0.6, "accuracies are cut"

@@ -18,6 +18,7 @@ from tests.results.helpers import task_charts
 from .helpers import read_logs, results_of, run
 
 BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
+CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
 # The order of figures in the chapter: time, throughput, speedup, efficiency.
 KEYS = ("epoch-time", "throughput", "speedup", "efficiency")
 
@@ -56,9 +57,6 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
     assert slug("../../etc/passwd") == "etc-passwd" and slug("☃") == "unnamed"
     charts = lab_charts(compute_results([run(1, [9, 5], model="../x"), run(2, [9, 3], model="../x")]))
     assert all("/" not in chart.key and "." not in chart.key for chart in charts), "names come from logs"
-
-
-CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
 
 
 def test_cpu_against_gpu_whose_sequential_run_is_no_point_of_a_scaling_line():

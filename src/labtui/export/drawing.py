@@ -38,8 +38,8 @@ MARK_LINES: dict[Mark, str] = {
 MAX_LINES = 4
 MAX_MARKED = 14
 """Lines with more points than this are drawn without marks."""
-MAX_NAMED = 20
-"""The names of more lines than this do not fit beside a chart."""
+MAX_NAMED, MAX_IN_PANEL = 20, 6
+"""The names of more lines than this do not fit beside a chart, or beside a panel, whose heading counts them."""
 MAX_TICKS = 12
 
 
@@ -98,7 +98,11 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
     for series in lines:
         groups.setdefault(series.group or series.short or series.name, []).append(series)
     alone = spec.kind != "lines" or len(lines) <= MAX_LINES or not 1 < len(groups) <= 12
-    return [("", lines)] if alone else list(zip(distinct(list(groups)), groups.values(), strict=True))
+    if alone:
+        return [("", lines)]
+    counted = [f", {len(each)} runs" * (len(each) > MAX_IN_PANEL) for each in groups.values()]
+    names = [name + count for name, count in zip(distinct(list(groups)), counted, strict=True)]
+    return list(zip(names, groups.values(), strict=True))
 
 
 def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:

@@ -172,7 +172,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         _draw_line(axes, spec, series, look, shift)
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
-        text *= len(lines) <= drawing.MAX_NAMED
+        text *= len(lines) <= (drawing.MAX_IN_PANEL if panel else drawing.MAX_NAMED)
         name_line(axes, series, text, drawing.SERIES[look.hue], bold=named)
         for point, number, x, y in drawing.mark_numbers(spec, series) if labelled else ():
             axes.annotate(

@@ -196,7 +196,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
     if laws := {each.short: at for at, each in enumerate(drawn) if each.role == "fit"}:
         _add_legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
     low, high = _axes(chart, spec, labelled=labelled, named=bool(names), width=box[2], chosen=bool(chosen))
-    ends = ends if len(shown) <= drawing.MAX_NAMED else []
+    ends = ends if len(shown) <= (drawing.MAX_IN_PANEL if chosen else drawing.MAX_NAMED) else []
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
     farthest = max((series.points[-1].x for _, series, *_ in ends), default=0.0)

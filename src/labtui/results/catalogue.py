@@ -309,7 +309,7 @@ def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) ->
 
 def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
     """A series for each run, named after policy, GPUs and a batch that tells; runs of one policy share a panel."""
-    named = [(policy(run) or "constant", run, points) for run, points in runs]
+    named = [(policy(run) or "constant rate", run, points) for run, points in runs]
     several = len({name for name, *_ in named}) > 1
     alike = Counter((name, run.run.n_gpus) for name, run, _ in named)
     batches = [

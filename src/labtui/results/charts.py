@@ -227,7 +227,7 @@ def lowest(spec: ChartSpec, low: float) -> float:
     The least efficiency stands at a third of the height at most, so that one below 40 % is drawn from 0.
     """
     cut = (15 * low - 5 if spec.compares else 10 * low - 0.25) if spec.percent and spec.kind == "lines" else 0
-    return math.floor(cut) / 10 if cut >= 1 else min(low, 0.0)
+    return min(math.floor(cut), 9) / 10 if cut >= 1 else min(low, 0.0)
 
 
 def with_sizes(spec: ChartSpec, sizes: Iterable[float]) -> ChartSpec:
