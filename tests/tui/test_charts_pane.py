@@ -64,7 +64,7 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await pilot.press("4", "o")
         await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
         await pilot.press("3", "o")
-        await until(pilot, lambda: "fit" in roles(app) and "o No laws" in text_of(app))
+        await until(pilot, lambda: "fit" in roles(app) and "o Laws" in text_of(app))
         said = r"Serial part: [\d.]+ % \(Amdahl, fixed work\), [\d.]+ % \(Gustafson, growing work\)"
         assert re.match(said, text(app, "sentence"))
         await pilot.press("3")

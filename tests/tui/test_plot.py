@@ -165,7 +165,7 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_and_cut_to_t
     text = "\n".join(rows_of(several, 86, 20, Cursor(2, None)))
     assert re.findall(r"net(\d)", text) == [*map(str, order_of(several))] == [*"3145026"]
     assert len({rows_of(spec, 86, 20, Cursor(at, None))[17] for at in range(7)}) == 1, "whichever is chosen"
-    assert re.search("▲ net2 lon.*….* 4.90×", text) and "d  d net3 long long" in text and "◆" not in text
+    assert re.search("▲ net2 lon.*….* 4.90×", text) and "d  d net3 lon" in text and "◆" not in text
     assert "  1 more: ↑ ↓" in "\n".join(rows_of(spec, 86, 8)), "as many as there are rows"
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
     rows = rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None))

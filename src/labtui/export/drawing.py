@@ -100,9 +100,8 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
     alone = spec.kind != "lines" or len(lines) <= MAX_LINES or not 1 < len(groups) <= 12
     if alone:
         return [("", lines)]
-    counted = [f", {len(each)} runs" * (len(each) > MAX_IN_PANEL) for each in groups.values()]
-    names = [name + count for name, count in zip(distinct(list(groups)), counted, strict=True)]
-    return list(zip(names, groups.values(), strict=True))
+    found = zip(distinct(list(groups)), groups.values(), strict=True)
+    return [(name + f", {len(mine)} runs" * (len(mine) > MAX_IN_PANEL), mine) for name, mine in found]
 
 
 def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:

@@ -36,11 +36,8 @@ def readings_table(results: Results) -> Table:
     precise = numbers.columns_of(shown, (*_PRECISE, *ratios))
     printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if is_printed else ()
     table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
-    groups = (
-        ("", 1),
-        ("Precise: all digits of the log", len(precise)),
-        ("As printed: whole seconds", len(printed)),
-    )
+    titles = ("", "Precise: all digits of the log", "As printed: whole seconds")
+    groups = tuple(zip(titles, (1, len(precise), len(printed)), strict=True))
     return replace(table, rows=tuple(_with_headings(shown, table.rows)), groups=groups if printed else ())
 
 

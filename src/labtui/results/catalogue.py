@@ -258,14 +258,12 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
 
 def loss_curves(results: Results) -> ChartSpec:
     """Loss after each epoch, in training and in validation: for logs that print no accuracy."""
-    told = (
-        (name + which, end, hue, points)
-        for name, which, hue, run in _named_runs(results)
-        for metric, end in (("loss", ""), ("val_loss", ", validation"))
-        if (points := _by_epoch(run, metric, lambda loss: loss))
-    )
-    lines = (Series(name=name + end, points=each, hue=hue, group=name) for name, end, hue, each in told)
-    return _over_epochs("loss", list(lines))
+    lines = []
+    for name, which, hue, run in _named_runs(results):
+        for metric, end in (("loss", ""), ("val_loss", ", validation")):
+            points = _by_epoch(run, metric, float)
+            lines.append(Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name))
+    return _over_epochs("loss", [line for line in lines if line.points])
 
 
 # --------------------------------------------------------------------------- a study of learning rates
@@ -282,7 +280,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     tuned = [run for run in runs if policy(run)]
     if not tuned:
         return
-    rates = [(run, _by_epoch(run, "learning_rate", lambda rate: rate)) for run in runs]
+    rates = [(run, _by_epoch(run, "learning_rate", float)) for run in runs]
     errors = [(run, p) for run in runs if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
     lines = _best_by_policy(tuned)
     best = {name: {batch: point.y for batch, point in line.items()} for name, line in lines.items()}
@@ -312,13 +310,11 @@ def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list
     named = [(policy(run) or "constant rate", run, points) for run, points in runs]
     several = len({name for name, *_ in named}) > 1
     alike = Counter((name, run.run.n_gpus) for name, run, _ in named)
-    batches = [
-        f"global batch {run.run.batch_size or 0:,}" * (alike[n, run.run.n_gpus] > 1) for n, run, _ in named
-    ]
-    return [
-        Series(name=_name(run, ", ", batch, name), points=points, group=name * several)
-        for (name, run, points), batch in zip(named, batches, strict=True)
-    ]
+    lines = []
+    for name, run, points in named:
+        batch = f"global batch {run.run.batch_size or 0:,}" * (alike[name, run.run.n_gpus] > 1)
+        lines.append(Series(name=_name(run, ", ", batch, name), points=points, group=name * several))
+    return lines
 
 
 def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:

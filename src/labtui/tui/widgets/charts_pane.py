@@ -134,8 +134,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("down", "series(1)", "Next line", "the line after it"),
         key("enter,space", "enlarge", "One or four", "on large windows: one chart, or four", show=True),
         key("m", "models", "Filter", "all lines together, or one after the other", show=True),
-        key("o", "law(True)", "Laws", "draw Amdahl's and Gustafson's law over the speedups", show=True),
-        key("o", "law(False)", "No laws", "draw the speedups without the laws", show=True),
+        key("o", "law", "Laws", "draw Amdahl's and Gustafson's law over the speedups, or not", show=True),
         *(
             key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart, if any")
             for at, (name, title) in enumerate(VIEWS.items(), 1)
@@ -226,23 +225,18 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
-        drawn = self._law and self.view_name == "speedup" and self._laws() is not None
-        if action == "law" and parameters == (drawn,):
-            return None
         spec = self.spec
         series = spec.measured if spec is not None else ()
         law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
         lines = "↑ and ↓ choose a line." if len(series) > 1 else "all runs are on one line."
         large = self._large and self.view_name != "training"
+        one = "This view has one chart." if self._large else "Only a larger window shows four charts."
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
             "series": (len(series) > 1, "There is no other line here."),
-            "enlarge": (
-                large,
-                "This view has one chart." if self._large else "Only a larger window shows four charts.",
-            ),
+            "enlarge": (large, one),
             "models": (bool(self.view.alone), f"No filter here; {lines}"),
-            "law": (drawn or not law, law),
+            "law": (not law, law),
             "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
         }.get(action, (True, ""))
         return "" if acts else reason
@@ -284,9 +278,9 @@ class ChartsPane(Pane, Container, can_focus=True):
             self.notify(why, severity="warning", timeout=4)
         self.on_resize()
 
-    def action_law(self, drawn: bool) -> None:
+    def action_law(self) -> None:
         """Show or hide the fitted laws over the speedups."""
-        self._law = drawn
+        self._law = not self._law
         self.on_resize()
 
     def action_enlarge(self) -> None:

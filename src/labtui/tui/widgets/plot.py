@@ -69,7 +69,7 @@ class _Drawing:
         ends = [each.short for each in spec.series if each.role == "fit"]
         self.crowded = specs.is_crowded(spec)
         self.listed = self.crowded or len(self.measured) > self.rows
-        ends += [self._label(at, width, told=True) for at in range(len(self.names))]
+        ends += [self._label(at, width) for at in range(len(self.names))]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         room = min(room, width // 2 if self.crowded else width * 9 // 20)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else room
@@ -284,14 +284,14 @@ class _Drawing:
         text = value_text(self.spec, point)
         return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
-    def _label(self, at: int, room: int, *, told: bool) -> str:
-        """The name of a line, cut to fit, with its last value if `told` and if there is room."""
+    def _label(self, at: int, room: int) -> str:
+        """The name of a line, cut to fit, with its last value."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        value = self._value(last) if told else ""
+        value = self._value(last)
         far = " warm-up" if last.hollow else " so far" if last.live else ""
         full = f"{name}  {value}".strip()
         brief = f"{name} {value.replace(self.unit, '')}" if self.few else name
-        for text in (f"{full}{far}", full, brief) if told else (full,):
+        for text in (f"{full}{far}", full, brief):
             if cell_len(text) <= room:
                 return text
         size = room - len(value) - 2
@@ -342,16 +342,14 @@ class _Drawing:
             counts = chosen and not (last.live or last.hollow)
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
             column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
-            told = chosen or len(self.measured) <= HUES
-            text = f" {self._label(at, room, told=told)} "
+            text = f" {self._label(at, room)} "
             near = [(column, row)] if self.few and row == beside else []
             if last.x < self.xs[-1]:
                 before = column - 3 - cell_len(text)
                 near = [(column, row), (column, row - 1), (before, row - 1), (column, row + 1)]
             if not self._write(near, text, style):
                 mark = f" {mark}" * (len(self.measured) > 1)
-                text = f"{mark} {self._label(at, room - len(mark), told=told)} "
-                self._write([(margin, beside)], text, style)
+                self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
         for series, row in list(zip(named, rows, strict=True))[len(order) :]:
             self._write([(margin, row)], f" {series.short or series.name}", self._colour_of(series))
 
