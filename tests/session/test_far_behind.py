@@ -6,7 +6,7 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import RunPhase
-from labtui.session import log_follower
+from labtui.session import mirrors
 from tests.session.conftest import Bench, accepted
 from tests.session.scripted import keras_log
 
@@ -16,7 +16,7 @@ NOISE = b"2026-11-21 10:00:00.000000: I tensorflow/core/some/file.cc:12] somethi
 
 @pytest.fixture(autouse=True)
 def small_pieces(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_follower, "READ_PIECE", PIECE)
+    monkeypatch.setattr(mirrors, "READ_PIECE", PIECE)
     bench.cluster.max_read = PIECE
 
 

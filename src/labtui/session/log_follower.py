@@ -21,7 +21,7 @@ from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
-from labtui.session.mirrors import READ_PIECE, CopyStep, LogCopy, is_over
+from labtui.session.mirrors import CopyStep, LogCopy, is_over
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import log_path
@@ -233,9 +233,9 @@ class LogFollower:
 
     def _read_piece(self, item: Followed, reader: SubmissionReader) -> bool:
         """Parse the next piece of a mirror; return whether it changed anything in the runs."""
-        data = item.copy.mirrored(reader.parsed[item.stream], READ_PIECE)
+        changed = self._context.readings.read_piece(reader, item.stream, item.copy.local)
         self._clear_disk_error()
-        return reader.feed(item.stream, data)
+        return bool(changed)
 
     def _handle_step(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
         now = self._context.now()

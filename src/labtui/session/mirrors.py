@@ -265,23 +265,23 @@ class Readings:
         """The state with a submission's runs, computed from all of its mirrors."""
         submission, reader = state.submissions[token], self.reader(state, token)
         for stream in READ_STREAMS:
-            self._read_rest(reader, submission, stream)
+            path = submission.mirror(stream)
+            while self._folder.has(path) and self.read_piece(reader, stream, path) is not None:
+                if reader.is_binary(stream):  # a sparse file may claim any size
+                    break
         if is_over(submission) and not reader.ended:
             reader.end()
         return reader.apply_to(state)
 
-    def _read_rest(self, reader: SubmissionReader, submission: SubmissionState, stream: Stream) -> None:
-        name = submission.mirror(stream)
-        if not name or not self._folder.has(name):
-            return
-        with self._folder.reader(name) as file:
+    def read_piece(self, reader: SubmissionReader, stream: Stream, path: Path | str) -> bool | None:
+        """Parse the next piece of a mirror; return whether it changed anything in the runs, None at its end.
+
+        Raises OSError.
+        """
+        with self._folder.reader(path) as file:
             file.seek(reader.parsed[stream])
-            first = True
-            while data := file.read(READ_PIECE):
-                reader.feed(stream, data)
-                if first and reader.is_binary(stream):  # a sparse file may claim any size
-                    return
-                first = False
+            data = file.read(READ_PIECE)
+        return reader.feed(stream, data) if data else None
 
     def save(self, state: LabState, tokens: Iterable[str] | None = None) -> None:
         """Store the runs computed (for `tokens` only, if given), and drop the readers of finished logs.

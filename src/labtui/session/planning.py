@@ -104,15 +104,15 @@ def plan(
     own, token = draft.form == "own", new_token()
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
-    named = draft if own else replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-8:]}")
+    unique = f"{file_name(draft.job_name)}-{token[-8:]}"
+    named = draft if own else replace(draft, job_name=unique)
     files = _files_of(session, named, script, token)
-    suffix = f"-{token[-8:]}" if own else ""
     first = max(session.state.runs, default=0) + 1
     submission = SubmissionState(
         planned_at=session.clock.wall(),
         token=token,
         run_ids=tuple(range(first, first + len(named.runs))),
-        script_file=f"slurm/{file_name(named.job_name)}{suffix}.slurm",
+        script_file=f"slurm/{unique}.slurm",
         remote_dir=remote_dir,
         remote_logs=logs_of(named, remote_dir, user=session.user),
         log_names=log_names_of(named),
