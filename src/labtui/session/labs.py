@@ -29,7 +29,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
-from labtui.session.settings import Settings, cluster_user, list_profiles, load_profile, read_text
+from labtui.session.settings import Settings, cluster_user, list_profiles, load_named, read_text
 
 if TYPE_CHECKING:
     from labtui.doctor.findings import Requirements
@@ -193,8 +193,7 @@ def needed_paths(folder: LabFolder, edition: Edition) -> tuple[str, ...]:
     Raises:
         LabError: when the profile is not valid.
     """
-    settings = folder.settings()
-    profile = load_profile(settings.profile, folder.path)
+    settings, profile = load_named(folder.path)
     needs = requirements_of(folder, settings, profile, edition)
     paths = (needs.data_dir, *needs.image_folders, needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""

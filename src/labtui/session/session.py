@@ -17,14 +17,13 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError, FolderTaken, LabError, StoreError, UsageError
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
-from labtui.domain.profile import Profile
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
 from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat, serve
 from labtui.session.mirrors import AT_ONCE_BYTES, Readings
 from labtui.session.opening import lock_folder, open_store
-from labtui.session.settings import Settings, cluster_user, load_profile
+from labtui.session.settings import cluster_user, load_named
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, WorkerContext
 
@@ -52,8 +51,7 @@ class Session:
     ) -> None:
         self.folder = folder
         self.clock = clock
-        self.settings: Settings = folder.settings()
-        self.profile: Profile = load_profile(self.settings.profile, folder.path)
+        self.settings, self.profile = load_named(folder.path)
         self.faults = FaultLog(folder.problem_log, writes=store.copy is None)
         self._store = store
         self._lock = lock

@@ -182,8 +182,8 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
 def profile_of_host(host: str) -> str:
     """The id of labtui's current profile that has this login host; "" when there is none."""
     name = host.rpartition("@")[2].partition(":")[0].lower()
-    found = (each for each in list_profiles() if name in load_profile(each).login_hosts)
-    return next((each for each in found if load_profile(each).status == "current"), "") if name else ""
+    profiles = map(load_profile, list_profiles())
+    return next((each.id for each in profiles if each.status == "current" and name in each.login_hosts), "")
 
 
 @functools.lru_cache(maxsize=8)  # each start parses the same one three times
