@@ -62,6 +62,10 @@ def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path):
     found = endpoint(tmp_path, "plain.example", config="")
     assert (found.host, found.port, found.identity_configured) == ("plain.example", 22, False)
     assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
+    two = endpoint(
+        tmp_path, "mine", config="Host mine\n IdentityFile ~/.ssh/id_mine\n IdentityFile ~/.ssh/id_lab\n"
+    )
+    assert two.identity_configured and [each.name for each in two.identity_files] == ["id_mine", "id_lab"]
 
 
 def test_without_the_ssh_program_what_is_named_counts_alone(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def beside(bench: Bench) -> Iterator[Session]:
     thread.join()
 
 
-def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, beside):
+def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, beside, monkeypatch):
     assert beside.elsewhere and beside._worker is None
     token = beside.submit(draft()).result(0)
     assert list(beside.state.submissions) == [token], "the command sees what it asked for"
@@ -57,6 +57,10 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
         beside.cancel(7)
     with pytest.raises(LabError, match="No job 4711 of yours"):
         beside.cancel_job("4711")
+    monkeypatch.setattr(bench.session, "_running_worker", lambda: {}["a fault"])
+    for _ in range(2):
+        with pytest.raises(LabError, match="The other labtui failed \\(KeyError\\)"):
+            beside.cancel(1)
     assert only(bench).token == token
 
 

@@ -147,6 +147,17 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
         retry_after(bench.session, 1)
 
 
+@pytest.mark.parametrize("output", ["%x-%N.%j.out", "/dev/null"])
+def test_a_run_without_a_log_ends_with_its_job(bench, output):
+    path = bench.path / "slurm" / "own.slurm"
+    path.write_text(f"#!/bin/bash\n#SBATCH --time=10 --output={output}\npython mine.py --epochs 2\n")
+    submitted(bench, own_draft(bench.session, path))
+    bench.settled(bench.session.cancel(1), 60)
+    bench.cluster.end("100", "CANCELLED")
+    bench.run(300)
+    assert bench.session.state.runs[1].outcome == "cancelled" and retry_after(bench.session, 1).drafts
+
+
 def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     path = bench.path / "slurm" / "mine.slurm"
     path.write_bytes(b"\xef\xbb\xbf#!/bin/bash\r\n#SBATCH --time=10\r\nbash help.sh\r\npython train.py\r\n")

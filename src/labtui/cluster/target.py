@@ -295,9 +295,7 @@ def _identities(settings: SshSettings, chosen: str) -> tuple[tuple[Path, ...], b
     defaults = tuple(folder / name for name in _DEFAULT_KEYS)
     configured = tuple(_expand(name) for name in settings.get("identityfile", ()) if name != "none")
     # If none is configured, `ssh -G` prints OpenSSH's default list, which differs between releases.
-    is_default = len(configured) != 1 and all(
-        path.parent == folder and path.name.startswith("id_") for path in configured
-    )
+    is_default = len(configured) != 1 and set(configured) <= set(defaults)
     return (defaults, False) if is_default else (configured, True)
 
 

@@ -20,6 +20,7 @@ from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
+from labtui.slurm.job_control import known_logs
 from labtui.slurm.states import reason_words
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def _complete(item: SubmissionState, stream: Stream) -> bool:
 def _stream_over(state: LabState, record: RunState, stream: Stream) -> bool:
     item = state.submissions[record.token]
     never = state.runs[record.run_id].phase not in _OPEN and item.job is None
-    return never or stream not in item.remote_logs or _complete(item, stream)
+    none = stream not in (known_logs(item) if item.over else item.remote_logs)
+    return never or none or _complete(item, stream)
 
 
 class _LogPrinter:
@@ -186,7 +188,7 @@ def _is_read_to_the_end(state: LabState, submission: SubmissionState) -> bool:
         return submission.over
     read = all(state.runs[number].outcome is not None for number in submission.run_ids)
     complete = {stream for stream, log in submission.logs.items() if log.complete}
-    return read and complete.issuperset(submission.remote_logs)
+    return read and complete.issuperset(known_logs(submission))
 
 
 News = tuple[dict[str, Any], str, tuple[str, ...]]

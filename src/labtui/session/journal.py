@@ -158,7 +158,7 @@ def repeat(
 ) -> Callable[[], None]:
     """Call `work` every `period_s` seconds in a thread of its own; return the function that ends it.
 
-    `report` gets the errors of `work` in reading or writing the database.
+    `report` gets the errors of `work`, which is called again all the same.
     """
     stop = threading.Event()
 
@@ -166,7 +166,7 @@ def repeat(
         while not stop.wait(period_s):
             try:
                 work()
-            except (LabError, OSError, msgspec.MsgspecError) as error:
+            except Exception as error:
                 report(error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)
@@ -291,18 +291,20 @@ def serve(
         try:
             token, future = act(request)
         except LabError as error:
-            box.put(number, Answer(sentence=error.sentence, hint=error.hint))
+            box.put(number, _answer("", error))
             return
+        except Exception as error:
+            box.put(number, _answer("", error))
+            raise
         if request.action == "submit":
             box.put(number, Answer(token=token))
         else:
-            future.add_done_callback(lambda done: box.put(number, _answer(token, done)))
+            future.add_done_callback(lambda done: box.put(number, _answer(token, done.exception())))
 
     return repeat("labtui-mailbox", LOOK_EVERY_S, work, report)
 
 
-def _answer(token: str, done: Future[Any]) -> Answer:
-    error = done.exception()
+def _answer(token: str, error: BaseException | None) -> Answer:
     if error is None:
         return Answer(token=token)
     if isinstance(error, LabError):

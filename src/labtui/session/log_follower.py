@@ -24,7 +24,7 @@ from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy, is_over
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.worker_context import WorkerContext
-from labtui.slurm.job_control import log_path
+from labtui.slurm.job_control import known_logs, log_path
 from labtui.slurm.probe import FileDigest, file_digest
 
 GROWING_S, GREW_RECENTLY_S, VISIBLE_S = 0.065, 5.0, 0.25
@@ -111,6 +111,9 @@ class LogFollower:
             if submission.job is not None:
                 for stream in mirrors.STREAMS:
                     self._refresh_log(submission, submission.job, (submission.token, stream))
+                unread = not self._context.readings.are_current(submission)
+                if unread and is_over(submission) and not known_logs(submission):
+                    self._end_runs(submission.token)
 
     def _refresh_log(self, submission: SubmissionState, job: JobView, key: tuple[str, Stream]) -> None:
         known, log = self._followed.get(key), submission.logs.get(key[1])
@@ -389,12 +392,17 @@ class LogFollower:
         context.journal.change(self._size_change(context.state.submissions[item.token], item, complete=True))
         submission = context.state.submissions[item.token]
         if item.stream != "gpu" and is_over(submission):
-            context.journal.change(lambda state: context.readings.read_whole(state, item.token))
-            self._context.note_change()
-            with contextlib.suppress(StoreError):
-                context.readings.save(context.state, (item.token,))
+            self._end_runs(item.token)
         if submission.job is not None and context.at() - submission.job.seen_at > AFTER_THE_END_S:
             self._settle(item)
+
+    def _end_runs(self, token: str) -> None:
+        """Record how a submission's runs ended: its job is over and its logs are complete."""
+        readings = self._context.readings
+        self._context.journal.change(lambda state: readings.read_whole(state, token))
+        self._context.note_change()
+        with contextlib.suppress(StoreError):
+            readings.save(self._context.state, (token,))
 
     def _settle(self, item: Followed) -> None:
         """Stop following a complete log; the reader that its last check made goes, too."""

@@ -30,6 +30,7 @@ from labtui.domain.model import JobPhase, Stream
 from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.store import Store
+from labtui.slurm.job_control import known_logs
 from labtui.training_logs import PARSER_VERSION
 
 if TYPE_CHECKING:
@@ -299,11 +300,11 @@ class Readings:
 
 
 def is_over(submission: SubmissionState) -> bool:
-    """Whether its job has ended and its parsed logs are complete."""
-    job, read = submission.job, [s for s in READ_STREAMS if s in submission.remote_logs]
-    if job is None or job.phase is not JobPhase.FINISHED or not read:
+    """Whether its job has ended and its parsed logs, if it has any, are complete."""
+    if submission.job is None or submission.job.phase is not JobPhase.FINISHED:
         return False
-    return all(stream in submission.logs and submission.logs[stream].complete for stream in read)
+    read = [submission.logs.get(stream) for stream in known_logs(submission) if stream in READ_STREAMS]
+    return all(log is not None and log.complete for log in read)
 
 
 def state_of(folder: LabFolder, store: Store) -> LabState:

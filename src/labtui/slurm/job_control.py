@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import Stream
-from labtui.domain.state import SubmissionState
+from labtui.domain.state import LOG_ENDINGS, SubmissionState
 from labtui.slurm import values
 from labtui.slurm.remote_command import Call, CommandResult
 from labtui.slurm.states import sentences
@@ -119,6 +119,11 @@ def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") 
     if re.search(r"%[0-9]*N", pattern) and not node:
         return None  # the name is known when the job runs
     return expand_pattern(pattern, job_id=job_id, job_name=submission.job_name, node=node)
+
+
+def known_logs(submission: SubmissionState) -> list[Stream]:
+    """The logs that a submission's job writes and whose paths are known."""
+    return [stream for stream in LOG_ENDINGS if log_path(submission, stream) is not None]
 
 
 def first_node(nodes: str) -> str:
