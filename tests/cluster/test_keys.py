@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -106,22 +107,15 @@ def test_one_of_the_defaults_is_offered_and_a_named_key_has_to_be_there(tmp_path
         choose_key(at(gone), Person())
 
 
-def test_the_agent_signs_for_a_key_that_is_locked_on_disk(tmp_path, agent):
+def test_the_agent_signs_for_a_key_that_is_locked_on_disk_or_only_named_there(tmp_path, agent):
     path = make(tmp_path / "key")
     load(agent, path)
     keygen("-q", "-p", "-N", "locked now", "-f", path)
-    person = Person()
-    chosen = choose_key(at(path, agent=agent), person)
-    assert chosen is not None and "agent" in chosen.origin and not person.questions
-
-
-def test_the_public_half_names_a_key_of_the_agent(tmp_path, agent):
-    path = make(tmp_path / "key")
-    load(agent, path)
-    path.unlink()
-    for name in (path, tmp_path / "key.pub"):
-        chosen = choose_key(at(name, agent=agent), Person())
-        assert chosen is not None and "agent" in chosen.origin
+    for name in (path, path, tmp_path / "key.pub"):
+        person = Person()
+        chosen = choose_key(at(name, agent=agent), person)
+        assert chosen is not None and "agent" in chosen.origin and not person.questions
+        path.unlink(missing_ok=True)
     with pytest.raises(LoginRefused, match="public key"):
         choose_key(at(tmp_path / "key.pub"), Person())
 
@@ -158,25 +152,19 @@ def test_a_certificate_beside_the_key_is_used_and_its_end_told(tmp_path):
     assert named is not None and str(elsewhere) in named.origin
 
 
-def test_a_certificate_that_expired_is_said_before_anything_is_sent(tmp_path):
+def test_an_expired_certificate_is_said_before_anything_is_sent_and_one_of_another_key_passed_over(tmp_path):
     path = make(tmp_path / "key")
     certify(tmp_path, path, "-5h:-1h")
     with pytest.raises(LoginRefused, match="expired on"):
         choose_key(at(path), Person())
     assert certificate_end(certify(tmp_path, path, "always:forever")) is None
     assert choose_key(at(path), Person()) is not None
-
-
-def test_a_certificate_of_another_key_is_passed_over(tmp_path):
-    path, other = make(tmp_path / "key"), make(tmp_path / "other")
-    foreign = certify(tmp_path, other, "+1h")
-    chosen = choose_key(at(path, certificates=(foreign,)), Person())
+    foreign = certify(tmp_path, make(tmp_path / "other"), "+1h")
+    chosen = choose_key(at(make(tmp_path / "bare"), certificates=(foreign,)), Person())
     assert chosen is not None and chosen.key.public_blob is None
 
 
 def test_work_without_a_limit_gets_one():
-    import threading
-
     assert within(240, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         within(240, lambda: 1 // 0)

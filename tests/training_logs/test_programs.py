@@ -41,6 +41,7 @@ Parallel execution time with many processes: 1 ms
 
 
 def test_each_line_is_a_run_with_what_its_digits_leave_open():
+    assert parse_log(LOG).runs == (), "without the edition"
     runs = parse_log(LOG, programs=ALL).runs
     assert parse_log((LOG[i : i + 7] for i in range(0, len(LOG), 7)), programs=ALL).runs == runs
     assert [(run.model, run.processes, run.size, run.n_gpus) for run in runs] == [
@@ -59,10 +60,6 @@ def test_each_line_is_a_run_with_what_its_digits_leave_open():
         "pi-weak, size 17179869184, 4 processes, 4,215.080 ±0.005 ms",
         "jacobi, size 16384x16384, 4 GPUs, 165.72680 ±0.00005 s",
     ]
-
-
-def test_without_the_edition_such_a_log_tells_nothing():
-    assert parse_log(LOG).runs == ()
 
 
 @given(st.floats(0.001, 1e9), st.integers(0, 9), st.integers(1, 9_999_999))

@@ -8,13 +8,6 @@ from labtui.training_logs.run_headers import read_command
 from tests.training_logs import samples
 
 
-def epochs(seconds: list[int], steps: int = 25) -> str:
-    return "".join(
-        f"Epoch {number}/{len(seconds)}\n{steps}/{steps} - {time}s - loss: 2.0\n"
-        for number, time in enumerate(seconds, start=1)
-    )
-
-
 COMMANDS = {
     "python ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2": ("ResNet50", "gpu", 2, 4096, 5),
     "+ singularity exec --nv $C python ResNet50_seq.py --epochs 1 --batch_size 256": ("ResNet50", "gpu", 1, 256, 1),
@@ -52,7 +45,7 @@ def test_lines_that_start_no_training(text):
 
 
 def test_a_jobs_name_may_be_given():
-    assert parse_log(epochs([220, 215]).encode(), job_name="ResNet50_seq_CPU").runs[0].device == "cpu"
+    assert parse_log(samples.keras(1, 2, 2).encode(), job_name="ResNet50_seq_CPU").runs[0].device == "cpu"
 
 
 def test_feeding_tells_whether_the_report_may_say_more():
