@@ -7,7 +7,6 @@ from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.run_headers import read_command
 from tests.training_logs import samples
 
-
 COMMANDS = {
     "python ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2": ("ResNet50", "gpu", 2, 4096, 5),
     "+ singularity exec --nv $C python ResNet50_seq.py --epochs 1 --batch_size 256": ("ResNet50", "gpu", 1, 256, 1),
