@@ -137,19 +137,15 @@ def test_what_the_log_says_goes_before_its_name():
     assert (one.run.model, one.run.n_gpus, one.doubts) == ("ResNet152", 2, ())
 
 
-def test_of_several_runs_the_one_around_the_line_is_meant():
+def test_of_several_runs_the_one_around_the_line_is_meant_else_all_count_with_a_doubt():
     first = replace(run(1, [29, 14]).run, first_line=1, last_line=10)
     second = replace(run(2, [29, 8]).run, first_line=11, last_line=20)
     runs = measured_from_reports([("a.out", report(first, second, lines=((15, "out"),)))])
-    assert [one.no_gpu for one in runs] == [False, True]
-    assert not runs[0].doubts
-
-
-def test_where_it_cannot_be_told_the_runs_count_with_a_doubt():
-    one, two = run(1, [29, 14]).run, run(2, [29, 8]).run
-    (alone,) = measured_from_reports([("a.out", report(one, lines=((3, "err"),)))])
+    assert [one.no_gpu for one in runs] == [False, True] and not runs[0].doubts
+    (alone,) = measured_from_reports([("a.out", report(first, lines=((3, "err"),)))])
     assert alone.no_gpu and not compute_results([alone]).rows
-    rows = compute_results(measured_from_reports([("a.out", report(one, two, lines=((3, "err"),)))])).rows
+    both = measured_from_reports([("a.out", report(first, second, lines=((3, "err"),)))])
+    rows = compute_results(both).rows
     assert len(rows) == 2 and all(any("found no GPU" in note for note in row.notes) for row in rows)
 
 

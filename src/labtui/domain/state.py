@@ -24,6 +24,8 @@ from labtui.domain.terminal_text import file_name
 
 WITHOUT_JOB = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 """The final statuses of a submission without a job."""
+TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
+"""The phases of a run whose training is under way."""
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):

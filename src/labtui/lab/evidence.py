@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 import msgspec
@@ -25,7 +25,7 @@ from labtui.preflight.findings import imported_files
 from labtui.results.rows import Results
 
 _HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$")
-_FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
+_FENCE = re.compile(r"^\s{0,3}(`{3,}(?!.*`)|~{3,})\s*(.*)")
 PLACEHOLDER = "<!-- your answer -->"
 """The text below each question of a new answer file."""
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -49,23 +49,23 @@ def new_sheet(task: Task) -> str:
     """The Markdown of a task's new answer file: the title and the questions, with a placeholder below each."""
     lines = [f"# Task {task.id}: {task.title}", ""]
     lines.append("<!-- Write below each question. labtui looks for text there and never changes it. -->")
-    for number, question in enumerate(task.questions, 1):
-        lines += ["", f"## {number}. {one_line(question.text)}", "", PLACEHOLDER, ""]
+    for index in range(len(task.questions)):
+        lines += ["", _heading(task, index), "", PLACEHOLDER, ""]
     return "\n".join(lines) + ("" if lines[-1] == "" else "\n")
 
 
 def read_sheet(task: Task, text: str) -> AnswerSheet:
     """Read the answers from the `text` of an answer file.
 
-    A heading belongs to the question with the same words, else to the one with its number; any other heading is part
-    of the answer around it.
+    A heading belongs to the question with the same words, else to the one with its number if the file has no heading
+    with that one's words; any other heading is part of the answer around it.
     """
     raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in _texts(task, text).items()}
     shown = {index: part if any(char.isalnum() for char in part) else "" for index, part in raw.items()}
     return AnswerSheet(tuple(shown.get(index, "") for index in range(len(task.questions))), shown[None])
 
 
-def answer_text(task: Task, text: str, index: int) -> str:
+def text_to_edit(task: Task, text: str, index: int) -> str:
     """The text below a question, to be edited: without the placeholder and without blank lines at its ends."""
     lines = _texts(task, text).get(index, "").split("\n")
     return "\n".join(line for line in lines if line.strip() != PLACEHOLDER).strip("\n")
@@ -81,7 +81,7 @@ def with_answer(task: Task, text: str, index: int, answer: str) -> str:
         lines += [*heading, *(([] if written else body) if mine else below)]
         written |= mine
     if not written:
-        lines += ["", f"## {index + 1}. {one_line(task.questions[index].text)}", *body]
+        lines += ["", _heading(task, index), *body]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -100,29 +100,40 @@ def _texts(task: Task, text: str) -> dict[int | None, str]:
 
 def _split_sheet(task: Task, text: str) -> list[tuple[int | None, list[str], list[str]]]:
     """Split the file at its title and its questions: the question's index, the heading, the lines below."""
+    written, lines = [_heading(task, index) for index in range(len(task.questions))], text.splitlines()
     words = [_normalize(question.text) for question in task.questions]
+    there = {_normalize(heading["text"]) for heading in map(_HEADING.match, lines) if heading}
     parts: list[tuple[int | None, list[str], list[str]]] = [(None, [], [])]
     fence = ""
-    for line in text.splitlines():
+    for line in lines:
         mark = _FENCE.match(line)
-        if mark and (not fence or mark[1].startswith(fence)):
-            fence = "" if fence else mark[1][:3]
+        if line in written:
+            fence = ""  # the student has not closed it yet
+        elif mark:
+            ends = fence and mark[1].startswith(fence) and not mark[2]
+            fence = "" if ends else fence or mark[1]
         heading = None if fence or mark else _HEADING.match(line)
-        index = _question_index(heading, words) if heading else None
-        if index is not None or (line.startswith("# ") and not fence):
+        index = _question_index(heading, words, there) if heading else None
+        title = line.startswith("# ") and not fence and all(part[0] is None for part in parts)
+        if index is not None or title:
             parts.append((index, [line], []))
         else:
             parts[-1][2].append(line)
     return parts
 
 
-def _question_index(heading: re.Match[str], words: list[str]) -> int | None:
-    text = _normalize(heading["text"])
+def _heading(task: Task, index: int) -> str:
+    """The heading of a question as labtui writes it."""
+    return f"## {index + 1}. {one_line(task.questions[index].text)}"
+
+
+def _question_index(heading: re.Match[str], words: list[str], there: Collection[str]) -> int | None:
+    """The question of a heading; by its number alone only if no heading in the file has that question's words."""
+    text, at = _normalize(heading["text"]), int((heading["number"] or "0")[:6]) - 1
+    named = 0 <= at < len(words)
     if text in words:
-        return words.index(text)
-    if heading["number"] and 0 < int(heading["number"][:6]) <= len(words):
-        return int(heading["number"][:6]) - 1
-    return None
+        return at if named and words[at] == text else words.index(text)
+    return at if named and words[at] not in there else None
 
 
 def _normalize(text: str) -> str:

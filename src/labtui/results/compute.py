@@ -115,9 +115,8 @@ _ENERGY = "energy_joules"
 def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -> Interval | None:
     """Joules per image by the GPUs' counters: the mean of some steady epochs, bounded by the least and the most."""
     told = [each for sample in samples if 0 < (each := sample.metrics.get(_ENERGY, 0.0)) < math.inf]
-    if not told or images is None or images.lo <= 0:
-        return None
-    return Interval(statistics.fmean(told), min(told), max(told)).over(images)
+    energy = Interval.mean([Interval(each, min(told), max(told)) for each in told])
+    return energy.over(images) if energy is not None and images is not None and images.lo > 0 else None
 
 
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, RunPhase, RunSpec, count_epochs, plural
+from labtui.domain.model import EpochSample, RunSpec, count_epochs, plural
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState
 from labtui.domain.tuning import Tuning, named_options, other_options
 from labtui.slurm.states import told_outcome
 from labtui.slurm.values import job_id
@@ -75,9 +75,6 @@ def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
         texts.append(", ".join(filter(None, (job and f"job {job}", source, where))))
     rest = len(texts) - most
     return "; ".join(texts[:most]) + (f"; and {rest} more" if rest > 0 else "")
-
-
-_LIVE_PHASES = (RunPhase.STARTING, RunPhase.RUNNING)
 
 
 class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +147,7 @@ def _from_run_state(
         job_name=submission.job_name if submission else "",
         source=submission.mirror("out") if submission else "",
         mark=mark,
-        live=run.outcome is None and run.phase in _LIVE_PHASES and told_outcome(job) is None,
+        live=run.outcome is None and run.phase in TRAINING and told_outcome(job) is None,
         no_gpu=run.ran_on_cpu and not mark,
         task_id=run.task_id,
         data_set=run.spec.data_set,

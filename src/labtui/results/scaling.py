@@ -74,9 +74,8 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     scaling = {line[0].model for line in lines if len(line) > 1 or line[0].apart_by}  # or are tuned
     own = [line for line in lines if "script" in dict(line[0].configuration.tuning)]
     shown = [line for line in lines if len(line) > 1 or line in own or line[0].model not in scaling]
-    return tuple(
-        ScalingLine(name=_line_name(line[0], [first for first, *_ in shown]), rows=line) for line in shown
-    )
+    firsts = [first for first, *_ in shown]
+    return tuple(ScalingLine(name=_line_name(line[0], firsts), rows=line) for line in shown)
 
 
 def _line_name(row: ResultRow, siblings: Sequence[ResultRow]) -> str:
@@ -113,11 +112,8 @@ def work_of(size: str) -> int | None:
 def _own_baseline(row: ResultRow) -> Interval | None:
     """The time of one process that the row's own log lines print."""
     found = (sample.metrics for run in row.members for sample in run.run.epochs)
-    return Interval.mean([
-        Interval(*(metrics[name] for name in BASELINE))
-        for metrics in found
-        if metrics.keys() >= set(BASELINE) and metrics[BASELINE[1]] > 0
-    ])  # fmt: skip
+    told = [each for each in found if each.keys() >= set(BASELINE) and each[BASELINE[1]] > 0]
+    return Interval.mean([Interval(*(each[name] for name in BASELINE)) for each in told])
 
 
 def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
-from labtui.domain.state import LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ SMALL = "small run, in no chart"
 """Why the numbers of a small run of a real cluster do not count."""
 FRESH_S = 60.0
 """For how many seconds a state counts as current that another process read, or that a job had before it ended."""
-TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 JOB_ENDS = {"FAILED": "its job failed", "TIMEOUT": "its job timed out"}
 """How a job ended whose runs are done."""
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, Stream
-from labtui.domain.state import LabState, RunState, ended_by
-from labtui.tui.view import ENDED_BADLY, LIVE, TRAINING, RunLine, TaskLine, View, planned_sizes, runs_of
+from labtui.domain.state import TRAINING, LabState, RunState, ended_by
+from labtui.tui.view import ENDED_BADLY, LIVE, RunLine, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck

@@ -21,7 +21,7 @@ from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Fact, Task
-from labtui.lab.evidence import answer_text, one_line, read_sheet, with_answer
+from labtui.lab.evidence import one_line, read_sheet, text_to_edit, with_answer
 from labtui.results.charts import ChartSpec
 from labtui.session.labs import AnswerFiles
 from labtui.tui import format as words
@@ -204,7 +204,7 @@ class AnswersPane(Pane, Container):
         if task is None:
             return
         place = self.editor.cursor_location
-        self.editor.load_text(answer_text(task, self._text, self.question))
+        self.editor.load_text(text_to_edit(task, self._text, self.question))
         self._loaded = self.editor.text
         self.editor.move_cursor(place if keep_place else self.editor.document.end)
         say(self, "#answer-question", Text(one_line(task.questions[self.question].text), style="bold"))

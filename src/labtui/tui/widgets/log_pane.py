@@ -11,10 +11,11 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from labtui.domain.model import RunPhase, Stream, plural
+from labtui.domain.state import TRAINING
 from labtui.tui import format as words
 from labtui.tui.guidance import headline
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import ENDED_BADLY, TRAINING, View
+from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane, last_line
 from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, metric_span, middle
