@@ -262,7 +262,7 @@ class EndingSFTP(SFTPServer):
 
 
 class ConfinedSFTP(SFTPServerInterface):
-    """Answers SFTP requests from the cluster's folder; writes fail while its disk is full."""
+    """Answers the SFTP requests of labtui and scp in the cluster's folder; writes fail while its disk is full."""
 
     def __init__(self, login: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(login, *arguments, **options)
@@ -273,11 +273,6 @@ class ConfinedSFTP(SFTPServerInterface):
 
     def canonicalize(self, path: str) -> str:
         return os.path.normpath(self._server.layout.home / path)
-
-    @_with_status
-    def list_folder(self, path: str) -> list[SFTPAttributes]:
-        entries = os.scandir(self._path(path))
-        return [SFTPAttributes.from_stat(entry.stat(follow_symlinks=False), entry.name) for entry in entries]
 
     @_with_status
     def stat(self, path: str) -> SFTPAttributes:
@@ -309,10 +304,6 @@ class ConfinedSFTP(SFTPServerInterface):
     @_with_status
     def mkdir(self, path: str, attr: SFTPAttributes) -> None:
         self._path(path).mkdir(stat.S_IMODE(attr.st_mode) if attr.st_mode is not None else 0o755)
-
-    @_with_status
-    def rmdir(self, path: str) -> None:
-        self._path(path).rmdir()
 
     @_with_status
     def chattr(self, path: str, attr: SFTPAttributes) -> None:
