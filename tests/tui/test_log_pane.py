@@ -56,13 +56,14 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
         session.feed(changes.started(number, images=50_000, framework="Keras"))
         epochs = (replace(SAMPLE, epoch=each, line=4 * number + each) for each in (1, 2))
         session.feed(*(changes.epoch(number, each) for each in epochs))
-    write_log(session, "lt1", "".join(f"line {number}\n" for number in range(1, 13)))
+    write_log(session, "lt1", "".join(f"{':::MLLOG ' * (at == 10)}line {at}\n" for at in range(1, 13)))
     async with screens(session, "log") as (app, pilot):
         app.view_model.chosen = 2
         app.repaint()
         await until(pilot, lambda: "with run 1" in text_of(app))
         ends = {row.split("line ")[1].split()[0]: row for row in text_of(app).splitlines() if " line " in row}
-        assert ends["6"].rstrip().endswith("run 1  9.00 s") and ends["10"].rstrip().endswith("   9.00 s")
+        assert ends["6"].rstrip().endswith("run 1  9.00 s")
+        assert ends["9"].rstrip().endswith("   9.00 s, line 10"), "the record's own line, which is hidden"
         await pilot.resize_terminal(44, 24)
         await until(pilot, lambda: app.main.size.width == 44 and ".out" not in title(app))
         assert "Run 2, 2 GPUs   with run 1 " in title(app) and "…" not in title(app), "nothing is cut"

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labtui.tui.widgets import tail_view
-from labtui.tui.widgets.log_pane import line_text
+from labtui.tui.widgets.log_pane import line_text, shorten
 from labtui.tui.widgets.tail_view import LogText
 from tests.training_logs.samples import mllog
 
@@ -75,15 +75,5 @@ def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path):
     path.write_text(mllog("tracked_stats", {"top1": 2.5}, epoch_num=1) + mllog("epoch_stop", seconds=2.36))
     told = [':::MLLOG … {"top1": 2.5} …', ':::MLLOG … "metadata": {"seconds": 2.36}}']
     assert [line_text(tmp_path, path, number) for number in (1, 2)] == told
-
-
-def test_a_file_that_began_anew_is_read_anew(tmp_path):
-    path = tmp_path / "log"
-    path.write_text("old\n" * 50)
-    text = LogText(path)
-    text.refresh()
-    path.write_text("new\n")
-    assert text.refresh() == (True, True)
-    assert shown(text) == ["new"]
-    path.unlink()
-    assert text.refresh() == (False, False)
+    record = "epoch_num: 2, seconds: 5.39, steps: 7, run_seconds: 68.39"
+    assert shorten(record, 40) == "… seconds: 5.39, steps: 7 …"

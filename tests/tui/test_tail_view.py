@@ -68,6 +68,8 @@ async def test_a_look_to_the_right_goes_on_following(log):
         await pilot.press("right")
         await until(pilot, lambda: tail.scroll_x > 0)
         assert tail.follow
+        await pilot.press("home")
+        await until(pilot, lambda: tail.scroll_x == tail.scroll_y == 0)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,10 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
         await until(pilot, lambda: tail.match_line == 102)
         assert tail.scroll_x == 0
         tail.action_search_next(True)
-        await until(pilot, lambda: tail.match_line == 101 and "xneedley" in text_of(app))
+        await until(
+            pilot, lambda: tail.match_line == 101 and "日本 xxxxxx … xxxxxxxxxneedley" in text_of(app)
+        )
+        assert tail.scroll_x == 0
         tail.action_search_next()
         await until(pilot, lambda: tail.match_line == 102 and "needle left" in text_of(app))
         assert tail.scroll_x == 0
@@ -136,6 +141,8 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end(log):
         await asyncio.to_thread(log.write_text, "requeued\n")
         tail.poll()
         await until(pilot, lambda: text_of(app).split() == ["requeued"])
+        log.unlink()
+        tail.poll()
         tail.show_file(None)
         await until(pilot, lambda: text_of(app).startswith(" What a run prints"))
 

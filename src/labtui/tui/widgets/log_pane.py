@@ -57,7 +57,10 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail.show_file(self.app.view_model.log_path(self.stream), self.app.session.folder.path)
         tail.why_empty = words.why_it_waits(view, line)
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
-        tail.read_as = {file.shown_before(at): text for at, text in found} if file is not None else {}
+        rows = {at: file.shown_before(at) for at, _ in found} if file is not None else {}
+        tail.read_as = {
+            rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found if at in rows
+        }
         if chosen:
             tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
         if self._to_mark is not None:  # asked for before this pane was laid out, or now
@@ -199,7 +202,7 @@ def shorten(text: str, width: int, metric: str = "") -> str:
         text = STAMP.sub("… ", text, count=1)
     if len(text) <= width:
         return text
-    (begin, end), (left, right) = metric_span(text, metric), middle(text, width)
+    (begin, end), (left, right) = metric_span(text, metric or "seconds"), middle(text, width)
     if end <= left or begin >= right:
         return f"{text[:left].rstrip()} … {text[right:].lstrip()}"
     text = f"… {text[begin:]}"

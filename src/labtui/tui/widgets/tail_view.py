@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
@@ -248,6 +248,7 @@ class TailView(ScrollView, can_focus=True):
         self.match_line: int | None = None
         self.search_ended = ""
         self._widest = 1
+        self._metric = ""  # what the line is marked for
 
     def on_mount(self) -> None:
         """Anchor the view: Textual keeps the end visible until the user scrolls away from it."""
@@ -313,7 +314,7 @@ class TailView(ScrollView, can_focus=True):
         self.post_message(self.Moved())
 
     def _jump(self, y: float) -> None:
-        self.scroll_to(y=y, animate=False, immediate=True, force=True)
+        self.scroll_to(0, y, animate=False, immediate=True, force=True)
 
     # ------------------------------------------------------------------ following
 
@@ -326,6 +327,10 @@ class TailView(ScrollView, can_focus=True):
         """Post `Moved`, since following or the distance to the end may have changed."""
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Moved())
+
+    def action_scroll_home(self) -> None:
+        """Go to the first line and the first column."""
+        self.scroll_home()
 
     def action_follow(self) -> None:
         """Follow the end of the log."""
@@ -366,17 +371,8 @@ class TailView(ScrollView, can_focus=True):
         self.post_message(self.Moved())
         if line is None or self.file is None:
             return
-        self.match_line = line
-        text = self._text(self.file, line)
-        at = text.lower().find(self.needle.lower())
-        span = metric_span(text, metric) if metric else (at, at + len(self.needle))
-        begin, end = (cell_len(text[:place]) for place in span)
-        self._widest = max(self._widest, cell_len(text))
-        self._resize()
-        if end + 8 + cell_len(self.read_as.get(line, "")) < self.scrollable_content_region.width:
-            begin, end = 0, 1  # the match is visible without scrolling sideways
-        place = Region(begin, self.file.row(line), end - begin, 1)
-        self.scroll_to_region(place, animate=False, center=True, immediate=True, force=True)
+        self.match_line, self._metric = line, metric
+        self._jump(self.file.row(line) - self.size.height // 2)
         self.release_anchor()  # so that the match stays in place, even near the end
 
     # ------------------------------------------------------------------ drawing
@@ -399,14 +395,24 @@ class TailView(ScrollView, can_focus=True):
             self._widest = text.cell_length
             self.call_later(self._resize)
         quiet = style + self.get_component_rich_style("tail--number", partial=True)
-        if text.cell_length > room and not scroll_x and number != self.match_line:
-            begin, end = (cell_len(line[:place]) for place in middle(line, room))
+        fits = text.cell_length <= room or scroll_x
+        begin, end = (0, 0) if fits else self._left_out(line, number, room)
+        if begin < end:
             text = Strip.join([text.crop(0, begin), Strip([Segment(" … ", quiet)]), text.crop(end)])
         shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         if text.cell_length > scroll_x + room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
+
+    def _left_out(self, text: str, number: int, width: int) -> tuple[int, int]:
+        """The cells of a long line to replace by an ellipsis: its middle, or what hides the current match."""
+        begin, end = middle(text, width)
+        if number == self.match_line:
+            at = text.lower().find(self.needle.lower())
+            first, last = metric_span(text, self._metric) if self._metric else (at, at + len(self.needle))
+            begin, end = (9, first - 9) if cell_len(text[:last]) >= width else (0, 0)
+        return cell_len(text[:begin]), cell_len(text[:end])
 
     def _text(self, file: LogText, number: int) -> str:
         """A line's text; with `brief`, without its time stamp, unless that is what the search has found."""
