@@ -148,12 +148,7 @@ def test_no_line_is_wider_than_the_window(arguments, tmp_path, monkeypatch, caps
     assert max(map(len, text.splitlines())) <= 64 + len(str(PUBLISHED)) * ("no-such" in arguments[-1])
     if arguments[0] != "results":
         assert text.split() == piped.split()
-
-
-def test_sentences_are_no_wider_than_can_be_read(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    text = shown(monkeypatch, ["practice", "--list"], 200)
-    assert max(map(len, text.splitlines())) <= 100
+        assert max(map(len, shown(monkeypatch, arguments, 200).splitlines())) <= 100, "as can be read"
 
 
 PROJECT = Path(__file__).parents[2]

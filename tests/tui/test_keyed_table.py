@@ -36,12 +36,11 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_and_go():
         table.sync(COLUMNS, rows("abc"))
         table.select_key("b")
         await until(pilot, lambda: table.selected_key == "b")
-        assert table.sync(COLUMNS, rows("xabcd"))
+        table.sync(COLUMNS, rows("xabcd"))
         await until(pilot, lambda: "x" in text_of(app))
         assert table.selected_key == "b"
-        assert table.sync(COLUMNS, rows("xabcd", "2"))
+        table.sync(COLUMNS, rows("xabcd", "2"))
         assert table.selected_key == "b"
-        assert not table.sync(COLUMNS, rows("xabcd", "2"))
         table.sync(COLUMNS, rows("xac"))
         await until(pilot, lambda: "d" not in text_of(app))
         assert table.selected_key in {"x", "a", "c"}
@@ -81,9 +80,8 @@ async def test_a_change_of_colour_alone_is_shown():
         table.sync(COLUMNS, [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#3fbf8f")))])
         await until(pilot, lambda: colour_of(app, "done") == "#3fbf8f")
         new = [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#00784f")))]
-        assert table.sync(COLUMNS, new)
+        table.sync(COLUMNS, new)
         await until(pilot, lambda: colour_of(app, "done") == "#00784f", "the colour of the other theme")
-        assert not table.sync(COLUMNS, new)
         part = Text.assemble(("do", "#b3261e"), "ne")
-        assert table.sync(COLUMNS, [new[0], Row("a", ("run", part))])
+        table.sync(COLUMNS, [new[0], Row("a", ("run", part))])
         await until(pilot, lambda: colour_of(app, "do") == "#b3261e")

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from textual.command import CommandList
 from textual.events import Key
@@ -27,7 +28,7 @@ from labtui.tui.themes import preferred_theme
 from tests import changes
 from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
-from tests.tui.waiting import chooses, screens, text_of, types, until
+from tests.tui.waiting import chooses, ready, screens, text_of, types, until
 
 
 def test_a_notice_has_time_left_until_it_has_expired():
@@ -194,7 +195,7 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         assert "mine" in beside.read_text()
 
 
-async def test_no_file_without_questions_and_what_is_typed_is_text(filled_session):
+async def test_no_file_without_questions_and_what_is_typed_after_the_key_is_text(filled_session):
     """All keys are there before the first is looked at: `s` must not mean submit."""
     async with screens(filled_session, "answers") as (app, pilot):
         app.go_to_task("10.1")
@@ -202,31 +203,40 @@ async def test_no_file_without_questions_and_what_is_typed_is_text(filled_sessio
         assert not app.main.check_action("edit", ())
         assert not (filled_session.folder.answers / "10.1.md").exists()
         app.go_to_task("10.5")
-        await until(pilot, lambda: "How close is the speedup" in text_of(app))
-        for key in ("ctrl+n", "s", "o", "ctrl+n", "n", "o", "ctrl+n", "y"):
-            pressed = Key(key, key if len(key) == 1 else None)
-            pressed.set_sender(app)
-            app._driver.send_message(pressed)  # type: ignore[union-attr]
-        await until(pilot, lambda: "y" in app.main.query_one("#answer-text", TextArea).text.split("\n"))
-        app.save_answers()
-        written = (filled_session.folder.answers / "10.5.md").read_text().split("## ")
-        assert [part.split()[-1] for part in written[1:4]] == ["so", "no", "y"], "each in its own answer"
-        assert not filled_session.requests
-
-
-async def test_the_next_step_of_the_answers_is_to_write_and_leaving_stores_what_was_typed(filled_session):
-    path = filled_session.folder.answers / "10.5.md"
-    async with screens(filled_session, "answers") as (app, pilot):
-        await until(pilot, lambda: "Press enter to write." in text_of(app) and app.view.check)
-        await until(pilot, lambda: ".  Answer question 1" in text_of(app))
-        await pilot.press("full_stop", *"q. last words")
-        await until(pilot, lambda: app.main.query_one("#answer-text", TextArea).text == "q. last words")
+        await pilot.press("r")
+        await until(pilot, lambda: "^n  Answer question 1" in text_of(app))
+        path, written = filled_session.folder.answers / "10.5.md", list[str]()
+        for keys in ("full_stop", "s", "s", "ctrl+n", "n", ".", "ctrl+n", "y"), ("enter", "s"):
+            for key in keys:
+                pressed = Key(key, key if len(key) == 1 else None)
+                pressed.set_sender(app)
+                app._driver.send_message(pressed)  # type: ignore[union-attr]
+            typed = "y" + "s" * bool(written)
+            await until(pilot, lambda typed=typed: app.main.query_one(TextArea).text == typed)
+            await pilot.press("escape")
+            written = [part.split()[-1] for part in path.read_text().split("## ")[1:4]]
+            assert written == ["ss", "n.", typed], "each in its own answer"
+        await pilot.press("enter", *"q")
         await app.action_leave()
-    assert "q. last words" in path.read_text()
+    assert "ysq" in path.read_text() and not filled_session.requests, "leaving stores what was typed"
 
 
-async def test_the_other_theme_is_one_step_away_recolours_the_runs_and_is_kept(filled_session):
+def colours(app: LabApp) -> set[str]:
+    """The colours of the text on the screen."""
+    parts = (part.style for row in app.screen._compositor.render_strips() for part in row)
+    return {style.color.name.lower() for style in parts if style is not None and style.color is not None}
+
+
+async def test_the_other_theme_is_one_step_away_recolours_every_pane_and_is_kept(filled_session):
+    dark, light = ({*map(str, each.variables.values()), each.success} for each in (themes.DARK, themes.LIGHT))
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
+        for key in "tcas":
+            await pilot.press(key)
+            await until(pilot, lambda key=key: key != "s" or ready(app.screen))
+            app.theme = themes.LIGHT.name
+            await until(pilot, lambda: not colours(app) & (dark - light))
+            app.theme = themes.DARK.name
+        await pilot.press("escape", "r")
         for ours in (themes.LIGHT, themes.DARK):
             await pilot.press("colon", *"theme")
             await until(pilot, lambda: "light colours, or dark ones again" in text_of(app))
@@ -292,6 +302,8 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
+        tabs, notice = (app.main.query_one(name).region for name in ("Tabs", "Toast"))
+        assert notice.bottom <= tabs.y, "no message covers a pane"
         await pilot.press("x", "exclamation_mark")
         await until(pilot, lambda: len(started) == 2 and "no author" in text_of(app))
         started[1].set_exception(ExportError("The disk is [full].", "Remove something."))
@@ -385,13 +397,20 @@ async def test_the_next_step_edits_the_script_from_the_answers_too(session, monk
         await until(pilot, lambda: edited == [copy] and " e  Edit the script" in text_of(app))
 
 
-async def test_the_tour_of_the_first_start_is_skipped_by_escape(filled_session):
+@pytest.mark.parametrize(("size", "first"), [((80, 24), "#bottom"), ((120, 40), "Rail")])
+async def test_each_step_of_the_tour_stands_beside_what_it_is_about_and_escape_skips_it(
+    filled_session, size, first
+):
     app = LabApp(filled_session, clock=lambda: NOW)
     app.with_tour = True
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Step 1 of 3" in text_of(app))
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
+    async with app.run_test(size=size) as pilot:
+        for step, name in enumerate((first, "Tabs", "#bottom"), 1):
+            await until(pilot, lambda step=step: f"Step {step} of 3" in text_of(app))
+            part, ask = app.main.query_one(name), app.screen.query_one(".dialog").region
+            assert [*app.main.query(".-told")] == [part] and not ask.overlaps(part.region)
+            assert ask.overlaps(part.region.grow((1, 1, 1, 1))), "beside it"
+            await pilot.press("enter" if step < 3 else "escape")
+        await until(pilot, lambda: app.screen is app.main and not app.main.query(".-told"))
 
 
 def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch):

@@ -141,6 +141,9 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         await pilot.press("g")
         for said in ("10.7 Two models compared", "Exported  Answers"):
             await until(pilot, lambda said=said: said in text_of(app))
+        await until(pilot, lambda: "4 GPUs: run 4 is running" in text_of(app))
+        places = [app.screen.query_one(name).region.y for name in ("#tasks", "#about")]
+        assert (places[1] - places[0] < 10) is (size[0] > 80), "the text of a task follows the list"
         await pilot.press("down", "enter")
         await until(pilot, lambda: "Exported  Answers" not in text_of(app))
         assert app.view_model.task_id == "10.6"
@@ -172,6 +175,9 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_sess
 async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_offers_its_plan(session):
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Set up the files" in text_of(app))
+        for key, task in (("left", "10.7"), ("right", "10.1")):  # from one end to the other
+            await pilot.press(f"{key}_square_bracket")
+            await until(pilot, lambda task=task: app.view_model.task_id == task)
         await until(pilot, lambda: "not looked for yet" in " ".join(text_of(app).split()))
         assert "`" not in text_of(app), "what a terminal needs stands in labtui check"
         assert app.main.pane == "task" and "○ connecting" in text_of(app)
@@ -280,7 +286,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
         await app.choose_run(6)
         await until(pilot, lambda: "Runs 5, 6 wait." in text_of(app))
-        assert "4 GPUs: 2.53× as fast" not in text_of(app), "the digits say it, once"
+        assert "2.53× as fast" not in text_of(app), "the digits say it, once"
         await app.choose_run(4)
         table.focus()
         await pilot.press("up", "up")
@@ -462,16 +468,3 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
         await until(pilot, lambda: "! Run 2 was cancelled." in text_of(app))
         assert ": press R to run it again." in text_of(app), "there is nothing to see"
         assert instead_of_chart(app.view) == "No run has a time that counts yet."
-
-
-async def test_the_page_of_a_task_scrolls_to_its_last_line(filled_session):
-    async with screens(filled_session, "task") as (app, pilot):
-        page = app.screen.query_one("#task-page")
-        await pilot.press("enter")
-        for size in ((120, 40), (80, 24)):
-            await pilot.resize_terminal(*size)
-            await until(pilot, lambda: page.region.height > 30)
-            await pilot.press("end")
-            await until(pilot, lambda: page.region.bottom <= page.parent.region.bottom)
-            await pilot.press("home")
-            await until(pilot, lambda: page.region.y == page.parent.region.y)

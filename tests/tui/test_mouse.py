@@ -10,15 +10,13 @@ from tests import changes
 from tests.tui.clicking import choose, click_words
 from tests.tui.waiting import screens, text_of, until
 
-SMALL = (80, 24)
-
 
 async def shown(pilot: Any, kind: type) -> None:
     await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
 
 
 async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
-    async with screens(filled_session, size=SMALL) as (app, pilot):
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):
         for words in ("? Help", "My jobs", "! The quota is full."):
             if words.startswith("!"):
                 filled_session.feed(changes.problem("x", "The quota is full.", "Remove files."))
@@ -36,7 +34,7 @@ async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path):
     app = WizardApp(tmp_path)
     answers: list[str | None] = []
     question = LoginQuestion(kind="password", text="What is it?", host="login.rehearsal.test")
-    async with app.run_test(size=SMALL, notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         for number, words in enumerate(("enter  Answer", "esc  Back"), 1):
             app.push_screen(prompt_screen(question), answers.append)
             await shown(pilot, Ask)

@@ -23,7 +23,7 @@ from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurm_answer, cells, nothing_to_send, runs_title, step, table_of, ticket
+from labtui.tui.plan_words import _slurm_answer, cells, runs_title, step, table_of, ticket
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -116,6 +116,9 @@ def plan_of_vit(session: FedSession, *gpus: int) -> Plan:
 @pytest.mark.parametrize("width", [78, 86])
 def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     planned = plan_of_vit(session, 1, 8, 32)
+    shown = [cells(planned, at, row) for at, row in enumerate(planned.rows)]
+    assert [each["gpus"] for each in shown] == ["1", "8 on 2 nodes", "32 on 8 nodes"]
+    assert {each["model"] for each in shown} == {"ViT-H/14"}
     options = ("--eval_batch_size", "128", "--warmup")
     planned.task_rows = [
         replace(row, spec=replace(row.spec, extra_args=(*options, str(at), "--compile", "--seed", str(at))))
@@ -197,7 +200,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         assert "Slurm accepts it." in text_of(app), "beside the next step"
         session.requests.clear()
         await pilot.press("J")
-        await until(pilot, lambda: ready(screen))
+        await until(pilot, lambda: ready(screen) and "3 runs in 3 jobs." in text_of(app), "what J changed")
         await pilot.press("i")
         await until(pilot, lambda: len(session.requests) == 3)
         session.requests[0][2].set_result(SbatchAnswer())
@@ -206,13 +209,12 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         refused = SbatchAnswer(key="qos", sentence="No such [QoS].", hint="Ask your teacher.")
         session.requests[1][2].set_result(refused)
         await until(pilot, lambda: "✘ Job 2: Slurm refuses this job: No such [QoS]." in text_of(app))
-
-
-def test_the_cell_of_gpus_says_on_how_many_nodes(session):
-    for gpus, says in ((4, "4"), (8, "8 on 2 nodes"), (32, "32 on 8 nodes")):
-        planned = plan_of_vit(session, gpus)
-        shown = cells(planned, 0, planned.rows[0])
-        assert (shown["gpus"], shown["model"]) == (says, "ViT-H/14")
+        await pilot.press("escape")
+        session.feed(*finished_runs("10.5", [run for draft in screen.plan.planned for run in draft.runs]))
+        app.go_to_task("10.5")
+        await pilot.press("s")
+        await until(pilot, lambda: flat(app).count("All runs of this task are done.") == 2)
+        assert not app.screen.query_one("#ticket").display, "no empty frame"
 
 
 def test_a_job_that_slurm_takes_later_is_not_refused_and_one_without_a_limit_has_none(session):
@@ -242,7 +244,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         await pilot.press(*"512", "enter")
         await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
         await pilot.press("enter", *"x0", "enter")
-        await until(pilot, lambda: "batch per GPU is between 1 and 10,000,000." in flat(app))
+        await until(pilot, lambda: "The batch per GPU is a whole number, not 'x0'." in flat(app))
         await pilot.press("escape")
         assert screen.plan.rows[1].spec.batch_size == 1024
         await until(pilot, lambda: "512 and 2,048" in text_of(app))
@@ -255,7 +257,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
             await pilot.press("enter")
         await until(pilot, lambda: not screen.plan.drafts and "d  Add this run" in text_of(app))
         await pilot.press("s")
-        await until(pilot, lambda: text_of(app).count("Every run is left out.") >= 2)
+        await until(pilot, lambda: text_of(app).count("Every run is left out. Press d") >= 2)
         assert not re.search("Job script|Script|Ask Slurm|e Edit|Other jobs|Leave out", text_of(app))
         assert app.screen is screen and not session.requests
         await pilot.press("d")
@@ -402,8 +404,8 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         await screen.query_one(PlanTable).remove()  # as while it is closed
         screen._previewed(screen.plan.previews, screen.plan.previews)
         screen._slurm_said(screen.plan.drafts[0], SbatchAnswer(), None)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main and not screen.is_attached)
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: app.view_model.task_id == "10.6" and not screen.is_attached)
         screen._preview(app, screen.plan.previews, ask=False)
         await app.workers.wait_for_complete()
 
@@ -484,8 +486,8 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert not planned.drafts and not planned.outdated
     again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
     assert not any(row.included for row in again.rows) and not again.drafts
-    assert nothing_to_send(again) == "Every run is done." and not ticket(again)
-    assert step(again) == NextStep("Back", "Every run is done.", "back", "esc")
+    said = "All runs of this task are done. Press d to run the selected one again."
+    assert step(again) == NextStep("Back", said, "back", "esc") and not ticket(again)
     again.forms = ("torchrun", "task-per-gpu")
     again.remake()
     assert again.next_form is None, "nothing on the screen would change"

@@ -638,9 +638,13 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
         step = next_step(begun)
         assert step.label == "Answer question 1", "the first without an answer, not the second"
         assert step.reason.startswith("While you wait: run 1 has " * bool(runs))
-    again = {**state.runs, 3: one_run(3, spec(gpus=2), phase=RunPhase.WAITING)}
+    again = {**view.state.runs, 3: one_run(3, spec(gpus=2), phase=RunPhase.WAITING)}
     for runs, run_id in ((state.runs, 2), (again, 1)):  # the failed one, until it is planned again
         assert selected(replace(state, runs=runs), {"10.5": replace(check, items=())}) == run_id
+    over = {"10.5": replace(check, items=())}
+    for runs, label in (({1: going}, "Watch the log"), ({3: again[3]}, "Watch the runs")):
+        state = replace(view.state, runs=runs, submissions={})
+        assert next_step(replace(begun, checks=over, state=state)).label == label
     more = replace(check, items=(CheckItem("", "Run it.", kind="runs"),) * 3 + items)
     assert (
         next_step(replace(begun, checks={"10.5": more}, state=replace(view.state, runs={1: going}))).label

@@ -233,18 +233,11 @@ def run_completion(args: argparse.Namespace) -> int:
     import shtab
 
     kinds = {"DIR": shtab.DIRECTORY, "FILE": shtab.FILE, "TASK|FILE": shtab.FILE}
-    parser = whole_parser()
-    for each in _parsers(parser):
-        for action in each._actions:
-            if isinstance(action.metavar, str) and action.metavar in kinds:
-                action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute
-    print(shtab.complete(parser, shell=args.shell))
-    return 0
-
-
-def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    found = [parser]
-    for action in parser._actions:
+    parsers = [whole_parser()]
+    for action in (action for each in parsers for action in each._actions):
         if isinstance(action, argparse._SubParsersAction):
-            found += [inner for each in action.choices.values() for inner in _parsers(each)]
-    return found
+            parsers += action.choices.values()  # their actions follow
+        elif isinstance(action.metavar, str) and action.metavar in kinds:
+            action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute
+    print(shtab.complete(parsers[0], shell=args.shell))
+    return 0

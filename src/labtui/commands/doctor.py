@@ -20,7 +20,7 @@ from labtui.commands import options
 from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import TerminalPrompter, folder_here, print_json, require_trust, say
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import LabError, UsageError
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -57,8 +57,11 @@ def run_doctor(args: argparse.Namespace) -> int:
             done = fix_check(check, folder)
             say(done)
             checks[-1] = replace(check, status="ok", sentence=done, fix="")
-    if folder is not None and seen:
-        _store_paths(folder, seen)
+    if folder is not None and seen:  # the check of the set-up reads them
+        from labtui.session.session import Session
+
+        with contextlib.suppress(LabError), Session.open(folder.path, start=False) as session:
+            session.note_paths(seen)
     if args.json:
         print_json({"profile": profile.id, "status": worst_status(checks), "checks": checks})
     else:
@@ -67,15 +70,6 @@ def run_doctor(args: argparse.Namespace) -> int:
         for check in checks:
             _print(check, width)
     return 1 if worst_status(checks) == "problem" else 0
-
-
-def _store_paths(folder: LabFolder, seen: dict[str, bool]) -> None:
-    """Store which paths were seen in the lab folder, if that can be written: the check of the set-up reads them."""
-    from labtui.domain.errors import LabError
-    from labtui.session.session import Session
-
-    with contextlib.suppress(LabError), Session.open(folder.path, start=False) as session:
-        session.note_paths(seen)
 
 
 def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
@@ -158,8 +152,7 @@ def _passphrase() -> str:
     return first
 
 
-def repair_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_folder(parser)
+repair_arguments = options.add_folder
 
 
 def run_repair(args: argparse.Namespace) -> int:

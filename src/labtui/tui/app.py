@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, Provider
+from textual.command import CommandPalette
 from textual.message import Message
 from textual.notifications import Notification, Notify
 from textual.reactive import var
@@ -24,7 +24,7 @@ from textual.widgets._toast import ToastRack
 from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
-from labtui.tui.guidance import key_result
+from labtui.tui.guidance import result_line
 from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
@@ -63,21 +63,14 @@ class Notice(Notification):
         return super().time_left <= 0
 
 
-def _actions() -> type[Provider]:
-    from labtui.tui.screens.modals import Actions
-
-    return Actions
-
-
 class LabApp(SanitizedApp[int]):
     """The app for one open lab folder. The caller owns the session and closes it afterwards."""
 
     TITLE = "labtui"
     CSS_PATH = [STYLES / "base.tcss", STYLES / "main.tcss"]  # noqa: RUF012 - as Textual declares it
-    COMMANDS = {_actions}  # noqa: RUF012 - as Textual declares it
     COMMAND_PALETTE_BINDING = "f24"  # the palette's own binding is below, with two keys
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
+        key("full_stop", "do_next", "Next step", "do what the card Next says", show=True, priority=True),
         key("ctrl+p,colon", "command_palette", "Palette", "find an action or a task by its name", show=True),
         key("question_mark,f1", "page('help')", "Help", "the keys that act here", show=True),
         key("D", "doctor", "Doctor", "check connection, account, queues and paths"),
@@ -253,7 +246,8 @@ class LabApp(SanitizedApp[int]):
                 self.forget_notices(lambda notice: notice.severity == "warning")  # such as that it was cut
             old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
             if same and old is not None and new is not None and new.done and not old.done:
-                self.notify(key_result(self.view), timeout=8)
+                told = f"Task {new.task_id} is done", result_line(self.view)
+                self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
             writing = any(getattr(each, "writing", False) for each in main.query("AnswersPane"))
             far = self.view.progress
             if far is not None and not writing:  # no key typed there is meant for the card
@@ -364,15 +358,11 @@ class LabApp(SanitizedApp[int]):
         action = screen.step.action
         if not action:
             self.notify(screen.step.label)
-        elif action == "pane('answers')" and isinstance(screen, MainScreen) and screen.pane == "answers":
-            await screen.action_next_question()
-        elif action == "edit" and isinstance(screen, MainScreen):
+            return
+        if action == "edit" and isinstance(screen, MainScreen):
             await screen.show_pane("task")  # where the file to edit is the script
-            await self.run_action(action, screen)
-        else:
-            await self.run_action(
-                action, self if action in {"refresh_now", "doctor", "leave", "finish"} else screen
-            )
+        home = self if action in {"refresh_now", "doctor", "leave", "finish"} else screen
+        await self.run_action(action, home)
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
         """Push the plan screen. `why` is a remark on these runs, "" for those of the task's own plan."""
@@ -387,7 +377,7 @@ class LabApp(SanitizedApp[int]):
 
     def action_page(self, name: str) -> None:
         """Push a page of text (a key of `PAGES`); on that page itself, close it."""
-        from labtui.tui.screens.modals import FOLLOWING, PAGES, TextScreen
+        from labtui.tui.screens.modals import PAGES, TextScreen
 
         title, make = PAGES[name]
         if self.screen.title == title:
@@ -395,7 +385,7 @@ class LabApp(SanitizedApp[int]):
         else:
             page = TextScreen(title, partial(make, self))
             self.push_screen(page)
-            if name in FOLLOWING:
+            if name != "help":  # which is about the screen below, as it was
                 page.watch(self, "view", page.show, init=False)
 
     def active_actions(self, screen: Screen[Any]) -> Iterator[tuple[DOMNode, Binding, str]]:
@@ -414,8 +404,10 @@ class LabApp(SanitizedApp[int]):
 
     def action_command_palette(self) -> None:
         """Open the command palette, with a placeholder that says what it is for."""
+        from labtui.tui.screens.modals import Actions
+
         if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette(placeholder="Find an action or a task by its name"))
+            self.push_screen(CommandPalette([Actions], placeholder="Find an action or a task by its name"))
 
     def action_doctor(self) -> None:
         """Open the doctor, which checks everything that a job needs."""

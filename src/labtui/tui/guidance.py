@@ -38,7 +38,7 @@ _STEPS = {
     "metric": ("plan", "Plan another run"),
     "charts": ("export", "Export the charts"),
     "hand-in": ("export", "Export the slides"),
-    "answers": ("pane('answers')", "Answer the questions"),
+    "answers": ("next_question", "Answer the questions"),
     "edited": ("edit", "Edit the script"),
     "files": ("edit", "Edit the file"),
     "data-read": ("doctor", "Check the cluster"),
@@ -215,8 +215,10 @@ def _while_running(view: View) -> NextStep:
         return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         meanwhile = f"While you wait: {reason[0].lower()}{reason[1:]}"
-        return NextStep(f"Answer question {number}", meanwhile, "pane('answers')")
-    return NextStep("Watch the log", reason, "pane('log')")
+        return NextStep(f"Answer question {number}", meanwhile, "next_question")
+    if any(line.run.started for line in view.pending):
+        return NextStep("Watch the log", reason, "pane('log')")
+    return NextStep("Watch the runs", reason, "pane('runs')")
 
 
 def _next_task(view: View) -> NextStep:
@@ -324,11 +326,6 @@ def instead_of_chart(view: View) -> str:
     return f"{live_reason(view)} {fills}".strip()
 
 
-def key_result(view: View) -> str:
-    """A finished task in one sentence."""
-    return " ".join(f"{each}." for each in (f"Task {view.task_id} is done", result_line(view)) if each)
-
-
 # ------------------------------------------------------------------ results, states and the line above the keys
 
 
@@ -344,8 +341,6 @@ def title_state(view: View) -> tuple[RunPhase | str, str, str]:
         which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
         ran = run.took_s or 0.0
         return line.live, line.word, f"{f'for {words.clock_span(ran)}' * (ran >= 1)}{which}".strip()
-    if line.live is None and line.status == "done":
-        return "done", "done", ""
     waits = live_reason(view).removesuffix(".") if line.live is None else also
     return line.live or line.status, line.word, f"  {waits}" if waits else ""
 
@@ -411,17 +406,11 @@ def _of_model(view: View, row: ResultRow) -> str:
 
 
 def result_line(view: View) -> str:
-    """The result in one line: ``4 GPUs: 2.53× as fast as one, 63 % efficient so far``; "" without one."""
-    from labtui.results.messages import faster
-
-    best, (number, sentence, detail) = _largest_row(view), result(view)
-    if " " in number:
-        return ", ".join(filter(None, (f"{number} {sentence}", detail)))
-    if best is None:
-        return f"{number}× {sentence}" if number else ""
-    whose = f"{model}, " if (model := _of_model(view, best)) else ""
-    alone = f"{whose}{best.counted}: {number}× {faster(best, 'one')}, {detail.partition(',')[0]}"
-    return _compared(view) or alone
+    """The result in one line: ``2.53× as fast with 4 GPUs as with one, 63 % efficient so far``; "" without one."""
+    number, sentence, detail = result(view)
+    shown = f"{number}{'' if ' ' in number else '×'} {sentence}" if number else ""
+    compared = "" if " " in number else _compared(view)
+    return compared or ", ".join(filter(None, (shown, detail.partition(", ")[0])))
 
 
 def _compared(view: View) -> str:

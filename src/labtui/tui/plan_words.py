@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import Interval, RunPhase, RunSpec, SubmissionDraft, plural
+from labtui.domain.model import RunPhase, RunSpec, plural
 from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.lab.plan_table import grouped
@@ -61,7 +61,8 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
         return ()
     runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(jobs, 'job')}")]
-    seconds, hours = _expected(plan, plan.drafts)
+    each = [expectation(draft, plan.edition, plan.measured) for draft in plan.drafts]
+    seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
     time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.drafts), "at most"
     if seconds is not None:
         time = seconds.value
@@ -75,12 +76,6 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     elif most:
         figures.append(Figure(hours_text(most), "GPU-h", "at most"))
     return tuple(figures)
-
-
-def _expected(plan: Plan, drafts: Sequence[SubmissionDraft]) -> tuple[Interval | None, Interval | None]:
-    """The total seconds and GPU-hours of jobs; None if unknown."""
-    each = [expectation(draft, plan.edition, plan.measured) for draft in drafts]
-    return total([seconds for seconds, _ in each]), total([hours for _, hours in each])
 
 
 def step(plan: Plan) -> NextStep:
@@ -107,9 +102,10 @@ def all_made(plan: Plan) -> bool:
 def nothing_to_send(plan: Plan) -> str:
     """Why a plan has no job."""
     if not all_made(plan):
-        return "Every run is left out."
+        return "Every run is left out. Press d to add one."
     done = all(plan.known[row.spec].phase is RunPhase.DONE for row in plan.rows)
-    return f"Every run is done{'' if done else ' or under way'}."
+    under_way = "" if done else " or under way"
+    return f"All runs of this task are done{under_way}. Press d to run the selected one again."
 
 
 def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
@@ -182,6 +178,13 @@ def _idle_gpus(plan: Plan) -> str:
 
 
 # ------------------------------------------------------------------ the runs
+
+
+def jobs_text(plan: Plan) -> str:
+    """The jobs of a plan in a sentence, after they were chosen anew."""
+    how = f", started by {FORMS[plan.form]}" if plan.form in FORMS else ""
+    how = f", from slurm/{plan.job_file.name}" if plan.job_file is not None else how
+    return f"{ticket(plan)[0].line}{how}."
 
 
 def runs_title(plan: Plan, styles: Roles) -> Text:

@@ -43,8 +43,6 @@ class MainScreen(FramedScreen):
         key("b", "start_copy", "Make the copy", "start the script that a task asks for", show=True),
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
-        key("left_square_bracket", "step_task(-1)", "Previous task", "go to the task above"),
-        key("right_square_bracket", "step_task(1)", "Next task", "go to the task below"),
         key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
         key("escape", "escape", "Back", "close what is open"),
     ]
@@ -205,13 +203,6 @@ class MainScreen(FramedScreen):
         self.query_one(TaskList).focus()
         self.call_after_refresh(self.app.repaint)  # the list is wider than the rail
 
-    def action_step_task(self, step: int) -> None:
-        """Select the previous task (`step` -1) or the next one (1)."""
-        names = [row.task_id for row in self.view.tasks]
-        place = names.index(self.app.view_model.task_id) + step if names else -1
-        if 0 <= place < len(names):
-            self.app.go_to_task(names[place])
-
     def action_escape(self) -> None:
         """Close the task list."""
         self.remove_class("-open")
@@ -270,12 +261,6 @@ class MainScreen(FramedScreen):
         said = [head + proposal.sentence for head, proposal in zip(heads, proposals, strict=True)]
         drafts = tuple(draft for each in proposals for draft in each.drafts)
         await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
-
-    def show_submitted(self) -> None:
-        """Show the runs just submitted, and select the one that trains."""
-        self.app.view_model.chosen = None
-        self.app.take_state()
-        self.call_later(self.show_pane, "runs")
 
     # ------------------------------------------------------------------ files
 

@@ -44,10 +44,6 @@ class Modal(ModalScreen[_Answer]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (84, "-wide")]  # noqa: RUF012
 
 
-DIGITS = r"[0-9,]*"
-"""What an input for a whole number takes."""
-
-
 def yes_or_no(yes: str, no: str) -> tuple[Choice, ...]:
     """Two choices with the keys y and n; the answers are "yes" and None."""
     return ("y", yes, "yes"), ("n", no, None)
@@ -61,8 +57,7 @@ def entry_choices(does: str) -> tuple[Choice, ...]:
 class Ask(Modal[str | None]):
     """A dialog with a question. The last choice is the safe one: it has the focus, and `escape` takes it.
 
-    With `entry` there is an input with this text at first, which takes no text but what matches the pattern `only`;
-    `check` returns what is wrong with an answer, or "".
+    With `entry` there is an input with this text at first; `check` returns what is wrong with an answer, or "".
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -81,11 +76,10 @@ class Ask(Modal[str | None]):
         entry: str | None = None,
         check: Callable[[str], str] = lambda text: "",
         secret: bool = False,
-        only: str | None = None,
     ) -> None:
         super().__init__()
         self.text, self.heading, self.details = text, title, details
-        self.choices, self.entry, self.check, self.secret, self.only = choices, entry, check, secret, only
+        self.choices, self.entry, self.check, self.secret = choices, entry, check, secret
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -96,9 +90,7 @@ class Ask(Modal[str | None]):
                 with VerticalScroll(classes="dialog-details", can_focus=False):
                     yield Static(self.details, markup=False)
             if self.entry is not None:
-                yield Input(
-                    self.entry, password=self.secret, restrict=self.only, max_length=200, compact=True
-                )
+                yield Input(self.entry, password=self.secret, max_length=200, compact=True)
                 yield Static(Text(""), markup=False, id="problem")
             with Horizontal(classes="dialog-buttons"):
                 for name, label, _ in self.choices:
@@ -224,20 +216,37 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
 
 
 TOUR = (
-    "The tasks of the lab are on the left. Below them, Next says what to do now; the key . does it.",
-    "s plans the runs of a task; s again submits them. r shows the runs, l the log, c the charts.",
-    "a opens the answers; x writes plots and slides. ? lists the keys of a page.",
+    (
+        "Rail",
+        "The tasks of the lab are on the left. Below them, Next says what to do now; the key . does it.",
+    ),
+    ("Tabs", "s plans the runs of a task; s again submits them. r shows the runs, l the log, c the charts."),
+    ("#bottom", "a opens the answers; x writes plots and slides. ? lists the keys of a page."),
 )
+"""The steps of the tour: the part of the screen that a step stands beside and highlights, and its text."""
+NARROW = "#bottom", "g shows the tasks of the lab. The line below says what to do now; the key . does it."
+"""The first step where the screen has no rail."""
 
 
 def show_tour(app: LabApp, step: int = 0) -> None:
     """Show the tour of the first start from this step on, a dialog each; escape skips the rest."""
     practice = words.about_practice(app.view_model.factor) if app.session.practice and not step else ""
-    text = "\n\n".join(filter(None, (practice, TOUR[step])))
+    beside, text = NARROW if app.screen.has_class("-narrow") and not step else TOUR[step]
+    part, text = app.screen.query_one(beside), "\n\n".join(filter(None, (practice, text)))
     more = "Next" if step + 1 < len(TOUR) else "Begin"
     choices: tuple[Choice, ...] = (("escape", "Skip", None), ("enter", more, more))
     ask = Ask(text, title=f"Step {step + 1} of {len(TOUR)}", choices=choices)
-    app.push_screen(ask, lambda answer: show_tour(app, step + 1) if answer == "Next" else None)
+    ask.add_class("-tour", f"-{beside.strip('#').lower()}")
+    sides = {"Rail": (0, 0, 0, part.region.right), "Tabs": (part.region.bottom, 0, 0, 0)}
+    ask.styles.padding = sides.get(beside, (0, 0, part.region.height, 0))
+    part.add_class("-told")
+
+    def answered(answer: str | None) -> None:
+        part.remove_class("-told")
+        if answer == "Next":
+            show_tour(app, step + 1)
+
+    app.push_screen(ask, answered)
 
 
 def show_finish(app: LabApp) -> None:
@@ -380,8 +389,6 @@ PAGES: dict[str, tuple[str, Callable[[LabApp], Text | Table]]] = {
     "problems": ("Problems of the connection, of labtui and of runs", problems_text),
     "jobs": ("Your jobs on the cluster", jobs_page),
 }
-FOLLOWING = ("problems", "jobs")
-"""The pages that are made again at each repaint; the others are read while they stay as they were."""
 
 
 class DoctorScreen(TextScreen):

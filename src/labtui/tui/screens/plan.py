@@ -27,15 +27,13 @@ from labtui.tui import STYLES, plan_words
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
-from labtui.tui.screens.modals import DIGITS, Ask, Choice, entry_choices, yes_or_no
+from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, TitleBar, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 
 FIGURES = ("runs", "time", "hours")
 LOOK_EVERY_S = 1.0
-ONLY = dict.fromkeys(("gpus", "batch", "per_gpu", "epochs", "limit"), DIGITS) | {"rate": r"[0-9.eE-]*"}
-"""What the inputs of columns with numbers take."""
 FIX: Choice = ("y", "Make this change", "fix")
 COPY: Choice = ("b", "Make the copy", "copy")
 EDIT: Choice = ("e", "Edit the file", "edit")
@@ -106,6 +104,7 @@ class PlanScreen(FramedScreen):
         self.query_one(TaskList).can_focus = False
         table = self.query_one(PlanTable)
         self.watch(self.app, "view", self.show_frame)
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.show())
         self.recompute()
         self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
@@ -186,6 +185,7 @@ class PlanScreen(FramedScreen):
         button.label = Text(f"{step.key}  {step.label}")
         button.set_class(not plan.checked, "-quiet")
         button.display = bool(plan.drafts) or not plan_words.all_made(plan)
+        self.set_class(not button.display, "-done")
         say(self, "#ticket-back", ink("esc ", f"bold {styles.busy}").append("Back", styles.soft))
         say(self, "#ticket-line", ink("   ".join(each.line for each in figures), "bold"))
         say(self, "#verdict", plan_words.verdict_lines(plan, styles))
@@ -300,8 +300,7 @@ class PlanScreen(FramedScreen):
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
         label = chosen.spec.called(self.plan.edition.names).label
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
-        only = None if column == "batch" and chosen.spec.program is not None else ONLY.get(column)
-        ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check, only=only)
+        ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
         ask.add_class("-below")  # so that the row stays visible
         self.app.push_screen(ask, answered)
 
@@ -318,6 +317,7 @@ class PlanScreen(FramedScreen):
         if ahead := self.plan.next_form:
             self.plan.form, self.plan.job_file = ahead
             self.recompute()
+            self.notify(plan_words.jobs_text(self.plan), timeout=4)
 
     def action_fix(self) -> None:
         """Show what the fix of the highlighted finding would change, and offer to make the change."""
@@ -331,12 +331,9 @@ class PlanScreen(FramedScreen):
         title = fix.title if fix is not None else found.where
 
         def answered(answer: str | None) -> None:
-            if answer == "override":
-                self._ask_reason()
-            elif answer == "copy":
-                self.action_start_copy()
-            elif answer == "edit":
-                self.action_edit()
+            others = {"override": self._ask_reason, "copy": self.action_start_copy, "edit": self.action_edit}
+            if answer in others:
+                others[answer]()
             elif answer == "fix":
                 try:
                     self.plan.make_fix(found)
@@ -446,5 +443,7 @@ class PlanScreen(FramedScreen):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
             self.dismiss(None)
-            if self.app.main is not None:
-                self.app.main.show_submitted()
+            if (main := self.app.main) is not None:  # the new runs, and the one that trains selected
+                self.app.view_model.chosen = None
+                self.app.take_state()
+                main.call_later(main.show_pane, "runs")

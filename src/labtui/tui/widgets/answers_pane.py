@@ -38,10 +38,12 @@ class AnswerCards(OptionList):
     """The list of questions with their answers; the arrow keys choose one, enter or a click edits it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("enter", "write_answer", "Write", "edit the chosen answer", show=True)
+        key("enter", "write_answer", "Write", "edit the chosen answer", show=True, priority=True)
     ]
 
-    action_write_answer = OptionList.action_select
+    def action_write_answer(self) -> None:
+        """Open the editor before the next key is handled."""
+        self.query_ancestor(AnswersPane).write()
 
 
 def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
@@ -105,6 +107,10 @@ class AnswersPane(Pane, Container):
         """Whether the editor is open."""
         return bool(self.query_one("#answer-edit").display)
 
+    def on_mount(self) -> None:
+        """Rebuild the cards in the new colours when the theme changes."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._show_cards())
+
     def show(self, view: View) -> None:
         """Show another task, new results, or an answer file changed by another editor; also before the first layout."""
         if not self.display:
@@ -144,6 +150,7 @@ class AnswersPane(Pane, Container):
         task, cards = self._asked, self.query_one(AnswerCards)
         if task is None:
             return
+        self._show_state()
         texts = [text.strip() for text in read_sheet(task, self._text).texts]
         styles = roles(self.app)
         with self.prevent(OptionList.OptionHighlighted):

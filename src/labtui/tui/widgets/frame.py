@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, HorizontalGroup, Vertical
 from textual.events import Click
 from textual.reactive import reactive
@@ -86,6 +86,17 @@ def clickable(action: str, style: str) -> Style:
 def say(node: DOMNode, part: str, text: Text) -> None:
     """Set the text of the `PlainText` below `node` that the selector `part` matches."""
     node.query_one(part, PlainText).say(text)
+
+
+def key(
+    keys: str, action: str, label: str, help: str, *, show: bool = False, priority: bool = False
+) -> Binding:
+    """A Textual binding. `show` puts it into the footer; the help page and the palette list those with a tooltip.
+
+    `priority`: its action is finished before the next key is handled.
+    """
+    shown = "enter" if keys.startswith("enter") else None  # not every font has Textual's glyph for it
+    return Binding(keys, action, label, show, shown, priority=priority, tooltip=help)
 
 
 class ActionWidget(Widget):
@@ -294,8 +305,11 @@ class Rail(Vertical):
         say(self, "#rail-title", ends(left, right, max(8, self.size.width - 4)))
         self.query_one(TaskList).show(view)
         self.query_one("#next", NextStepText).show(view)
-        text = " ".join(view.task.what.split()) if wide and view.task is not None else ""
-        say(self, "#about", ink(text, styles.soft))
+        about = ink(" ".join(view.task.what.split()) if wide and view.task is not None else "", styles.soft)
+        items = view.check.items if wide and view.check is not None else ()
+        for missing in dict.fromkeys(item.missing for item in items if item.missing):
+            about.append(f"\n○ {missing}", styles.quiet)
+        say(self, "#about", about)
 
 
 class NoteLine(ViewPart):
@@ -370,6 +384,10 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
     """A screen with header, rail (from 110 columns on), title bar, `content`, note line and footer."""
 
     view: View = NO_VIEW
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("left_square_bracket", "step_task(-1)", "Previous task", "the task above, or the last one"),
+        key("right_square_bracket", "step_task(1)", "Next task", "the task below, or the first one"),
+    ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
@@ -392,6 +410,11 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         """Mark the focused side by tone; not with a class of the screen, which would restyle all of its widgets."""
         for part in self.query("#rail-title, Underline"):
             part.set_class(isinstance(focused, TaskList), "-listing")
+
+    def action_step_task(self, step: int) -> None:
+        """Choose the task above (`step` -1) or below (1) in the list; from one end the other."""
+        tasks = self.query_one(TaskList)
+        (tasks.action_cursor_down if step > 0 else tasks.action_cursor_up)()
 
     def choose_task(self, task_id: str) -> None:
         """Called when another task was chosen in the task list."""
@@ -424,14 +447,3 @@ _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fi
 _FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
 CHANGING = frozenset(_RUNS | _FILES | {"refresh_now", "doctor"})
 """Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""
-
-
-def key(
-    keys: str, action: str, label: str, help: str, *, show: bool = False, priority: bool = False
-) -> Binding:
-    """A Textual binding. `show` puts it into the footer; the help page and the palette list those with a tooltip.
-
-    `priority`: its action is finished before the next key is handled.
-    """
-    shown = "enter" if keys.startswith("enter") else None  # not every font has Textual's glyph for it
-    return Binding(keys, action, label, show, shown, priority=priority, tooltip=help)

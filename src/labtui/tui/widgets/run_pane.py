@@ -42,18 +42,17 @@ class KeyedTable(DataTable[Text]):
     _shown_columns: tuple[TableColumn, ...] = ()
     _shown: Mapping[str, list[object]] = MappingProxyType({})
 
-    def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
-        """Show these columns and rows; return whether anything changed. If only cells did, only they are updated."""
+    def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> None:
+        """Show these columns and rows; if only cells changed, only they are updated."""
         before, columns = self._shown, tuple(columns)
         self._shown = shown = {row.key: [appearance(cell) for cell in row.cells] for row in rows}
         if columns != self._shown_columns or list(shown) != list(before):
             self._fill(columns, rows)
-            return True
+            return
         for row in rows:
             for at, column in enumerate(columns):
                 if shown[row.key][at] != before[row.key][at]:
                     self.update_cell(row.key, column.key, _cell(row.cells[at], column))
-        return shown != before
 
     def _fill(self, columns: tuple[TableColumn, ...], rows: Sequence[Row]) -> None:
         """Replace all rows and columns; the cursor stays on its row."""
@@ -96,15 +95,12 @@ def _cell(cell: str | Text, column: TableColumn) -> Text:
     return text
 
 
-HOLDABLE = (RunPhase.WAITING, RunPhase.QUEUED)
-
-
 class RunPane(Pane, Vertical):
     """A pane with bindings for the selected run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
-        key("T", "end_after", "Time limit", "have Slurm end the job after so many minutes", show=True),
+        key("T", "end_after", "Time limit", "change the time limit of the job", show=True),
         key("H", "hold_run(True)", "Hold", "hold the selected run until it is released", show=True),
         key("H", "hold_run(False)", "Release", "release the selected run", show=True),
     ]
@@ -120,7 +116,8 @@ class RunPane(Pane, Vertical):
         if line is None:
             return "There is no run here."
         if action == "hold_run":
-            return "" if line.phase in HOLDABLE else f"Run {line.run_id} does not wait any more."
+            waits = line.phase in (RunPhase.WAITING, RunPhase.QUEUED)
+            return "" if waits else f"Run {line.run_id} does not wait any more."
         why = "is being cancelled" if line.cancelling else "has ended"
         return "" if line.cancellable else f"Run {line.run_id} {why}."
 
@@ -161,13 +158,12 @@ class RunPane(Pane, Vertical):
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""
         line = self._line
-        from labtui.tui.screens.modals import DIGITS, Ask, entry_choices
+        from labtui.tui.screens.modals import Ask, entry_choices
 
         run_id, others = line.run_id, self._others(line)
         asked = 60 * line.submission.time_limit_minutes if line.submission is not None else 0
         limit = (line.job is not None and line.job.time_limit_s) or asked
         now = f"{limit / 60:.0f}" if limit else ""
-        text = f"Run {run_id}: end its job so many minutes after its start.{_ends_too(others)}"
 
         def answered(typed_text: str | None) -> None:
             if typed_text is not None:
@@ -175,9 +171,10 @@ class RunPane(Pane, Vertical):
                 done = f"The job of run {run_id} ends {typed_text} min after its start."
                 self.app.follow(end, done)
 
-        text += f" Slurm ends it then, even when labtui is closed.\nMinutes{f', now {now}' * bool(now)}:"
+        text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed.{_ends_too(others)}"
+        text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
-        self.app.push_screen(Ask(text, choices=choices, entry=now, check=problem, only=DIGITS), answered)
+        self.app.push_screen(Ask(text, choices=choices, entry=now, check=problem), answered)
 
 
 def _ends_too(others: Sequence[int]) -> str:
