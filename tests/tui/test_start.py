@@ -43,11 +43,11 @@ def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path):
 def test_a_mistyped_command_is_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="neither a command"):
-        screens_command._folder("sumbit")
-    assert screens_command._folder(None) is None
-    assert screens_command._folder("./new") is None
+        screens_command._named_folder("sumbit")
+    assert screens_command._named_folder(None) is None
+    assert screens_command._named_folder("./new") is None
     make_folder(tmp_path / "lab")
-    assert screens_command._folder(str(tmp_path / "lab")) == tmp_path / "lab"
+    assert screens_command._named_folder(str(tmp_path / "lab")) == tmp_path / "lab"
 
 
 @pytest.mark.parametrize(("at", "said"), [
