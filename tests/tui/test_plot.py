@@ -86,7 +86,9 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
     assert any(COLOURS[chosen % 4][0] in style for sign, style in cells if sign in marks), "its own colour"
 
 
-@pytest.mark.parametrize(("value", "low", "high", "rows"), [(2, 1, 4, 22), (0.5, 0, 1, 9), (10, 0, 13.6, 24)])
+@pytest.mark.parametrize(
+    ("value", "low", "high", "rows"), [(2, 1, 4, 22), (0.5, 0, 1, 9), (10, 0, 13.6, 24), (0.7, 0.5, 1, 15)]
+)
 def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
     scale = row_scale(low, high, rows)
     height = (scale.high - scale.low) / rows
@@ -94,6 +96,7 @@ def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
         assert math.isclose(math.modf((tick - scale.low) / height)[0], 0.5, abs_tol=1e-6)
     assert scale.low <= low and high <= scale.high
     assert rows < 20 or scale.ticks[-1] > high - 1e-9, "with room the largest value is between two ticks"
+    assert len(scale.ticks) > 2, "two tell little"
     assert 0 <= scale.height(value, rows) < rows
 
 
@@ -157,7 +160,7 @@ def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     assert all("13.60 s" in "\n".join(rows_of(alone, 60, height)) for height in range(9, 26))
 
 
-def test_names_are_in_the_order_of_the_last_values_with_their_marks_and_cut_to_the_room():
+def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_differs_and_are_cut_to_the_room():
     ends = (5.0, 5.1, 4.9, 20.0, 5.05, 5.02, 1.0)
     spec = chart(*({1: 1.0, 2: end} for end in ends))
     long = tuple(replace(each, short=f"{each.short} {'long ' * 9}") for each in spec.series)
@@ -170,14 +173,10 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_and_cut_to_t
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
     rows = rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None))
     assert any(row.rstrip().endswith("▲ net2" + " long" * 5) for row in rows), "the value gives way"
-
-
-def test_names_say_only_what_tells_the_lines_apart_and_places_are_words():
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = tuple(replace(each, short=f"{each.short}, 99,968 images") for each in spec.series)
     text = "\n".join(rows_of(replace(spec, series=long)))
     assert "net0" in text and "net1" in text and "99,968" not in text
-    spec = chart({1: 1.0, 4: 2.53})
     assert [place_text(spec, x) for x in (1, 4)] == ["1 GPU", "4 GPUs"]
     assert place_text(replace(spec, x_axis="epochs", x_ticks=()), 2) == "epoch 2"
     assert place_text(replace(spec, x_axis="names", x_ticks=((0, "32"),)), 0) == "32 GPUs"
@@ -185,8 +184,7 @@ def test_names_say_only_what_tells_the_lines_apart_and_places_are_words():
 
 
 def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_a_line_and_a_table():
-    rows = rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True))
-    text = "\n".join(rows)
+    text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True)))
     assert "○" in text and "(2.53×) so far" in text and text.count("●") == 2 and "1.68×" in text
     first = Series(name="net", points=(Point(x=1, y=663.0, hollow=True, live=True),))
     alone = rows_of(replace(chart({1: 1.0}), unit="s", series=(first,)))
@@ -309,11 +307,14 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
         signs = Counter(sign for sign, _ in cells_of(curves, 86, 30, Cursor(at, None)).values())
         assert [signs[mark] for mark in "●◆▲"] == [13, 13, 13], "one for each epoch, and with the name"
     eight = chart(*[{x: x + 3.0 * k for x in range(1, 13)} for k in range(8)]).series
-    crowded = replace(curves, series=(*eight[1:], replace(eight[0], points=eight[0].points[11:])))
+    late = replace(eight[0], points=eight[0].points[11:])
+    warm = replace(eight[7], points=(replace(eight[7].points[0], hollow=True), *eight[7].points[1:]))
+    crowded = replace(curves, series=(*eight[1:7], warm, late))
     many = [rows_of(crowded, 86, 25, Cursor(at, 3.0)) for at in range(8)]
     values = {f"{k}": f"{3 + 3 * k}.00×" for k in range(1, 8)} | {"0": "·"}
     assert re.findall(r"net(\d) +(\S+)", "\n".join(many[6])) == list(values.items()), "at the cursor"
     assert not re.search("[a-h◆▲■] +net", "\n".join(many[0])), "no letters over epochs"
+    assert any("○" in row for row in many[0]) and not any("g" in row for row in many[0][:22]), "at a warm-up"
     assert len({rows[22] for rows in many}) == 1 and order_of(crowded) == [*range(8)], "nothing moves"
     assert len(re.findall(r"net\d", "\n".join(rows_of(crowded, 86, 9, Cursor(7, 3.0))))) == 7
     slow = replace(chart(*[{1: 30.0, 2: 2.0, 3: 2.0}] * 3, {1: 60.0, 2: 1.0, 3: 1.0}), x_axis="epochs")

@@ -356,7 +356,7 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale
         covering = most if above else (rows - 1) // math.ceil((high - first) / step - 1e-9)
         for apart in {most, min(most, covering)} - {0}:
             each, count = step / apart, (rows - 1) // apart + 1
-            cost = each * rows / span + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6)
+            cost = each * rows / span + (0.15 if above else 0.5) * max(0, 3 - count) + 0.1 * max(0, count - 6)
             cost += 0.2 * (apart == 1) + 0.2 * (apart > covering)
             if best is None or cost < best[0]:
                 ticks = tuple(round(first / step + place) * step for place in range(count))

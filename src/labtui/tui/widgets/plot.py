@@ -261,7 +261,7 @@ class _Drawing:
                     self.grid.put(cell[0], each, "│", style)
             mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
             mark = ON_CURSOR.get(mark, mark) if here else mark
-            mark = "↑" if self._beyond(point) else mark
+            mark = "↑" if self._beyond(point) else "○" if self._is_plain(at) else mark
             self.grid.put(*cell, mark, f"bold {style}")
             self.marked |= {} if self._beyond(point) else {cell: at}
 
