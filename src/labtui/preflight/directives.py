@@ -144,7 +144,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 @rule("short-limit", "warning")
 def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A time limit shorter than the trainings should take, or may take if the lab does not prescribe that limit.
+    """A time limit shorter than the trainings should take, or may take if the lab does not prescribe it.
 
     Slurm ends the job before the last run has any numbers.
     """
