@@ -30,13 +30,11 @@ def hand_in(contents: LabContents) -> Document:
     """The document that the edition asks for; pages with nothing to show are only listed as missing."""
     edition, settings = contents.edition, contents.settings
     made = [page for plan in _plans(contents) for page in _page(contents, plan)]
-    pages = [page for page in made if page.shows]
+    pages = [replace(page, practice=contents.rehearsal or page.practice) for page in made if page.shows]
     absent = dict.fromkeys(page.kicker or page.title for page in made if not page.shows)
     missing = [f"Not here yet: {'; '.join(absent)}."] if absent else []
     if missing and pages:
         pages[-1] = replace(pages[-1], warnings=(*pages[-1].warnings, *missing))
-    if contents.rehearsal:
-        pages = [replace(page, practice=True) for page in pages]
     author = clean(settings.group)
     where = ", account ".join(filter(None, map(clean, (contents.profile.title, settings.account))))
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere

@@ -62,22 +62,20 @@ def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> by
 
 
 def _saved(figure: Any, formats: Iterable[Format], key: str = "", stamp: str = "") -> dict[Format, bytes]:
+    """The picture in each format, with the chart's key and the stamp in its metadata."""
     place_labels(figure)
-    made = {name: _save(figure, name, key, stamp or None) for name in formats}
+    metadata = {
+        "png": {"Software": None, "Description": stamp or None},
+        "svg": {"Date": None, "Creator": "labtui", "Description": stamp or None},
+        "pdf": {"CreationDate": None, "Subject": stamp or None},
+    }
+    made, title = {}, {"Title": key} if key else {}
+    for name in formats:
+        stream = io.BytesIO()
+        figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name] | title)
+        made[name] = stream.getvalue()
     figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
     return made
-
-
-def _save(figure: Any, name: Format, key: str, stamp: str | None) -> bytes:
-    """The picture's bytes, with the chart's key and the stamp in its metadata."""
-    stream = io.BytesIO()
-    metadata = {
-        "png": {"Software": None, "Description": stamp},
-        "svg": {"Date": None, "Creator": "labtui", "Description": stamp},
-        "pdf": {"CreationDate": None, "Subject": stamp},
-    }
-    figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name] | ({"Title": key} if key else {}))
-    return stream.getvalue()
 
 
 def place_labels(figure: Figure) -> None:
@@ -288,8 +286,8 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
         return
     steps = drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)
     steps = steps[:: 2 if panel and len(steps) > 4 else 1]
-    unit = drawing.UNITS.get(spec.unit, "")
-    axes.set_yticks(steps, [f"{text}{unit}" for text in tick_texts(steps, percent=spec.percent)])
+    texts = tick_texts(steps, percent=spec.percent)
+    axes.set_yticks(steps, [text + drawing.UNITS.get(spec.unit, "") for text in texts])
     axes.grid(visible=True, axis="y")
 
 

@@ -16,21 +16,13 @@ from msgspec.structs import replace
 from labtui.domain.run import joint_mark
 from labtui.domain.tuning import tuning_words
 from labtui.results import charts as specs
-from labtui.results import measured, messages
+from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve, MeasuredRun, accuracy_curves, best_curve, warmup_epochs
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
-from labtui.results.scaling_charts import (
-    cpu_gpu_charts,
-    law_charts,
-    looks_of,
-    loss_chart,
-    quantity_chart,
-    tuned_charts,
-)
 from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
@@ -55,7 +47,7 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
     """
     rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
-    several, seen = Counter(line.model for line in lines), looks_of(lines)
+    several, seen = Counter(line.model for line in lines), scaling_charts.looks_of(lines)
     found: dict[str, Callable[[], Charts]] = {}
     for line, short in zip(lines, distinct([line.name for line in lines]), strict=True):
         alone = several[line.model] == 1
@@ -102,7 +94,7 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     charts: list[ChartSpec] = []
     for lines in program_lines(row for row in results.programs if model in (None, row.model)):
         last = lines[0].last
-        made = [quantity_chart(each, lines) for each in (WEAK if last.is_weak else STRONG)]
+        made = [scaling_charts.quantity_chart(each, lines) for each in (WEAK if last.is_weak else STRONG)]
         charts += [replace(chart, mark=last.mark) for chart in made]
     for marked in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
@@ -125,15 +117,15 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     lines = scaling_lines(results.rows)
     units = tuple(dict.fromkeys(line.unit for line in lines))
     if alone:
-        yield from cpu_gpu_charts(results.rows)
+        yield from scaling_charts.cpu_gpu_charts(results.rows)
     for quantity in messages.SCALING:
         for unit in units:
-            chart = quantity_chart(quantity, [line for line in lines if line.unit == unit])
+            chart = scaling_charts.quantity_chart(quantity, [line for line in lines if line.unit == unit])
             yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")
-    yield loss_chart(lines)
+    yield scaling_charts.loss_chart(lines)
     if alone:
-        yield from law_charts(results)
-        yield from tuned_charts(results.rows)
+        yield from scaling_charts.law_charts(results)
+        yield from scaling_charts.tuned_charts(results.rows)
     studies = list(study_charts(results))
     yield from studies
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
