@@ -133,6 +133,11 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
         tail.action_search_next()
         await until(pilot, lambda: tail.match_line == 102 and "needle left" in text_of(app))
         assert tail.scroll_x == 0
+        records = log.with_name("records")
+        records.write_text("".join(f":::MLLOG {number}\nnext\n" for number in range(99)))
+        tail.show_file(records)
+        tail.mark(197)
+        await until(pilot, lambda: ":::MLLOG 98" in text_of(app), "a hidden line, too")
 
 
 async def test_a_log_that_began_anew_is_shown_from_its_new_end(log):

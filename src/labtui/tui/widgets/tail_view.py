@@ -372,6 +372,7 @@ class TailView(ScrollView, can_focus=True):
         if line is None or self.file is None:
             return
         self.match_line, self._metric = line, metric
+        self._resize()
         self._jump(self.file.row(line) - self.size.height // 2)
         self.release_anchor()  # so that the match stays in place, even near the end
 
