@@ -339,13 +339,6 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     assert [str(row.cells[2]) for row in table_of(view, ROLES, 86)[1]] == ["naive", "linear"]
 
 
-def test_a_task_that_is_begun_without_a_run_has_one_sign():
-    begun = TaskCheck(task_id="10.6", status="partial", items=(), missing="Make the change.")
-    state = LabState(runs={1: one_run(1, spec(gpus=1))}, submissions={"lt1": sent(JobPhase.QUEUED)})
-    view = seen(state, task_id="10.6", checks={"10.6": begun})
-    assert title_state(view) == (view.task_line.status, "no run yet", "")  # type: ignore[union-attr]
-
-
 def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_their_own_end():
     run = one_run(phase=RunPhase.WAITING)
     waits = replace(sent(JobPhase.QUEUED), status=SubmissionStatus.WAITING, job=None, held=True)
@@ -463,6 +456,9 @@ def test_the_next_task_is_the_one_that_check_names():
 
 
 def test_a_cancelled_job_is_told_in_the_list_and_in_words():
+    begun = TaskCheck(task_id="10.6", status="partial", items=(), missing="Make the change.")
+    view = seen(LabState(runs={1: one_run()}), task_id="10.6", checks={"10.6": begun})
+    assert title_state(view) == ("partial", "no run yet", "")
     how = {"task_id": "10.6", "phase": RunPhase.CANCELLED, "outcome": "cancelled"}
     cancelled = {number: one_run(number, **how) for number in (6, 7)}
     view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
