@@ -77,7 +77,7 @@ class LabApp(SanitizedApp[int]):
         key("Q", "page('jobs')", "My jobs", "all your jobs in the queue, not only labtui's"),
         key("exclamation_mark", "page('problems')", "Problems", "problems and incidents, with hints"),
         key("u", "refresh_now", "Update", "ask the cluster now, or connect again"),
-        key("q,ctrl+q", "leave", "Quit", "close labtui; it asks first if something is lost"),
+        key("q,ctrl+q", "leave", "Quit", "close labtui; asks first if something would be lost"),
     ]
     notifier: Notifier
     view: var[View] = var(NO_VIEW, init=False, always_update=True)

@@ -266,7 +266,7 @@ class Plan:
                 sizes = " and ".join(f"{batch:,}" for batch in batches)
                 lines.append(f"{name}: batches of {sizes} per GPU; only runs with the same can be compared.")
             if most is not None and batches[-1] >= most:
-                lines.append(f"{name}: a batch of {most:,} per GPU does not fit.")
+                lines.append(f"{name}: a batch of {most:,} per GPU does not fit into memory.")
             elif batches[-1] > usual:
                 lines.append(f"{name}: {batches[-1]:,} images per GPU may not fit; the task plans {usual:,}.")
         return lines

@@ -32,7 +32,7 @@ class MainScreen(FramedScreen):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
-        key("R", "retry_run", "Run again", "plan it again, changed by how it ended", show=True),
+        key("R", "retry_run", "Run again", "plan what failed again, changed as its failure needs", show=True),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("c", "pane('charts')", "Charts", "the charts of this task; 1 to 5 choose a view", show=True),
@@ -40,7 +40,7 @@ class MainScreen(FramedScreen):
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
         key("x", "export", "Export", "write tables, charts and slides into the lab folder", show=True),
         key("e", "edit", "Edit", "the script, or your answers, in your own editor", show=True),
-        key("b", "start_copy", "Make the copy", "start the script that a task asks for", show=True),
+        key("b", "start_copy", "Make the copy", "copy the script that the task has you change", show=True),
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
         key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
@@ -171,7 +171,9 @@ class MainScreen(FramedScreen):
             return instead_of_runs(view)
         if action == "retry_run" and not runs_again(view):
             bad = any(line.phase in ENDED_BADLY for line in view.lines)
-            return "The task needs no run again." if bad else "No run here failed or was cancelled."
+            return (
+                "No run of this task has to be run again." if bad else "No run here failed or was cancelled."
+            )
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
         asked = view.task is not None and view.task.questions

@@ -58,15 +58,15 @@ class PlanScreen(FramedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first", show=True),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
-        key("b", "start_copy", "Make the copy", "start the script that the task asks for", show=True),
+        key("b", "start_copy", "Make the copy", "copy the script that the task has you change", show=True),
         key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),
         key("d", "drop_row(False)", "Add this run", "add the selected run to this plan again", show=True),
         key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
-        key("e", "edit", "Edit", "a wrong script, else the job script, in your editor", show=True),
+        key("e", "edit", "Edit", "the script with an error, else the job script", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
-        key("C", "controls", "Controls", "short runs that tell why it does not scale"),
+        key("C", "controls", "Controls", "short runs that show why it does not scale"),
     ]
 
     def __init__(self, plan: Plan, held: ExitStack | None = None) -> None:
@@ -272,7 +272,7 @@ class PlanScreen(FramedScreen):
         if self.sent or not self.plan.outdated:
             return False
         self.recompute()
-        self.notify("Files or runs have changed: the plan is made again.", timeout=4)
+        self.notify("Files or runs have changed: the plan was made again.", timeout=4)
         return True
 
     def _become(self, rows: list[PlanRow]) -> None:

@@ -70,7 +70,7 @@ class AnswersPane(Pane, Container):
     """Cards, editor and facts; `tab` switches between the two sides instead of going on to the task list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("escape", "leave_text", "Back", "leave an answer's text; it is stored", show=True),
+        key("escape", "leave_text", "Back", "leave the answer; it is stored", show=True),
         key("tab,shift+tab", "other_side", "Beside", "go to the facts and numbers, or back"),
     ]
 

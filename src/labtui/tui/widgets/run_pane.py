@@ -117,7 +117,7 @@ class RunPane(Pane, Vertical):
             return "There is no run here."
         if action == "hold_run":
             waits = line.phase in (RunPhase.WAITING, RunPhase.QUEUED)
-            return "" if waits else f"Run {line.run_id} does not wait any more."
+            return "" if waits else f"Run {line.run_id} is not waiting: only waiting runs can be held."
         why = "is being cancelled" if line.cancelling else "has ended"
         return "" if line.cancellable else f"Run {line.run_id} {why}."
 
@@ -189,7 +189,7 @@ def minutes_problem(line: RunLine, text: str) -> str:
     refusal = early_end_refusal(line.submission, minutes) if line.submission is not None else None
     if refusal is not None:
         return " ".join(refusal)
-    return "" if minutes else "Give whole minutes."
+    return "" if minutes else "Enter a whole number of minutes."
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:
