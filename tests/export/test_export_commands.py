@@ -58,8 +58,7 @@ def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, command, 
 def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, command):
     (tmp_path / "empty.out").write_text("hello\n", encoding="utf-8")
     for name, code, said in (("empty", 1, "Nothing is measured"), ("missing", 2, "No such file")):
-        shown = command(["plot", str(tmp_path / f"{name}.out"), "--out", str(tmp_path / "plots")], code)
-        assert said in shown.err
+        assert said in command(["plot", f"{tmp_path / name}.out", "--out", f"{tmp_path / 'plots'}"], code).err
     assert not (tmp_path / "plots").exists()
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
     captured = command(["plot", "--folder", str(made.path)], 1)

@@ -19,6 +19,7 @@ from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, readable
 from labtui.tui.widgets.log_pane import shorten
 from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
+from tests.tui.test_plot import chart
 from tests.tui.waiting import screens, text_of, until
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ async def test_the_log_line_is_read_through_no_link(filled_session):
         assert "secret" not in text(app, "strip")
 
 
-async def test_models_together_or_one_after_the_other(session):
+async def test_models_together_or_one_after_the_other(session, monkeypatch):
     runs = [spec(model, gpus) for model in ("ResNet50", "ResNet152") for gpus in (1, 2, 4, 4)]
     session.feed(*finished_runs("10.7", runs), *online())
     async with screens(session, "charts") as (app, pilot):
@@ -163,9 +164,11 @@ async def test_models_together_or_one_after_the_other(session):
         await pilot.resize_terminal(80, 24)
         await pilot.press("4", "down")
         await until(pilot, lambda: "m Filter" in text(app, "views"), "not m 2 mode…")
-        first = text(app, "strip")
-        await pilot.press("down")
-        await until(pilot, lambda: text(app, "strip") != first)
+        pane, three = pane_of(app), chart({1: 1.0, 2: 1.0}, {1: 1.0, 2: 3.0}, {1: 1.0, 2: 2.0})
+        with monkeypatch.context() as patched:
+            patched.setattr(ChartsPane, "spec", three)
+            places = [(pane.action_series(1), pane._place)[1] for pane._place in (1, 2, 0)]
+        assert places == [2, 0, 1], "down the names, which are in the order of the last values"
         await pilot.press("5")
         await until(pilot, lambda: "for one chart. Press m." in text_of(app) and "└" not in text_of(app))
         await pilot.press("m")

@@ -126,7 +126,7 @@ def remove_old_charts(target: Path, written: Collection[Path]) -> None:
 
     Both pictures of a chart bear its key and the time of their export; files that the student made or changed do not.
     """
-    old = [path for path in files_inside(target, target / "plots") if path not in written]
+    old = [path for path in files_inside(target, "plots") if path not in written]
     for picture in (path for path in old if path.suffix == ".png" and path.with_suffix(".svg") in old):
         both = (picture, picture.with_suffix(".svg"))
         same_time = len({path.stat().st_mtime_ns for path in both}) == 1
