@@ -74,7 +74,7 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     answers = {"CIFAR-10": ["cifar-10", cluster.student.data_dir], "TensorFlow": [PYTHON], "queue": ["2"]}
     shown, questions = at_a_terminal(labtui, words, answers)
     assert 0 < questions <= MAX_ANSWERS + 1, shown
-    assert "'cifar-10' is no whole path" in shown
+    assert "'cifar-10' is not an absolute path" in shown
     assert "Slurm would accept a job with one GPU." in shown
     text = (labtui.folder / "cluster.toml").read_text()
     written = tomllib.loads(text)
