@@ -272,7 +272,7 @@ def test_a_profile_takes_a_sites_words_as_data():
     )  # fmt: skip
     accounts = (Association(account=hostile, qos=(hostile, "b")),)
     slurm = probe(version=None, version_text=hostile, associations=accounts, qos=None)
-    text = site_profile(hostile, slurm, site, Choices(), "2026-11-22").text
+    text, _ = site_profile(hostile, slurm, site, Choices(), "2026-11-22")
     profile = parse_profile(text, "x")
     assert profile.title == profile.queues[0].name == profile.data_dir == profile.default_account == hostile
     assert profile.launch.setup == () and profile.launch.python == "python3"

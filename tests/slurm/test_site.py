@@ -81,7 +81,7 @@ def gpu(name: str = "gpu", **more: object) -> SitePartition:
 
 
 def values(site: SiteProbe, slurm: SlurmProbe = PROBE, **more: str) -> dict[str, object]:
-    return tomllib.loads(site_profile("h", slurm, site, Choices(**more)).text)
+    return tomllib.loads(site_profile("h", slurm, site, Choices(**more))[0])
 
 
 def question_keys(site: SiteProbe, slurm: SlurmProbe = PROBE, **more: str) -> list[str]:
@@ -143,9 +143,9 @@ def test_notes_keep_what_a_student_may_want_to_know():
 
 def test_without_a_gpu_partition_the_profile_says_so():
     site = SiteProbe(partitions=(SitePartition(name="cpu", cpus=64, default=True),))
-    made = site_profile("login.x.org", PROBE, site, Choices())
-    assert any("No partition with GPUs" in sentence for sentence in made.unknown)
-    assert "gpus_per_node" not in made.text
+    text, unknown = site_profile("login.x.org", PROBE, site, Choices())
+    assert any("No partition with GPUs" in sentence for sentence in unknown)
+    assert "gpus_per_node" not in text
     asked = replace(site, partitions=(replace(site.partitions[0], gpus=0), gpu("old", gpus=0, up=False)))
     found = values(asked, queue="cpu")
     assert (found["gpu_queue"], found["gpus_per_node"], found["cpus_per_node"]) == ("cpu", 0, 64)
@@ -176,6 +176,6 @@ def test_without_a_gpu_partition_the_profile_says_so():
 ])  # fmt: skip
 def test_how_python_is_started(training, programs, launch):
     site = SiteProbe(partitions=(gpu(),), programs=programs, modules=("singularity/4",))
-    made = site_profile("h", PROBE, site, Choices(training=training))
-    found = tomllib.loads(made.text)["launch"]
+    text, _ = site_profile("h", PROBE, site, Choices(training=training))
+    found = tomllib.loads(text)["launch"]
     assert {key: found.get(key, []) for key in launch} == launch

@@ -234,8 +234,8 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     @property
     def container(self) -> str:
         """The plan's container image, else the site's; "" for none."""
-        site = self.profile.launch.container or self.profile.container
-        return (self.draft.container if self.draft else "") or self._fill_account(site)
+        site = self._fill_account(self.profile.container_for(pytorch=False))
+        return (self.draft.container if self.draft else "") or site
 
     @property
     def data_dir(self) -> str:

@@ -76,13 +76,6 @@ class SiteQueue(NamedTuple):
         return f"{self.name} ({limit}{gpus})"
 
 
-class SiteProfile(NamedTuple):
-    """A profile as TOML, each value with its source; and what the site did not tell, as sentences."""
-
-    text: str
-    unknown: tuple[str, ...]
-
-
 # --------------------------------------------------------------------------- accounts and queues
 
 
@@ -206,8 +199,11 @@ def _training_options(site: SiteProbe) -> tuple[str, ...]:
 
 def site_profile(
     host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices, day: str = ""
-) -> SiteProfile:
-    """The profile of this cluster for this user. `host` is the login host as the student wrote it, `day` the date."""
+) -> tuple[str, tuple[str, ...]]:
+    """The profile of this cluster for this user as TOML, and what the site did not tell, as sentences.
+
+    `host` is the login host as the student wrote it, `day` the date.
+    """
     account = account_of(slurm, site, choices)
     gpu_queues, cpu_queues = (queues(slurm, site, account, gpus=gpus) for gpus in (True, False))
     chosen = _pick(gpu_queues, choices) or (gpu_queues[0] if gpu_queues and not choices.queue else None)
@@ -248,7 +244,7 @@ def site_profile(
         lines += [_toml(limit, value) for limit, value in queue.limits.items()]
     head = f"# Read from {host} by labtui on {day}. Correct what is wrong."
     kept = (inert(line) for line in (head, *lines) if not line.endswith(("= []", '= ""')))
-    return SiteProfile("\n".join((*kept, "")), unknown)
+    return "\n".join((*kept, "")), unknown
 
 
 def _toml(key: str, value: Any, source: str = "") -> str:
