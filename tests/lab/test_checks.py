@@ -1,5 +1,7 @@
 """Boxes tick on evidence, say what is missing, turn stale, and never fail a result for being surprising."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -371,6 +373,14 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     box = check("6", with_runs(evidence, dull), edition)
     assert "The best accuracy so far is 0.6; 0.95 is required" in box.missing
     assert any(item.evidence.endswith(", line 77") for item in box.items), "the line that prints it"
+    (best, *_), runs = (
+        (run for run in evidence.state.runs.values() if run.task_id == "6"),
+        evidence.state.runs,
+    )
+    odd = tuple(replace(best.epochs[-1], metrics={"accuracy": top}) for top in (math.nan, 1.0))
+    small = {99: replace(best, run_id=99, practice=True, epochs=odd)}
+    box = check("6", replace(evidence, state=replace(evidence.state, runs=small | runs)), edition)
+    assert box.done and not box.mark, "a real run that meets it goes before a better one of practice"
     assert "report.pdf" in check("8", replace(evidence, files=frozenset()), edition).missing
     assert check("8", replace(evidence, files=frozenset({"deck.pdf"})), edition).done
 

@@ -19,13 +19,10 @@ def folder(tmp_path) -> LabFolder:
     return LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
 
 
-def test_labs_lists_the_editions(command):
+def test_labs_lists_the_editions_and_wrong_use_exits_with_2(command):
     out = command(["labs"]).out
     assert [line.split()[0] for line in out.splitlines()] == list(IDS)
     assert [row["id"] for row in json.loads(command(["labs", "--json"]).out)["labs"]] == list(IDS)
-
-
-def test_labs_wrong_use_exits_with_2(command):
     for words in (["check"], ["nothing"]):
         assert "hint:" in command(["labs", *words], 2).err
 
@@ -65,14 +62,11 @@ def test_a_profile_beside_the_edition_is_known(tmp_path, command):
     assert main(["labs", "check", str(path)]) == 0
 
 
-def test_check_says_no_and_what_is_missing(folder, command):
+def test_check_says_no_and_what_is_missing_and_yes_to_a_task_of_words(folder, command):
     out = command(["check", "--folder", str(folder.path)], 1).out
     assert "0 of 7 tasks done; next is task 10.1." in out
     assert "came with labtui" in command(["check", "10.6", "--folder", str(folder.path)], 1).out
     assert main(["check", "nine", "--folder", str(folder.path)]) == 2
-
-
-def test_check_says_yes_to_a_task_of_words(folder, command):
     task = EDITION.task("10.2")
     text = "\n\n".join(f"## {i}. {q.text}\n\nmy answer" for i, q in enumerate(task.questions, 1))
     (folder.answers / "10.2.md").write_text(text, encoding="utf-8")

@@ -59,12 +59,6 @@ def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(script,
     assert [run_seconds(run, EDITION, each) is not None for each in (own, rows)] == [known, False]
 
 
-def test_a_sweep_of_batches_with_one_batch_chosen_is_one_run():
-    task = load_edition("hpc4ai-ch11").task("11.1")
-    for runs, wanted in ((4, {}), (1, {"per_gpu_batch": 8}), (2, {"max_per_gpu_batch": 32})):
-        assert len(planned_specs(task, PlanOverrides(**wanted))) == runs
-
-
 def test_another_batch_takes_between_as_many_images_and_as_many_steps_a_second():
     rows = full().results.measured
     given = [PlanOverrides(gpus=(1,), per_gpu_batch=each) for each in (2048, 1024, 4096)]
@@ -93,7 +87,7 @@ def test_a_task_that_is_meant_has_the_same_digits(typed, meant):
     assert caught.value.hint.partition("It has")[0] == (f"Did you mean {meant}? " if meant else "")
 
 
-def test_overrides():
+def test_overrides_change_runs_and_jobs_and_make_no_run_twice():
     over = PlanOverrides(
         gpus=(2,), per_gpu_batch=512, epochs=3, account="nct_1", qos="acc_training",
         reservation="R", container="/x.sif", data_dir="/d/{user}", user="me",
@@ -103,6 +97,11 @@ def test_overrides():
     assert (run.batch_size, run.per_gpu_batch, run.epochs) == (1024, 512, 3)
     assert (draft.account, draft.qos, draft.reservation) == ("nct_1", "acc_training", "R")
     assert (draft.container, draft.data_dir) == ("/x.sif", "/d/me")
+    task = load_edition("hpc4ai-ch11").task("11.1")
+    for runs, wanted in ((4, {}), (1, {"per_gpu_batch": 8}), (2, {"max_per_gpu_batch": 32})):
+        assert len(planned_specs(task, PlanOverrides(**wanted))) == runs
+    drafts = task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(form="one-gpu"))
+    assert [draft.form for draft in drafts] == ["one-gpu", "job-per-size", "job-per-size"]
     assert fill("/a/{account}/{user}/{other}", {"account": "n", "user": ""}) == "/a/n/{user}/{other}"
 
 
@@ -112,7 +111,7 @@ PARTITIONS = replace(
 )  # fmt: skip
 
 
-def test_a_qos_never_becomes_a_partition():
+def test_a_qos_never_becomes_a_partition_and_a_folders_queue_is_for_its_devices():
     (draft,) = task_drafts(EDITION, "10.5", PARTITIONS)
     assert (draft.qos, draft.partition, draft.queue) == ("", "gpu", "gpu")
     assert draft.time_limit_minutes <= 60
@@ -120,16 +119,8 @@ def test_a_qos_never_becomes_a_partition():
     assert (draft.qos, draft.partition) == ("acc_debug", "gpu")
     (draft,) = task_drafts(EDITION, "10.5", PARTITIONS, PlanOverrides(partition="other"))
     assert (draft.qos, draft.partition) == ("", "other")
-
-
-def test_a_folders_queue_is_for_its_devices():
     gpus, cpu = task_drafts(EDITION, "10.5", PARTITIONS)[0], task_drafts(EDITION, "10.3", PARTITIONS)[0]
     assert with_queue(gpus, PARTITIONS, qos="q", partition="").qos == "q"
     assert with_queue(gpus, PARTITIONS, qos="", partition="main").partition == "gpu"
     assert with_queue(cpu, PARTITIONS, qos="", partition="gpu").partition == "main"
     assert with_queue(cpu, PARTITIONS, qos="", partition="long").partition == "long"
-
-
-def test_more_than_one_gpu_is_no_job_for_the_form_of_one():
-    drafts = task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(form="one-gpu"))
-    assert [draft.form for draft in drafts] == ["one-gpu", "job-per-size", "job-per-size"]

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
-from labtui.domain.model import RunSpec, SubmissionDraft
+from labtui.domain.model import SubmissionDraft
 from labtui.domain.tuning import tuning_words
 from labtui.lab.checks import check_task
 from labtui.lab.edition import ChartsCheck, Edition, Task
@@ -49,16 +49,12 @@ def _job(draft: SubmissionDraft) -> str:
     return f"{draft.form} {draft.job_name} | {size} | {draft.time_limit_minutes} min, {draft.queue}"
 
 
-def _tuning(run: RunSpec) -> str:
-    return " ".join(tuning_words(run.tuning))
-
-
 def _runs(edition: Edition, draft: SubmissionDraft) -> str:
     if draft.runs[0].program is not None:
         return ", ".join(f"{run.processes}: {run.size}" for run in draft.runs)
     runs = (
         f"{run.n_gpus} GPUs x {run.per_gpu_batch or run.batch_size}, {run.epochs} epochs, "
-        f"rate {expected_learning_rate(edition, run):g} {_tuning(run)}".rstrip()
+        f"rate {expected_learning_rate(edition, run):g} {' '.join(tuning_words(run.tuning))}".rstrip()
         for run in draft.runs
     )
     return f"{draft.runs[0].script} {draft.runs[0].data_set} {'; '.join(runs)}"

@@ -7,8 +7,10 @@ from labtui.domain.model import Interval
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, line_pieces, slug, with_sizes
 from labtui.results.compute import compute_results
-from labtui.results.messages import loss_message, scaling_message, study_message
+from labtui.results.measured import best_curve
+from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
 from labtui.results.numbers import ANSWER, lost_text, text_table, uncertainty
+from labtui.results.report import loss_text
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.results.scaling_charts import law_charts, tuned_charts
@@ -88,11 +90,13 @@ def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_t
 
 def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
     assert lost_efficiency(compute_results([run(0, [9, 5])]).rows[0]) == (), "the CPU loses nothing"
+    fast = compute_results([run(n, [9, 64 / n**3]) for n in (1, 4)], images=50_000).rows[1]
+    assert "1,500.0 points above" in loss_text(fast, "")
     ideal = compute_results([run(n, [9, 8 / n], batch=1000 * n, images=8000) for n in (1, 2)])
     assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:
-            shown = [float(part.points) for part in lost_efficiency(row)]
+            shown = [part.points for part in lost_efficiency(row)]
             assert round(sum(shown), 1) == float(lost_text(row.efficiency))
             exact = [100 * part.share.value for part in lost_efficiency(row)]
             assert all(abs(one - other) < 0.1 for one, other in zip(shown, exact, strict=True))
@@ -153,6 +157,9 @@ def test_epochs_and_accuracy_over_time():
     assert accuracy_chart(compute_results(level[1:])).message == "Accuracy after two epochs: 20.0 %"
     said = accuracy_chart(compute_results(level[:2])).message
     assert said == "Training accuracy of a run comes to 20.0 % after one epoch", "no run is the best"
+    curve = best_curve(compute_results(level[:1]))
+    ends = [accuracy_message(curve, target).rpartition(", ")[2] for target in (0.1, 0.2, 0.3)]
+    assert ends == ["above 10 %", "the aim of 20 %", "below 30 %"]
     both = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
     for metrics, names, places in (
         ({"loss": 1.0, "acc": 0.2}, [""], [71]), (both, ["training", "validation"], [70, 72]),

@@ -48,7 +48,7 @@ def test_a_run_of_one_epoch_has_no_steady_time():
     (row,) = results.rows
     assert row.epoch_seconds is None and row.throughput is None and row.speedup is None
     assert row.as_printed.epoch_seconds is None
-    assert any("Only one epoch was read, and the first is warm-up" in note for note in row.notes)
+    assert any("Only warm-up epochs were read" in note for note in row.notes)
     report = results_json(results)
     assert report["rows"] == [] and report["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
 
@@ -243,6 +243,9 @@ def test_a_time_of_zero_gives_no_rate_and_no_speedup():
     rows = compute_results([run(1, [0.2, 0.0], half_width=0.0), run(2, [0.2, 0.0], half_width=0.0)]).rows
     assert all(row.throughput is None and row.speedup is None for row in rows)
     assert rows[0].as_printed.throughput is None
+    none = tuple(epoch(n, 5, steps=25, metrics={"energy_joules": 0.1}) for n in range(1, 5))
+    assert only_row(run(1, [], epochs=none, batch_size=0)).throughput is None
+    assert only_row(run(1, [], epochs=none, images=100)).joules_per_image.value == pytest.approx(0.001)
 
 
 def test_rows_stand_in_reading_order():

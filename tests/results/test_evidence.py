@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.results.compute import compute_results, own_rows
+from labtui.results.cost import training_gpu_hours
 from labtui.results.measured import MeasuredRun, accuracy_curves, measured_from_reports, steady_samples
 from labtui.results.messages import loss_message, loss_sentence
 from labtui.training_logs.reader import parse_log
@@ -65,7 +66,7 @@ def contradictory(n: int, times: list[float]) -> MeasuredRun:
     return MeasuredRun(run=replace(one, contradictions=lines), source="a.out")
 
 
-def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_or_charted():
+def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_charted_or_pooled():
     clean = [run(1, [29, 14.0]), run(2, [29, 8.0])]
     results = compute_results([*clean, contradictory(4, [29, 14.0])])
     row = next(row for row in results.rows if row.n_gpus == 4)
@@ -77,9 +78,6 @@ def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_or_charted():
         assert all(point.x != 4 for series in chart.series for point in series.points), chart.key
     alone = compute_results([contradictory(4, [29, 14.0])])
     assert alone.rows and not task_charts(alone)
-
-
-def test_a_contradictory_run_is_no_baseline_and_not_pooled():
     results = compute_results([contradictory(1, [29, 14.0]), run(1, [29, 20.0]), run(2, [29, 10.0])])
     assert [row.runs for row in results.rows if row.n_gpus == 1] == [1, 1]
     assert next(row for row in results.rows if row.n_gpus == 2).speedup.value == 2
@@ -88,17 +86,11 @@ def test_a_contradictory_run_is_no_baseline_and_not_pooled():
 # --------------------------------------------------------------------------- accuracy
 
 
-def curve_of(values, name="accuracy"):
-    epochs = tuple(
-        epoch(number, 5, metrics={name: value, "loss": 1.0}, line=number)
-        for number, value in enumerate(values, start=1)
-    )
-    (curve,) = accuracy_curves(MeasuredRun(run=replace(run(1, [1]).run, epochs=epochs), source="a.out"))
-    return curve
-
-
 def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
-    assert [point.epoch for point in curve_of([0.1, math.nan, 0.3]).points] == [1, 3]
+    values = enumerate((0.1, math.nan, 0.3), start=1)
+    epochs = tuple(epoch(number, 5, metrics={"acc": top, "loss": 1.0}) for number, top in values)
+    (curve,) = accuracy_curves(run(1, [], epochs=epochs))
+    assert [point.epoch for point in curve.points] == [1, 3]
     metrics = {"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}
     curves = accuracy_curves(run(1, [], epochs=(epoch(1, 5, metrics=metrics),)))
     assert [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in curves] == [
@@ -224,6 +216,7 @@ def test_a_block_weighs_as_many_epochs_as_it_has():
     (row,) = compute_results([changed(run(1, [1] * 7), epochs=whole)], images=50_000).rows
     assert row.epoch_seconds is not None
     assert (row.epochs, row.epochs_read, row.epoch_seconds.value) == (6, 7, pytest.approx(12.0))
+    assert training_gpu_hours(2, row.members[0].run) == pytest.approx(2 * (99 + 4 * 10 + 2 * 16) / 3600)
     assert not [note for note in row.notes if "The log has" in note]
     gap = (first, replace(block, epoch=2, count=2), replace(last, epoch=6, count=2))
     (row,) = compute_results([changed(run(1, [1] * 7), epochs=gap)], images=50_000).rows
@@ -238,14 +231,11 @@ def nameless(*counts: int, source: str = "a.out") -> list[MeasuredRun]:
     return [replace(each, run=replace(each.run, model=None), source=source) for each in made]
 
 
-def test_the_sizes_of_one_nameless_log_are_compared():
+def test_the_sizes_of_one_nameless_log_are_compared_unless_they_repeat():
     results = compute_results(nameless(1, 2, 4))
     assert [row.speedup.value for row in results.measured if row.speedup] == [1.0, 2.0, 4.0]
     assert ["names no model" in " ".join(row.notes) for row in results.measured] == [False, True, True]
     assert [fit.model for fit in results.fits] == ["unknown", "unknown"]
-
-
-def test_sizes_that_repeat_or_other_logs_may_be_other_models():
     results = compute_results(nameless(1, 2, 1, 2))
     assert [row.speedup for row in results.measured if row.n_gpus == 2] == [None] * 2
     results = compute_results([*nameless(1), *nameless(2, source="b.out")])

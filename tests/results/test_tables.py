@@ -19,6 +19,7 @@ from labtui.results.numbers import (
     PRECISE,
     bounds_text,
     fixed,
+    grid_text,
     lost_text,
     percent_text,
     rate_text,
@@ -68,7 +69,10 @@ def test_the_text_tables_of_the_published_runs():
     assert "2.53" in lines[3] and "63.2 %" in lines[3] and "  5.38  " in lines[3]
     printed = text_table(results.rows, AS_PRINTED).splitlines()
     assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
-    assert text_table([], PRECISE) == ""
+    assert (
+        text_table([], PRECISE) == ""
+        and grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
+    )
     markdown = markdown_text(results)
     assert "| ResNet50 | 4 GPUs | 8,192 | 5 | 10,000 | 2.80 | 70.0 % |" in markdown
     assert "| 2.53 | 63.2 % |" in markdown
@@ -160,6 +164,7 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
     """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
     texts = {0.4: "215", 0.5: "215", 0.51: "215 ±1", 1.5: "215 ±1", 2.6: "215 ±3"}
     assert {half: with_half_width(215.0, half) for half in texts} == texts
+    assert with_half_width(9.995, 0.02) == "10.0" and with_half_width(9.995, 0.3) == "10.0 ±0.3"
     texts = {17.95: "18.0", 10.05: "10.1", 9.995: "10.0", 3675.0: "3,680", 0.63321: "0.633", 0: "0"}
     assert {value: three_digits(value) for value in texts} == texts
     texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %", -2e-16: "0.0 %"}

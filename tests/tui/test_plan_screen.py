@@ -5,6 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurm_answer, cells, runs_title, step, table_of, ticket
+from labtui.tui.plan_words import _slurm_answer, cells, idle_gpus, runs_title, step, table_of, ticket
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -75,6 +76,9 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
         assert all(each in text_of(app) for each in ("Findings  none", "Runs  ResNet50", "learn"))
         assert "s  Submit 1 job" in text_of(app), "the next step, and the button where there is room for one"
         assert "! 3 GPUs idle while 1 GPU trains. J makes a job for each size." in text_of(app)
+        drafts, form = screen.plan.drafts, screen.plan.next_form
+        alike = SimpleNamespace(job_file=None, drafts=drafts, next_form=form, rows=screen.plan.rows[-1:])
+        assert idle_gpus(alike) == ""
         if size[0] > 80:
             assert [each.value for each in screen.query(Digits)] == ["3", "4:35", "0.31"]
             rows = [cells(screen.plan, at, row)["expected"] for at, row in enumerate(screen.plan.rows)]

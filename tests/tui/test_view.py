@@ -803,6 +803,10 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     assert result(view)[2] == f"{words.percent(four.efficiency)} efficient"
     going = seen(LabState(runs=runs | {1: replace(runs[1], outcome=None, phase=RunPhase.RUNNING)}))
     assert result(going)[2].endswith(" efficient so far"), "what it is compared with still trains"
+    untold = replace(
+        runs[2], outcome=None, phase=RunPhase.RUNNING, spec=replace(runs[2].spec, unknown=("epochs",))
+    )
+    assert result(seen(LabState(runs={1: runs[1], 2: untold})))[2].endswith("so far, after 3 epochs")
 
 
 def test_networks_are_called_as_the_edition_calls_them():

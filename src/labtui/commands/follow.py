@@ -171,7 +171,7 @@ def _print_row(row: dict[str, Any], *_: object) -> None:
 
 
 def _rows(state: LabState, runs: Iterable[RunState]) -> list[dict[str, Any]]:
-    return [{**run_row(state, run), "epochs": len(run.epochs)} for run in runs]
+    return [{**run_row(state, run), "epochs": run.epochs_read} for run in runs]
 
 
 _NO_RUN = "Nothing to watch: no run has been submitted yet (labtui submit TASK)."

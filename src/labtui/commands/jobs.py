@@ -105,7 +105,7 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
     row = run_row(state, run) | {
         "state": line.word,
         "batch_size": run.spec.batch_size,
-        "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
+        "epochs": {"read": run.epochs_read, "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
         "cause": run.cause,
         "diagnosis": run.diagnosis,

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from labtui.commands import options
 from labtui.commands.terminal import print_json, say_error, window_width
 from labtui.domain.errors import DataError, LabError
-from labtui.domain.model import EpochSample, Program, Stream, count_epochs, plural
+from labtui.domain.model import EpochSample, Program, Stream, plural
 from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
 from labtui.results import numbers
@@ -261,7 +261,7 @@ def run_title(run: ParsedRun) -> str:
     elif run.batch_per_gpu is not None:
         parts.append(f"batch {run.batch_per_gpu:,} per GPU")
     if run.epochs_planned is not None:
-        planned = f"{count_epochs(run.epochs)} of {run.epochs_planned} epochs"
+        planned = f"{run.epochs_read} of {run.epochs_planned} epochs"
         parts.append(planned if run.epochs or not run.throughput else f"{run.epochs_planned} epochs planned")
     parts.append(run.outcome)
     if run.batch_seconds is not None:

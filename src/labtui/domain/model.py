@@ -429,11 +429,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def count_epochs(samples: Iterable[EpochSample]) -> int:
-    """The number of epochs in the samples, counting all epochs of a block."""
-    return sum(sample.count for sample in samples)
-
-
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """An explanation of a failure, and what to do next. `line` is 1-based; 0 when Slurm's accounting says it."""
 

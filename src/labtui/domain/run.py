@@ -163,6 +163,16 @@ class RunRecord(RunFacts, frozen=True, kw_only=True):
             return self.throughput_printed
         return self.throughput.value
 
+    @property
+    def epochs_read(self) -> int:
+        """The number of epochs that its log has; a sample may be of a block of them."""
+        return sum(sample.count for sample in self.epochs)
+
+    @property
+    def trained_s(self) -> float:
+        """The seconds of those epochs, the first included."""
+        return sum(sample.seconds.value * sample.count for sample in self.epochs)
+
 
 def planned_facts(spec: RunSpec) -> dict[str, Any]:
     """A run's plan by the field names of `RunRecord`, without the fields that are unknown."""

@@ -215,16 +215,16 @@ def _check_metric(ctx: _Context, check: schema.MetricCheck) -> Iterator[CheckIte
         for run in ctx.evidence.state.runs.values()
         if run.spec.model in models
         for sample in run.epochs
-        if (value := sample.metrics.get(check.metric)) is not None
+        if math.isfinite(value := sample.metrics.get(check.metric, math.nan))
     ]
     if not values:
         yield CheckItem(sentence, f"No run shows {check.metric} yet.")
         return
-    best, sample, run = max(values, key=lambda found: found[0])
-    missing = f"The best {check.metric} so far is {best:g}; {check.at_least:g} is required: train longer."
+    reached, mark_of = check.at_least, ctx.evidence.state.mark_of
+    best, sample, run = max(values, key=lambda one: (one[0] >= reached, not mark_of(one[2]), one[0]))
+    missing = f"The best {check.metric} so far is {best:g}; {reached:g} is required: train longer."
     shown = f"{best:g} in epoch {sample.epoch}: {cite_run(run, ctx.evidence, sample.line_of(check.metric))}"
-    met = best >= check.at_least
-    yield CheckItem(sentence, "" if met else missing, shown, mark=ctx.evidence.state.mark_of(run))
+    yield CheckItem(sentence, "" if best >= reached else missing, shown, mark=mark_of(run))
 
 
 def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:

@@ -228,7 +228,7 @@ def _why_not(
     run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None, *, ending: bool = False
 ) -> str:
     """Why a run of the right model and devices does not count, as words to follow its number; "" if it does."""
-    read = len(run.epochs)
+    read = run.epochs_read
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
         return f"has a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, Interval, count_epochs
+from labtui.domain.model import EpochSample, Interval
 from labtui.results import grouping, measured
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_work
 from labtui.results.laws import fit_laws, karp_flatt
@@ -66,19 +66,16 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     samples = [(run, sample) for run in counted for sample in steady_samples(run)]
     times = [sample.seconds for _, sample in samples]
     seconds = Interval.mean(times, [sample.count for _, sample in samples])
-    firsts = [
-        (run, next(sample for sample in run.run.epochs if sample.epoch in warmup))
-        for run in members
-        if (warmup := warmup_epochs(run))
-    ]
+    warm = ((run, warmup_epochs(run)) for run in members)
+    firsts = [(run, next(s for s in run.run.epochs if s.epoch in epochs)) for run, epochs in warm if epochs]
     rates = [] if seconds else [run for run in counted if run.run.throughput is not None]
     steps, notes = _steps(configuration, members)
     row = ResultRow(
         configuration=configuration,
         members=members,
         runs=len({id(run) for run, _ in samples}) or len(rates) or len(members),
-        epochs=count_epochs(sample for _, sample in samples),
-        epochs_read=sum(count_epochs(run.run.epochs) for run in members),
+        epochs=sum(sample.count for _, sample in samples),
+        epochs_read=sum(run.run.epochs_read for run in members),
         live=any(run.live for run in counted),
         steps=steps,
         step_times=step_times_of(sample for _, sample in samples),
@@ -120,7 +117,7 @@ def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -
 
 
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
-_NO_STEADY_TIME = "Only one epoch was read, and the first is warm-up: a steady time needs two."
+_NO_STEADY_TIME = "Only warm-up epochs were read: a steady time needs one more."
 
 
 def _images_note(configuration: Configuration, bound: Interval | None) -> Iterable[str]:

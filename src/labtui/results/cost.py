@@ -70,7 +70,7 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
     wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
     trained = sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)
     if job.end_time is None:  # its log may be newer than the queue's answer
-        wall = max(wall, sum(epoch.seconds.value for run in runs for epoch in run.epochs))
+        wall = max(wall, sum(run.trained_s for run in runs))
     allocated = gpus * wall / _HOUR
     return JobCost(
         task_id=submission.task_id,
@@ -87,7 +87,7 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
 def training_gpu_hours(n_gpus: int, run: RunRecord) -> float:
     """GPU-hours spent training: GPUs x time of all epochs, the first included; else x time of the whole training."""
     whole = run.total_seconds.value if run.total_seconds is not None else 0.0
-    return n_gpus * (sum(sample.seconds.value for sample in run.epochs) or whole) / _HOUR
+    return n_gpus * (run.trained_s or whole) / _HOUR
 
 
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
@@ -135,10 +135,10 @@ def limit_warning(job: JobView | None, run: RunState, row: ResultRow | None, now
         return ""
     if run.phase is not RunPhase.RUNNING or row is None or row.epoch_seconds is None:
         return ""
-    rest = row.epoch_seconds.scaled(max(0, run.spec.epochs - len(run.epochs)))
+    rest = row.epoch_seconds.scaled(max(0, run.spec.epochs - run.epochs_read))
     left = job.time_limit_s - job.ran_s(now)
     if rest.hi <= left:
         return ""
-    killed_in = min(run.spec.epochs, len(run.epochs) + 1 + int(max(0.0, left) // row.epoch_seconds.value))
+    killed_in = min(run.spec.epochs, run.epochs_read + 1 + int(max(0.0, left) // row.epoch_seconds.value))
     sure = "will end it" if rest.lo > left else "may end it"
     return f"At this pace its time limit {sure} in epoch {killed_in} of {run.spec.epochs}."

@@ -107,7 +107,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """The images per epoch, else their bounds from steps x batch: only the last batch may be short."""
         if self.images is not None:
             return Interval.exact(self.images)
-        if self.batch_size is None or not self.steps:
+        if not self.batch_size or not self.steps:
             return None
         least, most = (self.steps - 1) * self.batch_size + 1, self.steps * self.batch_size
         fits = least <= CIFAR10_IMAGES <= most
@@ -251,10 +251,8 @@ def _program_configuration(run: MeasuredRun, program: Program) -> Configuration:
 
 def _validates(run: MeasuredRun) -> bool:
     """Whether the epoch times include a validation, as those in Keras's own lines do."""
-    return any(
-        sample.printed_seconds is not None and any(name.startswith("val_") for name in sample.metrics)
-        for sample in run.run.epochs
-    )
+    printed = (sample for sample in run.run.epochs if sample.printed_seconds is not None)
+    return any(name.startswith("val_") for sample in printed for name in sample.metrics)
 
 
 def printed_steps(run: MeasuredRun) -> int | None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, RunSpec, count_epochs, plural
+from labtui.domain.model import EpochSample, RunSpec, plural
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState
 from labtui.domain.tuning import Tuning, named_options, other_options
@@ -244,7 +244,7 @@ def _missing_epochs(run: MeasuredRun) -> str:
         return ""
     first = min(1, *(sample.epoch for sample in samples))  # some trainers count from 0
     last = max((run.run.epochs_planned or 0) + first - 1, *(s.epoch + s.count - 1 for s in samples))
-    had, planned = count_epochs(samples), last - first + 1
+    had, planned = run.run.epochs_read, last - first + 1
     return f"{plural(had, 'epoch')} of {planned:,}" if had < planned else ""
 
 

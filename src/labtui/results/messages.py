@@ -219,7 +219,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != scaling.UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
-        which = "all" if most.points == lost else f"most: {most.points} of the"
+        which = "all" if most.text == lost else f"most: {most.text} of the"
         return _with_end(f"{what} {which} {lost} points that {name} loses", f" on {many}")
     return f"{name} loses {lost} points of efficiency on {many}"
 
@@ -293,8 +293,11 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest:
     which, best = "Validation" if curve.validation else "Training", curve.best
     how = f"is highest with {highest}:" if highest else f"of {clean(curve.run.who)} comes to"
     text = f"{which} accuracy {how} {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
-    end = "" if target is None else f", {'above' if best.accuracy > target else 'below'} {100 * target:g} %"
-    return text + end
+    if target is None:
+        return text
+    shown, aim = (float(percent_text(share).removesuffix(" %")) for share in (best.accuracy, target))
+    where = "above" if shown > aim else "below" if shown < aim else "the aim of"
+    return f"{text}, {where} {100 * target:g} %"
 
 
 def why_no_speedup(rows: Iterable[ResultRow]) -> str:

@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import msgspec
 from msgspec.structs import replace
+from rich.cells import cell_len
 
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import mark_words
@@ -167,7 +168,7 @@ def with_half_width(value: float, half_width: float) -> str:
     """``17.9 ±0.1``: three digits, the half-width with the same decimals; left out where it rounds to zero."""
     text = three_digits(value)
     places = len(text.partition(".")[2])
-    step = _last_place(float(f"{value:.3g}"))
+    step = _last_place(float(text.replace(",", "")))
     if not math.isfinite(half_width / step):
         return ABSENT
     steps = math.ceil(half_width / step - 0.5)
@@ -217,7 +218,7 @@ def epochs_text(row: ResultRow) -> str:
     if row.from_rate:
         text = f"rate of {plural(row.runs, 'run')}"
     elif row.epoch_seconds is None:
-        text = "first epoch only"
+        text = "warm-up only" if row.epochs_read else "no epoch"
     else:
         text = f"{plural(row.epochs, 'epoch')} of {plural(row.runs, 'run')}"
     return f"{text}, live" if row.live else text
@@ -373,7 +374,7 @@ def grid_text(
 
     Columns that do not fit into `width` cells go into further tables below, each with the first `naming` columns again.
     """
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(*grid, strict=True)]
     names = list(range(naming))
     parts = [names[:]]
     for place in range(naming, len(widths)):
@@ -381,12 +382,11 @@ def grid_text(
         if width is not None and needed > width and len(parts[-1]) > naming:
             parts.append(names[:])
         parts[-1].append(place)
-    return "\n\n".join(
-        "\n".join(
-            (" " * _GAP)
-            .join(line[at].rjust(widths[at]) if numbers[at] else line[at].ljust(widths[at]) for at in places)
-            .rstrip()
-            for line in grid
-        )
-        for places in parts
-    )
+
+    def padded(line: Sequence[str], at: int) -> str:
+        blank = " " * (widths[at] - cell_len(line[at]))
+        return blank + line[at] if numbers[at] else line[at] + blank
+
+    gap = " " * _GAP
+    tables = ([gap.join(padded(line, at) for at in places).rstrip() for line in grid] for places in parts)
+    return "\n\n".join(map("\n".join, tables))

@@ -124,9 +124,9 @@ def loss_text(row: ResultRow, clock: str) -> str:
     """Where a row's efficiency went: the sum, a table of the parts, remarks; `clock` is the one on the GPUs' clock."""
     grid, nothing = [["part", "points lost", "known from"]], []
     for part in scaling.lost_efficiency(row):
-        if float(part.points):
-            half = numbers.in_digits_of(part.points, 100 * part.share.half_width)
-            points = f"{part.points} ±{half}" if float(half) else part.points
+        if part.points:
+            half = round(100 * part.share.half_width, part.decimals)
+            points = f"{part.text} ±{numbers.fixed(half, part.decimals)}" if half else part.text
             grid.append([part.name, points, part.evidence])
         else:
             nothing.append(part.name)

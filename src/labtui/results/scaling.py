@@ -119,8 +119,9 @@ def _own_baseline(row: ResultRow) -> Interval | None:
 def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     """The row with its ratios to the time of one process."""
     base, one_process = row.compared_with, None
-    alike = (one for one in rows if (one.model, one.mark, one.processes) == (row.model, row.mark, 1))
-    first = next((one for one in alike if row.is_weak or one.size == row.size), None)
+    ones = [one for one in rows if (one.model, one.mark, one.processes) == (row.model, row.mark, 1)]
+    fitting = (one for one in ones if (_has_grown(row, one) if row.is_weak else one.size == row.size))
+    first = next(fitting, ones[0] if ones and row.is_weak else None)
     if first is not None:
         one_process = first.epoch_seconds
     elif not row.is_weak and (one_process := _own_baseline(row)) is not None:
@@ -131,12 +132,17 @@ def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     row = replace(row, baseline=first)
     if not row.is_weak:
         return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
-    one, mine = work_of(first.size) if first is not None else None, work_of(row.size)
-    if one is not None and mine is not None and mine != one * row.processes:
+    if first is not None and not _has_grown(row, first):
         return row.with_notes(
             f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
         )
     return replace(row, weak_efficiency=ratio)
+
+
+def _has_grown(row: ResultRow, one: ResultRow) -> bool:
+    """Whether a row's size is that of one process times its processes, as far as the sizes tell."""
+    mine, its = work_of(row.size), work_of(one.size)
+    return mine is None or its is None or mine == its * row.processes
 
 
 def program_lines(rows: Iterable[ResultRow]) -> list[list[ScalingLine]]:
@@ -190,12 +196,18 @@ def data_seconds(row: ResultRow) -> Interval | None:
 
 
 class LostPart(NamedTuple):
-    """A lost part of the efficiency: a fraction of 1, what it is known from, and its points of 100 as shown."""
+    """A part of the lost efficiency: a fraction of 1, what it is known from, its points of 100 and their decimals."""
 
     name: str
     share: Interval
     evidence: str
-    points: str = ""
+    points: float = 0.0
+    decimals: int = 0
+
+    @property
+    def text(self) -> str:
+        """The points as shown."""
+        return fixed(self.points, self.decimals)
 
 
 SHORT_BATCH, SLOWER_STEPS, UNEXPLAINED = "short last batch", "slower steps", "unexplained"
@@ -232,10 +244,10 @@ def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     parts = _split(row, row.efficiency, row.batch_factor)
     total = lost_text(row.efficiency)
     digits = len(total.partition(".")[2])
-    points = [round(100 * part.share.value, digits) + 0.0 for part in parts]
+    points = [round(100 * part.share.value, digits) for part in parts]
     largest = max(range(len(parts)), key=lambda at: parts[at].share.value)
-    points[largest] += float(total) - sum(points)
-    return tuple(part._replace(points=fixed(each, digits)) for part, each in zip(parts, points, strict=True))
+    points[largest] = round(points[largest] + float(total.replace(",", "")) - sum(points), digits)
+    return tuple(part._replace(points=n, decimals=digits) for part, n in zip(parts, points, strict=True))
 
 
 def _split(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
@@ -260,7 +272,7 @@ def _split(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[Lo
 
 def loses(row: ResultRow) -> bool:
     """Whether a row loses some efficiency, in the digits that are shown."""
-    return any(float(part.points) for part in lost_efficiency(row))
+    return any(part.points for part in lost_efficiency(row))
 
 
 def measured_parts(row: ResultRow) -> list[LostPart]:

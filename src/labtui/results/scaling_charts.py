@@ -232,7 +232,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     several = len({line.name for line, _ in rows}) > 1
     shares: dict[str, list[Point]] = {}
     for x, (_, row) in enumerate(rows):
-        parts = [(part.name, part.share, f"{part.points} points") for part in lost_efficiency(row)]
+        parts = [(part.name, part.share, f"{part.text} points") for part in lost_efficiency(row)]
         for name, share, label in (("efficiency", row.efficiency, percent_text(row.efficiency)), *parts):
             if share is not None:
                 point = interval_point(

@@ -10,7 +10,6 @@ import math
 import re
 import secrets
 from collections.abc import Iterable, Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -268,7 +267,7 @@ def _propose_more_time(
     from labtui.lab.expected_time import time_limit
 
     paced = [run for run in runs if run.epochs and "epochs" not in run.spec.unknown]
-    needed = sum(fmean(each.seconds.value for each in run.epochs) * run.spec.epochs for run in paced)
+    needed = sum(run.trained_s / run.epochs_read * run.spec.epochs for run in paced)
     planned, job = submission.time_limit_minutes, submission.job
     # the key T may have shortened it
     before = math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned

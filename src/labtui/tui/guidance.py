@@ -374,7 +374,9 @@ def result(view: View) -> tuple[str, str, str]:
         return _single(view) if gain is None else (words.ratio(gain), *said)
     detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
     detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
-    detail += f", after {len(run.epochs)} of {run.epochs_planned} epochs" * best.live
+    planned = run.epochs_planned
+    far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
+    detail += f", after {far}" * best.live
     model = _of_model(view, best)
     whose = f" ({model})" if model else ""
     rates = f"as many {best.configuration.unit} per second on {best.counted} as on one"

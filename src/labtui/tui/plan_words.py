@@ -126,7 +126,7 @@ def verdict_lines(plan: Plan, styles: Roles) -> Text:
     """Slurm's answer, then the warnings about the rows."""
     lines = [_verdict(plan, styles)]
     lines += [ink(plan.why, styles.soft)] if plan.why else []
-    told = filter(None, (_idle_gpus(plan), *plan.warnings))
+    told = filter(None, (idle_gpus(plan), *plan.warnings))
     lines += [ink("! ", styles.warn).append(each, "bold") for each in told]
     return Text("\n").join(lines)
 
@@ -167,14 +167,15 @@ def _line(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text
     return ink(f"{sign} ", role).append(sentence, "bold").append(f"  {rest}" if rest else "", styles.soft)
 
 
-def _idle_gpus(plan: Plan) -> str:
+def idle_gpus(plan: Plan) -> str:
     """The GPUs that a job leaves idle during its smaller runs, where a job for each size would not; "" for none."""
     if plan.job_file is not None or len(plan.drafts) != 1 or plan.next_form != ("job-per-size", None):
         return ""
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
     idle = plan.drafts[0].total_gpus - least
     trains = f"{plural(least, 'GPU')} train{'s' * (least == 1)}"
-    return f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}. J makes a job for each size."
+    said = f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}. J makes a job for each size."
+    return said if idle > 0 else ""
 
 
 # ------------------------------------------------------------------ the runs

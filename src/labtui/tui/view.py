@@ -371,7 +371,7 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
     run, cause = _with_cause(view, run, submission)
     line = RunLine(run=run, submission=submission, cause=cause, row=row)
     left, took = _time_left(line, view), _time_taken(line, view)
-    done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
+    done = run.epochs_read / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(
         line,
         left_s=left,
@@ -409,7 +409,7 @@ def _time_left(line: RunLine, view: View) -> float | None:
     if line.job is not None and line.job.time_limit_s:
         most = line.job.time_limit_s - line.job.ran_s(now)
     if line.row is not None and line.row.epoch_seconds is not None:
-        pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - len(run.epochs))
+        pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - run.epochs_read)
         left = pace * missing - min(pace, passed)
     elif view.edition is None or began is None:
         return None
@@ -417,7 +417,7 @@ def _time_left(line: RunLine, view: View) -> float | None:
         from labtui.lab.expected_time import run_seconds
 
         expected = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
-        left = expected.value - passed - sum(each.seconds.value for each in run.epochs) if expected else 0.0
+        left = expected.value - passed - run.trained_s if expected else 0.0
         if left <= 0:
             return None
     return max(0.0, min(left, most))

@@ -272,7 +272,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         cells = min(MAX_BAR, width - 12)
         done = round(line.share * cells)
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
-        epoch = f"epoch {len(line.run.epochs) + 1}"
+        epoch = f"epoch {line.run.epochs_read + 1}"
         left = epoch if line.left_s is None else f"{words.clock_span(line.left_s)} left"
         return text.append(f"  {left}", "bold")
     done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and ended_as_asked(view, line)
@@ -341,7 +341,7 @@ def explain(line: RunLine) -> str:
     if run.gpu_memory_ran_out and "batch_size" not in spec.unknown:
         more = f" with a batch of {spec.per_gpu_batch:,} per GPU"
     elif run.outcome == "time-limit":
-        more = f" in epoch {min(len(run.epochs) + 1, spec.epochs)} of {spec.epochs}"
+        more = f" in epoch {min(run.epochs_read + 1, spec.epochs)} of {spec.epochs}"
     elif run.outcome == "failed" and not run.diagnosis:
         more = "; its log does not say why"
     return f"Run {run.run_id} {run.deed}{more}."
@@ -359,8 +359,8 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     facts: list[tuple[str, str, str]] = []
     if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
         planned = "" if "epochs" in spec.unknown else f" of {spec.epochs}"
-        going = line.phase is RunPhase.RUNNING and len(run.epochs) < spec.epochs
-        epoch = len(run.epochs) + going
+        going = line.phase is RunPhase.RUNNING and run.epochs_read < spec.epochs
+        epoch = run.epochs_read + going
         facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", str(epoch), planned))
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
