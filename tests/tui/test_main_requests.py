@@ -409,6 +409,7 @@ async def test_each_step_of_the_tour_stands_beside_what_it_is_about_and_escape_s
             part, ask = app.main.query_one(name), app.screen.query_one(".dialog").region
             assert [*app.main.query(".-told")] == [part] and not ask.overlaps(part.region)
             assert ask.overlaps(part.region.grow((1, 1, 1, 1))), "beside it"
+            assert "? Help" in text_of(app) and "━" in text_of(app), "nothing hides it"
             await pilot.press("enter" if step < 3 else "escape")
         await until(pilot, lambda: app.screen is app.main and not app.main.query(".-told"))
 

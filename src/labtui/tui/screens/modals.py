@@ -66,6 +66,9 @@ class Ask(Modal[str | None]):
         Binding("right,down", "app.focus_next", show=False),
     ]
 
+    apart = (0, 0, 0, 0)
+    """The cells to leave free above, at the right, below and at the left."""
+
     def __init__(
         self,
         text: str,
@@ -82,7 +85,8 @@ class Ask(Modal[str | None]):
         self.choices, self.entry, self.check, self.secret = choices, entry, check, secret
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Vertical(classes="dialog") as dialog:
+            dialog.styles.margin = self.apart
             if self.heading:
                 yield Static(Text(self.heading, style="bold"), markup=False)
             yield Static(Text(self.text), markup=False, classes="dialog-text")
@@ -238,7 +242,7 @@ def show_tour(app: LabApp, step: int = 0) -> None:
     ask = Ask(text, title=f"Step {step + 1} of {len(TOUR)}", choices=choices)
     ask.add_class("-tour", f"-{beside.strip('#').lower()}")
     sides = {"Rail": (0, 0, 0, part.region.right), "Tabs": (part.region.bottom, 0, 0, 0)}
-    ask.styles.padding = sides.get(beside, (0, 0, part.region.height, 0))
+    ask.apart = sides.get(beside, (0, 0, part.region.height, 0))
     part.add_class("-told")
 
     def answered(answer: str | None) -> None:
