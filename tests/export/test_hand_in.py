@@ -344,9 +344,7 @@ def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tm
     fewer = replace(lab.state, runs={number: each for number, each in lab.state.runs.items() if number < 7})
     report = export_lab(there, formats=(), reports=(), state=fewer)
     left = set((there / "plots").iterdir()) - set(report.files)
-    assert own < left and left - own == {path.with_suffix(".png") for path in own} - own, (
-        "the others are gone"
-    )
+    assert own < left and left - own == {path.with_suffix(".png") for path in own} - own
 
 
 def charts_of(edition):
