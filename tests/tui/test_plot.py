@@ -306,14 +306,14 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
         signs = Counter(sign for sign, _ in cells_of(curves, 86, 30, Cursor(at, None)).values())
         assert [signs[mark] for mark in "●◆▲"] == [13, 13, 13], "one for each epoch, and with the name"
     eight = chart(*[{x: x + 3.0 * k for x in range(1, 13)} for k in range(8)]).series
-    late = replace(eight[0], points=eight[0].points[11:])
     warm = replace(eight[7], points=(replace(eight[7].points[0], hollow=True), *eight[7].points[1:]))
-    crowded = replace(curves, series=(*eight[1:7], warm, late))
+    crowded = replace(curves, series=(*eight[1:7], warm, replace(eight[0], points=eight[0].points[11:])))
     many = [rows_of(crowded, 86, 25, Cursor(at, 3.0)) for at in range(8)]
     values = {f"{k}": f"{3 + 3 * k}.00×" for k in range(1, 8)} | {"0": "·"}
     assert re.findall(r"net(\d) +(\S+)", "\n".join(many[6])) == list(values.items()), "at the cursor"
     assert not re.search("[a-h◆▲■] +net", "\n".join(many[0])), "no letters over epochs"
     assert any("○" in row for row in many[0]) and not any("g" in row for row in many[0][:22]), "at a warm-up"
+    assert re.search(r"net7 +\(22.00×\)", "\n".join(rows_of(crowded, 86, 25, Cursor(0, 1.0)))), "it is longer"
     assert len({rows[22] for rows in many}) == 1 and order_of(crowded) == [*range(8)], "nothing moves"
     assert len(re.findall(r"net\d", "\n".join(rows_of(crowded, 86, 9, Cursor(7, 3.0))))) == 7
     slow = replace(chart(*[{1: 30.0, 2: 2.0, 3: 2.0}] * 3, {1: 60.0, 2: 1.0, 3: 1.0}), x_axis="epochs")

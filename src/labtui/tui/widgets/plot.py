@@ -70,6 +70,8 @@ class _Drawing:
         self.crowded = specs.is_crowded(spec)
         self.listed = self.crowded or len(self.measured) > self.rows
         ends += [self._label(at, width) for at in range(len(self.names))]
+        firsts = [self._value(each.points[0]) for each in self.measured * self.listed]  # may be longer
+        ends += [f"{name}  {value}" for name, value in zip(self.names, firsts, strict=False)]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         room = min(room, width // 2 if self.crowded else width * 9 // 20)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else room
