@@ -45,6 +45,7 @@ class MainScreen(FramedScreen):
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
         key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
         key("escape", "escape", "Back", "close what is open"),
+        key("H,T,ctrl+k", "act_on_run", "", ""),  # where no pane has these keys
     ]
 
     def __init__(self, pane: str = "task") -> None:
@@ -179,7 +180,7 @@ class MainScreen(FramedScreen):
         asked = view.task is not None and view.task.questions
         if action == "edit" and not (asked if self.pane == "answers" else self._edited().is_file()):
             return "There is no file to edit here."
-        return ""
+        return "This key acts on a run: go to the runs (r) or the log (l) first." * (action == "act_on_run")
 
     # ------------------------------------------------------------------ choosing
 

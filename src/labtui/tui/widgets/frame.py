@@ -126,7 +126,7 @@ class Pane(ActionWidget):
             self.paint(view)
 
     def paint(self, view: View) -> None:
-        raise NotImplementedError
+        """Paint a view; each pane has its own way."""
 
     def on_resize(self) -> None:
         """Repaint at the new size."""

@@ -58,9 +58,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail.why_empty = words.why_it_waits(view, line)
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
         rows = {at: file.shown_before(at) for at, _ in found} if file is not None else {}
-        tail.read_as = {
-            rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found if at in rows
-        }
+        tail.read_as = {rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found if rows}
         if chosen:
             tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
         if self._to_mark is not None:  # asked for before this pane was laid out, or now

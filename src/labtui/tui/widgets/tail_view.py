@@ -396,8 +396,7 @@ class TailView(ScrollView, can_focus=True):
             self._widest = text.cell_length
             self.call_later(self._resize)
         quiet = style + self.get_component_rich_style("tail--number", partial=True)
-        fits = text.cell_length <= room or scroll_x
-        begin, end = (0, 0) if fits else self._left_out(line, number, room)
+        begin, end = (0, 0) if text.cell_length <= room or scroll_x else self._left_out(line, number, room)
         if begin < end:
             text = Strip.join([text.crop(0, begin), Strip([Segment(" … ", quiet)]), text.crop(end)])
         shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
