@@ -1,6 +1,7 @@
 """Every rule: a file that breaks it, the fix that cures it, and near-misses it must leave alone."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from labtui.preflight import ScriptContext, fix_all, paths_to_ask
 from labtui.preflight.findings import RULES, apply_fix, preview_fix
 from labtui.session.settings import load_profile
 from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job, preflight
-from tests.preflight.near import NEAR
+from tests.preflight.near import NEAR, VALID
 
 TOLD = ("remote", "given", "forecast", "prescribed_minutes", "bash_errors", "images", "brought")
 
@@ -56,9 +57,30 @@ def test_near_miss_is_left_alone(case):
     assert (case.rule not in rules) if case.rule != "*" else not rules, rules
 
 
-def test_every_rule_has_a_broken_file_and_all_but_plain_ones_a_near_miss():
+def refused(file: str, data: bytes) -> bool:
+    """Whether Python or bash cannot read a file."""
+    if not file.endswith(".py"):
+        return subprocess.run(["bash", "-n"], input=data, capture_output=True, check=False).returncode != 0
+    try:
+        return compile(data, file, "exec") is None
+    except (SyntaxError, ValueError):
+        return True
+
+
+@pytest.mark.parametrize("case", [*VALID, *NEAR, *BROKEN], ids=lambda c: f"{c.rule}: {c.name}")
+def test_a_valid_job_has_no_error_and_no_fix_makes_one(case):
+    files = case.files()
+    found = look(case, files) if case.rule else preflight(files, None, PROFILE, ACCOUNT, makes_folders=True)
+    errors = {f.rule for f in found if f.severity == "error"}
+    assert case.rule or not (errors or any(refused(name, files[name]) for name in files)), errors
+    for fix in (f.fix for f in found if f.fix is not None):
+        fixed = files | fix_all({fix.file: files[fix.file]}, tuple(f for f in found if f.fix == fix))
+        assert refused(fix.file, files[fix.file]) or not refused(fix.file, fixed[fix.file]), fix
+        assert {f.rule for f in look(case, fixed) if f.severity == "error"} <= errors, fix
+
+
+def test_every_rule_has_a_broken_file():
     assert set(RULES) == {case.rule for case in BROKEN}
-    assert set(RULES) - {case.rule for case in NEAR} <= {"python-syntax"}
 
 
 def test_the_page_says_which_findings_have_no_fix():
@@ -100,9 +122,7 @@ def test_other_job_scripts_in_the_folder_do_not_stop_a_submission():
     files = Case("*", "").files()
     files["old/ResNet50.slurm"] = b"#SBATCH --account <account>\r\n"
     assert preflight(files, draft(), PROFILE, ACCOUNT) == ()
-
-
-def test_without_a_submission_every_job_script_is_looked_at():
+    # without a submission every one is checked
     job_script, program = b"#!/bin/bash\r\n#SBATCH --account <account>\r\n", "x = “a”\n".encode()
     files = {"a.slurm": job_script, "b.py": program}
     rules = {f.rule for f in preflight(files, None, PROFILE, ACCOUNT)}

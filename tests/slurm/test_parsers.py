@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.cluster.target import split_address
-from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase
 from labtui.slurm import probe, queue
 from labtui.slurm.batch_script import JobScript, read_script
@@ -16,10 +14,10 @@ from labtui.slurm.probe import parse_associations, parse_qos, parse_quota, parse
 from labtui.slurm.queue import parse_accounting, parse_queue, poll_queue
 from labtui.slurm.remote_command import cut_frame, section_status
 from labtui.slurm.script_commands import Command, statements_of
-from labtui.slurm.site_probe import gpus_of, site_probe
+from labtui.slurm.site_probe import site_probe
 from labtui.slurm.states import phase_of
 from labtui.slurm.submit import lookup, parse_submit
-from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number, size_kib
+from labtui.slurm.values import duration_seconds, epoch_seconds, gpus_of, job_id, number, size_kib
 from tests.slurm.recorded import NONCE, VERSIONS, accounting_row, answer, queue_row, read
 
 releases = pytest.mark.parametrize("version", VERSIONS)
@@ -127,12 +125,8 @@ def test_two_rows_of_one_job_are_one_job():
 def test_a_bad_row_is_left_out_and_the_others_stand(bad):
     text = queue_row({"job_id": bad}) + queue_row({"job_id": "12"})
     found = read(poll_queue(), tick_text(NONCE, rows=text))
-    assert found.jobs is not None and [row.job_id for row in found.jobs] == ["12"]
-
-
-def test_the_queue_is_asked_without_a_capital_c():
-    """It would make squeue fetch details."""
-    assert "C" not in queue.QUEUE_CODES and "C" not in NONCE
+    assert found.jobs is not None and [row.job_id for row in found.jobs] == ["12"] and not found.problem
+    assert (found.server_time, found.accounting) == (1795253397.0, ())
 
 
 def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct: str | None = None) -> str:
@@ -143,14 +137,6 @@ def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct
     if sacct is not None:
         text += f"{mark}sacct\n{sacct}{mark}sacct-status 0\n"
     return text + f"{mark}done\n"
-
-
-def test_a_tick_reads_queue_and_clock():
-    rows = answer(VERSIONS[0], "squeue-mixed").out
-    found = read(poll_queue(), tick_text(NONCE, rows=rows))
-    assert found.jobs and not found.problem
-    assert found.server_time == 1795253397.0
-    assert found.accounting == ()
 
 
 @pytest.mark.parametrize(("out", "err", "says"), [
@@ -175,9 +161,10 @@ def test_a_locale_warning_or_a_failed_accounting_does_not_freeze_the_display():
     assert found.accounting is None and "Problem talking" in found.accounting_problem
 
 
-def test_only_numbers_are_asked_of_accounting():
+def test_only_numbers_are_asked_of_accounting_and_no_details_of_the_queue():
     call = poll_queue(["12", "13; rm -rf ~", "$(id)"])
     assert call.arguments[-1] == "12"
+    assert "C" not in queue.QUEUE_CODES and "C" not in NONCE, "%C would make squeue fetch details"
 
 
 @pytest.mark.parametrize(("read_one", "texts"), [
@@ -208,22 +195,13 @@ READERS: dict[str, Callable[[str], object]] = {
     "gpus of a node": lambda text: gpus_of(f"gpu:{text}") - 1 or None,  # as one GPU of that name
     "limit of a QoS": lambda text: parse_qos(f"a||{text}|")[0].max_jobs_per_user,
     "nodes of a script": lambda text: script(f"--nodes={text}").nodes - 1 or None,
-    "GPUs of a script": lambda text: script(f"--gres=gpu:{text}").gpus or None,
     "CPUs of a script": lambda text: script(f"--cpus-per-task={text}").cpus,
-    "port": lambda text: _port(text),
 }  # fmt: skip
 """Every reader of a number in Slurm's world: an unreadable one is None."""
 
 
 def script(options: str) -> JobScript:
     return read_script("j", f"#!/bin/bash\n#SBATCH {options}\ntrue\n")
-
-
-def _port(text: str) -> int | None:
-    try:
-        return split_address(f"host:{text}")[2]
-    except UsageError:
-        return None
 
 
 @pytest.mark.parametrize("text", ["\u0663", "\u00b2", "\uff11", "1\u0663", "-\u0663"])
@@ -238,6 +216,23 @@ def test_statements_are_cut_outside_quotes_and_substitutions():
     found = [each.text.strip() for each in statements_of(Command(1, 1, text))]
     assert found == ["a", "b", "c", "d", "e 2>&1 'f; g' $(h; i)"]
     assert [each.text for each in statements_of(Command(1, 1, "a; b"))] == ["a", " b"]
+
+
+@pytest.mark.parametrize(("options", "gpus"), [
+    ("--gres=gpu:1g.5gb:1", 1), ("--gres=gpu:a100-80:4,nvme:9", 4), ("--tres-per-task=cpu:9,gres/gpu:2", 2),
+    ("--gpus=a100:2,h100:4 -N2", 3), ("--gpus-per-task=2 --ntasks-per-node=2", 4), ("--gres=nvme:9", 0),
+])  # fmt: skip
+def test_gpus_of_a_script(options, gpus):
+    assert script(options).gpus == gpus
+
+
+def test_a_script_tells_only_what_is_certain():
+    """A branch may not run; ``<<`` begins a here document only as a redirection; arrays go over several lines."""
+    text = """echo "<< start >>"; N=$((1 << 3)); cat <<'E'\npython a.py\nE
+B=8; if [ "$1" ]; then\n  B=32; python b.py $B\nelse\n  B=64\nfi
+cmd=(python c.py  # don't\n  --b $N)\n${cmd[@]} $B"""
+    launches = [each.text for each in read_script("j", text).launches]
+    assert launches == ["python b.py 32", "python c.py --b $((1 << 3)) $B"]
 
 
 def test_log_patterns():

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
-from labtui.slurm.site_probe import SitePartition, SiteProbe, gpus_of, site_probe
+from labtui.slurm.site_probe import SitePartition, SiteProbe, site_probe
 from labtui.slurm.site_profile import Choices, questions, site_profile
+from labtui.slurm.values import gpus_of
 from tests.slurm.recorded import PROBE
 
 MARK = "\x1dabc "
@@ -41,7 +42,8 @@ def answer(
 
 def test_gpus_of_a_node():
     found = {"gpu:4": 4, "gpu:h100:4(S:0-1),shard:8": 4, "gpu:a100_3g.20gb:2": 2, "gpu:a100:2,gpu:v100:2": 4}
-    found |= {"gpu": 1, "gpu:h100": 1, "(null)": 0, "craynetwork:4": 0}
+    found |= {"gpu": 1, "gpu:h100": 1, "(null)": 0, "craynetwork:4": 0, "cpu:4,gres/gpu:2": 2}
+    found |= {"gpu:1g.5gb:1": 1, "gpu:nvidia_a100_1g.5gb:2": 2, "gpu:a100-80:4": 4, "gres:gpu=3": 3}
     assert {gres: gpus_of(gres) for gres in found} == found
 
 
@@ -98,9 +100,7 @@ def test_nothing_is_asked_that_is_known():
 def test_partitions_that_are_down_or_closed_are_no_choice():
     site = SiteProbe(partitions=(gpu("a", up=False), gpu("b", accounts=("other",)), gpu("c")))
     assert values(site)["gpu_queue"] == "c" and "queue" not in question_keys(site)
-
-
-def test_queues_stand_in_slurms_order_and_the_first_is_proposed():
+    # the others stand in Slurm's order, and the first is proposed
     site = SiteProbe(partitions=(gpu("long"), gpu("debug", max_seconds=900.0), gpu("short")))
     question = next(q for q in questions(PROBE, site, Choices()) if q.key == "queue")
     assert question.default == "long" and question.options[1].startswith("debug (at most 15 min")

@@ -263,9 +263,7 @@ def test_a_directory_that_cannot_be_written_or_no_answer_leaves_it_open(site):
     assert not site.look().certain
     with pytest.raises(ConnectionLost):
         read(lookup("/d", TOKEN, NAME), "", status=None)
-
-
-def test_a_missing_directory_is_a_plain_no(site):
+    # a missing one is a plain no
     with pytest.raises(SubmitRefused, match="directory"):
         site.ask(submit(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, attempt=0))
     assert site.times_sent() == 0

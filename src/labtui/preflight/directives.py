@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Iterator
 
+from labtui.domain.model import plural
 from labtui.domain.profile import Queue
 from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
-from labtui.slurm.values import duration_seconds
+from labtui.slurm.values import duration_seconds, duration_text
 from labtui.training_logs.run_headers import GPU_OPTIONS
 
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
@@ -25,7 +26,7 @@ def shebang(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if not job.lines[0].startswith("#!") and not job.directives:
         yield Hit(1, "This is no job script (no #! line, no #SBATCH line): name the one that starts it.")
     match = _SHEBANG.match(job.lines[0].rstrip("\r"))
-    if match is not None and not re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"]):
+    if match is not None and not re.fullmatch(r"(?:\s+-[\w-]+)*\s*", match["rest"]):
         effect = "What follows the shell's name is passed to it as an argument; the job fails at once."
         yield Hit(1, effect, replace_line(job, 1, "#!/bin/bash", "start with #!/bin/bash"))
 
@@ -86,6 +87,10 @@ def late_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(number, effect, change(job, "move it up, before the first command", lines))
 
 
+_ACCOUNT = re.compile(r"(?!.*(?:XX|NN))[A-Za-z0-9_.-]+")
+"""An account and no placeholder, for which there is another rule."""
+
+
 @rule("account", "error")
 def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """No account, or that of another course.
@@ -99,16 +104,11 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if context.profile.account_pattern:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
-    elif given.value not in {"", context.account} and _is_name(given.value):
+    elif given.value != context.account and _ACCOUNT.fullmatch(given.value):
         effect = f"The job would be charged to {given.value}; this lab's account is {context.account}."
         # If the site's accounts have no common pattern, both may be valid.
         hit = value_hit(job, "account", effect, context.account, title=f"use {context.account}")
         yield hit if context.profile.account_pattern else hit._replace(severity="warning")
-
-
-def _is_name(value: str) -> bool:
-    """Whether a value is a name and not a placeholder, for which there is another rule."""
-    return re.fullmatch(r"[A-Za-z0-9_.-]+", value) is not None and not re.search(r"X{2,}|N{2,}", value)
 
 
 # --------------------------------------------------------------------------- time
@@ -124,7 +124,8 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if not job.has("time"):
         if context.draft is not None and context.draft.time_limit_minutes:
             effect = "Without a limit the site refuses the job, or takes the longest, which waits longest."
-            yield Hit(1, effect, add_directive(job, f"--time={_limit(context.draft.time_limit_minutes)}"))
+            limit = duration_text(60 * context.draft.time_limit_minutes)
+            yield Hit(1, effect, add_directive(job, f"--time={limit}"))
         else:
             yield Hit(1, "No --time: the queue's default limit ends the job.", None, "warning")
         return
@@ -139,7 +140,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     wanted, most = _minutes(value), queue.max_minutes if queue else None
     if queue is not None and wanted is not None and most is not None and wanted > most:
         effect = f"{queue.name} allows at most {most} minutes; the job would be refused."
-        yield value_hit(job, "time", effect, _limit(most))
+        yield value_hit(job, "time", effect, duration_text(60 * most))
 
 
 @rule("short-limit", "warning")
@@ -157,7 +158,7 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         effect = f"The trainings should take {span} min; Slurm ends the job after {minutes:g}."
         queue = _queue(context, job)
         most = min(high, (queue and queue.max_minutes) or high)
-        hit = value_hit(job, "time", effect, _limit(most))
+        hit = value_hit(job, "time", effect, duration_text(60 * most))
         yield hit if most > minutes else hit._replace(fix=None)
 
 
@@ -170,10 +171,6 @@ def _minutes(value: str) -> float | None:
     return None if seconds is None else seconds / 60
 
 
-def _limit(minutes: int) -> str:
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:00"
-
-
 # --------------------------------------------------------------------------- GPUs and CPUs
 
 
@@ -183,7 +180,7 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     The plan or a command is for GPUs, the script has no `--gres`.
     """
-    used = (gpus_of(c.text) or 0 for c in job.launches if " cpu" not in c.text)
+    used = (gpus_in_command(c.text) or 0 for c in job.launches if " cpu" not in c.text)
     wanted = (context.draft.gpus if context.draft else 0) or max(used, default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
     queue = _queue(context, job)
@@ -198,7 +195,7 @@ _GPUS = re.compile(
 )
 
 
-def gpus_of(command: str) -> int | None:
+def gpus_in_command(command: str) -> int | None:
     """The GPUs per node that a command's options name; None if they name none."""
     match = _GPUS.search(command)
     return int(match[1]) if match else None
@@ -220,12 +217,11 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     needed = job.gpus * context.profile.cpus_per_gpu
     cpus = (job.cpus or 1) * job.tasks_per_node
     said = context.profile.status in ("current", "practice")
-    unclear = job.has("exclusive") or (given is not None and job.cpus is None)
+    elsewhere = any(map(job.has, ("exclusive", "cpus-per-gpu", "tres-per-task", "mincpus")))
+    unclear = elsewhere or (given is not None and job.cpus is None)
     if not said or unclear or not job.gpus or job.gpus > node_gpus(context) or cpus >= needed:
         return
-    effect = (
-        f"{job.gpus} GPU{'s need' if job.gpus > 1 else ' needs'} at least {needed} CPUs here, not {cpus}."
-    )
+    effect = f"Here {plural(job.gpus, 'GPU')} must come with {needed} CPUs or more, not {cpus}."
     each = str(-(-needed // job.tasks_per_node))
     if given is None:
         yield Hit(1, effect, add_directive(job, f"--cpus-per-task={each}"))

@@ -5,17 +5,24 @@ import re
 from collections.abc import Iterator
 
 from labtui.preflight.directives import log_folder
-from labtui.preflight.findings import Fix, Hit, PythonScript, ScriptContext, comment_out, replace_line, rule
+from labtui.preflight.findings import Fix, Hit, PythonScript, ScriptContext, replace_line, rule
 from labtui.preflight.launch import ONE_EPOCH
-from labtui.slurm.batch_script import JobScript, without_comment
+from labtui.slurm.batch_script import MAX_LINE, JobScript, without_comment
 from labtui.slurm.script_commands import MOVE, split_words
 
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
 """A command of a job script that runs a Python script."""
 _WRITES = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
 """A command of the job script that writes a Python script, mostly by a here-document."""
-_CHANGES_FOLDER = re.compile(r"\s*cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))")
-"""A command that leaves the folder in which the job starts."""
+_CHANGES_FOLDER = re.compile(
+    r"(?:^|[\s(])(?:cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))|pushd\s|(?:docker|podman|ssh|enroot)\s)"
+    r"|\s--(?:pwd|cwd|chdir|workdir|container-\w+)\b|\s-[DWw]\s*[/$]"
+)
+"""A command that leaves the folder in which the job starts, or runs another one elsewhere."""
+_BRINGS = re.compile(
+    r"(?:^|[\s(])(?:cp|mv|ln|rsync|scp|tar|unzip|git|wget|curl|make|install|test|\[\[?\s+(?:!\s+)?-[efrs])\s"
+)
+"""A command that may bring a script, or asks whether it is there."""
 _LAB_MODULES = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(?:_seq)?")
 """Modules of the lab, which no container has."""
 _ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
@@ -74,16 +81,18 @@ def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Ite
     and ``sys.path`` entries from which nothing is imported.
     """
     if not isinstance(script, PythonScript):
-        yield from ((n, line, without_comment(line)) for n, line in script.code if not line.startswith("#"))
+        numbers = (n for command in script.commands for n in range(command.line, command.end + 1))
+        lines = ((n, script.lines[n - 1]) for n in numbers)
+        yield from ((n, line, without_comment(line)) for n, line in lines if len(line) <= MAX_LINE)
         return
     entries = {number for number, _ in script.path_entries}
     needed = _needed_entries(context, script)
-    numbers = {
+    found = {
         number
         for number, text in script.strings
         if "/" in text and (number not in entries or text.rstrip("/") in needed)
     }
-    yield from ((number, script.lines[number - 1], script.lines[number - 1]) for number in sorted(numbers))
+    yield from ((number, script.lines[number - 1], script.lines[number - 1]) for number in sorted(found))
 
 
 # --------------------------------------------------------------------------- files that travel
@@ -93,13 +102,15 @@ def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Ite
 def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A script the job runs is not among the files sent.
 
-    Relative names only, without those that the script itself writes.
+    Relative names only, without those that the script itself writes. A warning after a command that may bring it.
     """
-    changes = [command.text for command in job.filled if _CHANGES_FOLDER.match(command.text)]
+    changes = [command.text for command in job.filled if _CHANGES_FOLDER.search(command.text)]
     if not all(map(MOVE.fullmatch, changes)) or job.value("chdir")[:1] in ("/", "~", "$"):
         return
     written = {name.removeprefix("./") for command in job.commands for name in _WRITES.findall(command.text)}
+    unsure = bool(changes)
     for command in job.filled:
+        unsure = unsure or _BRINGS.search(command.text) is not None
         match = _RUNS.search(command.text)
         if match is None or match["script"].startswith("/"):
             continue
@@ -115,7 +126,7 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             effect += f" Put it into {place}." if folder else ""
             if match["script"] in text:
                 fix = replace_line(job, command.line, text.replace(match["script"], base), f"write {base}")
-        yield Hit(command.line, effect, fix, "warning" if changes else None)
+        yield Hit(command.line, effect, fix, "warning" if unsure else None)
 
 
 @rule("module-missing", "error", over="pythons")
@@ -279,23 +290,12 @@ def progress_bar(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]
         if not _is_fit(name) or any(keyword.arg is None for keyword in call.keywords):
             continue  # fit(**options): verbose may be among them
         verbose = _keyword(call, "verbose")
-        if verbose is None:
-            yield Hit(call.lineno, effect, _add_verbose(script, call))
+        if verbose is None:  # another library's fit() has none of these; the fifth argument is verbose
+            keras = {"epochs", "validation_data", "batch_size"} & {each.arg for each in call.keywords}
+            if keras and len(call.args) < 5:
+                yield Hit(call.lineno, effect)
         elif isinstance(verbose.value, ast.Constant) and verbose.value.value in (1, "auto", True):
             yield Hit(verbose.value.lineno, effect, _replace_literal(script, verbose.value, "2", "verbose=2"))
-
-
-def _add_verbose(script: PythonScript, call: ast.Call) -> Fix | None:
-    """A fix that adds ``verbose=2`` as the last argument of a call."""
-    if call.end_lineno is None or call.end_col_offset is None:
-        return None
-    raw = script.lines[call.end_lineno - 1].encode("utf-8", "surrogatepass")
-    head = raw[: call.end_col_offset - 1].decode("utf-8", "surrogatepass")
-    tail = raw[call.end_col_offset - 1 :].decode("utf-8", "surrogatepass")
-    # The closing bracket may be alone on its line.
-    before = head if head.strip() else script.lines[call.end_lineno - 2]
-    comma = "" if before.rstrip().endswith((",", "(")) else ", "
-    return replace_line(script, call.end_lineno, f"{head}{comma}verbose=2{tail}", "add verbose=2")
 
 
 # --------------------------------------------------------------------------- downloads
@@ -304,6 +304,8 @@ _DOWNLOAD = re.compile(
     r"^\s*(?:(?:sudo|srun|time)\s+)*(?:wget|curl|git\s+(?:clone|pull)|pip3?\s+(?:install|download)|"
     r"python[\d.]*\s+-m\s+pip\s+install|conda\s+(?:install|create)|huggingface-cli\s+download|singularity\s+pull|docker\s+pull)\b"
 )
+_HERE = re.compile(r"--no-index|--offline|--version|--help|://|[\s=](?:file:|\.{0,2}/|\.(?=\s|\Z)|\$)")
+"""A download that may be none: from a file, folder or variable; ``://`` is that of a host named localhost."""
 _DATASETS = {"cifar10", "cifar100", "mnist", "fashion_mnist", "imdb", "reuters", "boston_housing"}
 
 
@@ -311,13 +313,14 @@ _DATASETS = {"cifar10", "cifar100", "mnist", "fashion_mnist", "imdb", "reuters",
 def download(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A download in the job: compute nodes have no internet.
 
-    `wget`, `git clone`, `pip install` and the like.
+    `wget`, `git clone`, `pip install` and the like, from a host or by name; not if the job names a proxy.
     """
-    for command in job.commands:
-        if _DOWNLOAD.match(command.text) and "localhost" not in command.text:
+    asked = re.search(r"(?:\[|\btest)\s+(?:!\s+)?-[defrs]\s", job.text)  # it may be there already
+    for command in job.filled if "_proxy=" not in job.text.lower() else ():
+        sure = re.search(r"://(?!localhost|127\.)|\bgit@", command.text) or not _HERE.search(command.text)
+        if _DOWNLOAD.match(command.text) and sure:
             effect = "Compute nodes have no internet: this hangs until it times out. Send the files instead."
-            fix = comment_out(job, command.line, "leave it out") if command.line == command.end else None
-            yield Hit(command.line, effect, fix, context.no_internet)
+            yield Hit(command.line, effect, None, "warning" if asked else context.no_internet)
 
 
 @rule("download", over="pythons")
@@ -330,5 +333,4 @@ def data_download(context: ScriptContext, script: PythonScript) -> Iterator[Hit]
         weights = _keyword(call, "weights")
         if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":
             effect = "Pre-trained weights are downloaded, and compute nodes have no internet."
-            fix = _replace_literal(script, weights.value, "None", "weights=None")
-            yield Hit(weights.value.lineno, effect, fix, context.no_internet)
+            yield Hit(weights.value.lineno, effect, None, context.no_internet)

@@ -145,11 +145,13 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def options(self) -> frozenset[str] | None:
         """The long options in its calls (``add("--epochs")``); None if its parser may know others, too."""
+        parsers = set(re.findall(r"\b(\w+) *= *[\w.]*\b(?:ArgumentParser|add_argument_group)\(", self.text))
         for name, call in self.calls:
-            first = call.args[0] if call.args else ast.Constant(None)
-            handed_on = isinstance(first, ast.Name) and "pars" in first.id
-            made_up = name.endswith("add_argument") and not isinstance(first, ast.Constant)
-            if handed_on or made_up or name.endswith("parse_known_args"):
+            values = [*call.args, *(keyword.value for keyword in call.keywords)]
+            handed_on = any(isinstance(v, ast.Name) and ("pars" in v.id or v.id in parsers) for v in values)
+            made_up = name.endswith("add_argument") and not isinstance(next(iter(values), None), ast.Constant)
+            others = name.endswith("parse_known_args") or any(each.arg == "parents" for each in call.keywords)
+            if handed_on or made_up or others or "REMAINDER" in self.text:
                 return None
         texts = (text for _, call in self.calls for _, text in _strings(call.args))
         return frozenset(text for text in texts if re.fullmatch(r"--[A-Za-z][\w-]*", text))
@@ -289,7 +291,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         names = (each for each in imported_files([name], self.files) if each in self.files)
         parts = [python_script(each, self.files[each]) for each in names]
         known = [part.options for part in parts if part.options is not None]
-        read = name in self.files and any("argparse" in part.text for part in parts)
+        read = any(module == "argparse" for part in parts for _, module in part.imports)
         return frozenset().union(*known) if read and len(known) == len(parts) else None
 
     @cached_property
@@ -400,12 +402,6 @@ def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str 
     head, found, tail = job.lines[given.line - 1].rpartition(given.value)
     fix = replace_line(job, given.line, head + new + tail, title or f"write {new}") if found else None
     return Hit(given.line, effect, fix)
-
-
-def comment_out(job: JobScript, line: int, title: str) -> Fix | None:
-    """A fix that turns a line, directive or command, into a comment."""
-    text = job.lines[line - 1]
-    return replace_line(job, line, f"#{text}" if text.startswith("#") else f"# {text}", title)
 
 
 def swap(job: JobScript, filled: Command, pattern: str, new: str, title: str) -> Fix | None:

@@ -4,15 +4,18 @@ import re
 from collections.abc import Iterator
 
 from labtui.domain.model import plural
-from labtui.preflight.directives import gpus_of, node_gpus
-from labtui.preflight.findings import Hit, ScriptContext, change, replace_line, rule, swap, value_hit
-from labtui.slurm.batch_script import JobScript, without_comment
+from labtui.preflight.directives import gpus_in_command, node_gpus
+from labtui.preflight.findings import Hit, ScriptContext, replace_line, rule, swap, value_hit
+from labtui.slurm.batch_script import PRINTS, Directive, JobScript, is_training, without_comment
 from labtui.slurm.script_commands import RANK
 
 _CONTAINER = re.compile(r"\b(?:bsc_)?(?:singularity|apptainer)\b(?P<options>.*?)\b(?:exec|run|shell)\b")
 _BAD_ASSIGNMENT = re.compile(
-    r"^(?P<head>\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*))(?P<gap>=[ \t]+|[ \t]+=[ \t]*)(?=[\"'/$.~\d])"
+    r"^\s*(?:export\s+)?[A-Za-z_]\w*"
+    r"(?P<gap>[ \t]+=[ \t]*(?=[\"'/$.~\d])|=[ \t]+(?=[\"'\d]|/\S*(?:/|\.(?!sh\b|py\b)\w+)(?:\s|$)))"
+    r"(?:\"[^\"]*\"|'[^']*'|[^\s\"';|&])+\s*(?:[;#]|$)"
 )
+"""A blank beside the `=`, and one word that is a value; ``VAR= program`` and ``VAR= program words`` are commands."""
 _CLEAN_UP = re.compile(
     r"^\s*(?:rm|mv|cp|rmdir|touch|echo|printf|date|sleep|tar|gzip|rsync|module|deactivate|true|:|kill|mail|chmod|ls|nvidia-smi)\b"
 )
@@ -27,9 +30,10 @@ _STARTERS = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|ssh|horovodrun|deepspeed|
 def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A container without `--nv` in a GPU job: it silently trains on the CPU.
 
-    Only if GPUs are requested, and not if a variable whose value is unknown here may hold the flag.
+    Only if GPUs are requested, and not if a variable may hold the flag: SINGULARITY_NV, or one unknown here.
     """
-    for command in job.filled if job.gpus else ():
+    told = re.search(r"\b(?:SINGULARITY|APPTAINER)_NV(?:CCLI)?=", job.text)
+    for command in job.filled if job.gpus and not told else ():
         match = _CONTAINER.search(command.text)
         if match is None or re.search(r"--nv(?:ccli)?\b|--rocm\b", command.text):
             continue
@@ -37,8 +41,9 @@ def no_nv(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if "$" in program[0] or "$" in match["options"]:
             continue
         effect = "Without --nv the container sees no GPU; TensorFlow then uses the CPU, 15 times slower."
-        fix = swap(job, command, r"\b(exec|run|shell)\b(?=\s)", r"\1 --nv", "add --nv")
-        yield Hit(command.line, effect, fix)
+        start = r"((?:singularity|apptainer)\b.*?\b(?:exec|run|shell))\b(?=\s)(?!\s+--nv\b)"
+        fix = swap(job, command, start, r"\1 --nv", "add --nv")
+        yield Hit(command.line, effect, fix, None if is_training(command.text) else "warning")
 
 
 @rule("gpu-count", "error")
@@ -48,27 +53,30 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     `--n_gpus` against `--gres`: too many fail, too few leave GPUs idle for the whole job.
     """
     request = job.gres_line
-    counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_of(c.text), c) for c in job.launches)
+    counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_in_command(c.text), c) for c in job.launches)
     used = [(n, c) for n, c in counts if n is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
         more = ": ask for more nodes" if most else ""
         effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}{more}."
-        value = re.sub(r"\d+$", str(most), request.value)
-        yield value_hit(job, request.name, effect, value, title=f"ask for {most}")
+        yield _other_gpus(job, request, effect, most)
         return
     if not job.gpus or request is None or not used:
         return
     most, command = max(used, key=lambda item: item[0])
     at_once = any(job.source(launch).text.rstrip().endswith("&") for launch in job.launches)
     if most > job.gpus:
-        title = f"train on {plural(job.gpus, 'GPU')}"
-        fix = swap(job, command, rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", title)
+        fix = swap(job, command, rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", f"train on {job.gpus}")
         yield Hit(command.line, f"The training wants {plural(most, 'GPU')} and the job has {job.gpus}.", fix)
     elif most < job.gpus and len(used) == len(job.launches) and not at_once:
         effect = f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
-        value = re.sub(r"\d+$", str(most), request.value)
-        hit = value_hit(job, request.name, effect, value, title=f"ask for {most}")
-        yield hit._replace(severity="warning")
+        yield _other_gpus(job, request, effect, most)._replace(severity="warning")
+
+
+def _other_gpus(job: JobScript, request: Directive, effect: str, each: float) -> Hit:
+    """A hit whose fix asks for so many GPUs on each node, if the request names nothing else."""
+    count = each * (job.nodes if request.name == "gpus" else 1)
+    value = re.sub(r"^([^,]*:|)\d+$", rf"\g<1>{count}", request.value)
+    return value_hit(job, request.name, effect, value, title=f"ask for {count}")
 
 
 ONE_EPOCH = "The first epoch is warm-up and does not count; one epoch measures nothing."
@@ -82,8 +90,7 @@ def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for command in job.launches:
         if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
-            pattern = r"(--(?:num_)?epochs[= ]+)1\b"
-            fix = swap(job, command, pattern, r"\g<1>2", "train two epochs")
+            fix = swap(job, command, r"(--(?:num_)?epochs[= ]+)1\b", r"\g<1>2", "train two epochs")
             yield Hit(command.line, ONE_EPOCH, fix)
 
 
@@ -102,11 +109,11 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if (known := context.options_of(script)) is None:
             continue
         for option in _OPTION.findall(re.split(r"[|;&<>]", rest)[0]):
-            if any(each == option or each.startswith(option) for each in known):
+            plain = "--" + option.removeprefix("--no-")  # as argparse.BooleanOptionalAction adds it
+            if any(each.startswith((option, plain)) for each in [*known, "--help"]):
                 continue
             effect = f"{script} has no option {option}: it ends at once. It has {', '.join(sorted(known))}."
-            pattern = rf"\s+{option}\b(?:[= ][^\s-]\S*)?"
-            yield Hit(command.line, effect, swap(job, command, pattern, "", f"remove {option}"))
+            yield Hit(command.line, effect)
 
 
 @rule("batch-size", "error")
@@ -133,7 +140,7 @@ def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     for command in job.commands:
         line = job.lines[command.line - 1]
         match = _BAD_ASSIGNMENT.match(line)
-        if match is not None and match["name"] != "IFS":
+        if match is not None:
             effect = "Not an assignment to bash: it runs what follows the space; the variable stays empty."
             fixed = line[: match.start("gap")] + "=" + line[match.end("gap") :]
             yield Hit(command.line, effect, replace_line(job, command.line, fixed, "remove the space"))
@@ -145,29 +152,30 @@ def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     A script's exit status is that of its last command.
     """
-    if not job.trainings or not job.commands or job.commands[-1] in job.trainings:
+    if not job.launches or is_training(job.commands[-1].text):
         return
-    last, training = job.commands[-1], job.trainings[-1]
-    guarded = any(re.match(r"^\s*(?:set\s+-\w*e|exit\b|trap\b.*\bERR\b)", c.text) for c in job.commands)
+    last, training = job.commands[-1], job.source(job.launches[-1])
+    ends = r"\s*(?:#!.*\s-\w*e|set\b.*\s-(?:\w*e|o\s+errexit\b)|exit\b|trap\b.*\bERR\b)"
+    guarded = any(re.match(ends, text) for text in (job.lines[0], *(c.text for c in job.commands)))
     if guarded or not _CLEAN_UP.match(last.text) or "||" in training.text or last.line < training.end:
         return
     effect = "The last command's status becomes the job's: a failed training looks like a success."
-    end, close = without_comment(job.lines[training.end - 1]).rstrip(), job.lines[last.end - 1]
-    lines = {training.end: (f"{end} || status=$?",), last.end: (close, "exit ${status:-0}")}
-    yield Hit(last.line, effect, change(job, "end with the training's status", lines))
+    yield Hit(last.line, f"{effect} End with the training's, or start with `set -e`.")
 
 
 @rule("script-location", "error")
-def script_location(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+def script_location(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.
 
-    Slurm runs a copy of the script from its spool directory.
+    Slurm runs a copy of the script from its spool directory; labtui runs a job file of your own where it lies.
     """
-    for command in job.commands:
+    own = context.draft is not None and context.draft.form == "own"
+    for command in job.commands if not own else ():
         if _SELF.search(command.text):
             fixed = _SELF_DIR.sub('"$SLURM_SUBMIT_DIR"', job.lines[command.line - 1])
             effect = "Slurm runs a copy in its own directory; your files are in $SLURM_SUBMIT_DIR."
-            yield Hit(command.line, effect, replace_line(job, command.line, fixed, "use $SLURM_SUBMIT_DIR"))
+            fix = replace_line(job, command.line, fixed, "use $SLURM_SUBMIT_DIR")
+            yield Hit(command.line, effect, fix, None if context.draft else "warning")
 
 
 # --------------------------------------------------------------------------- tasks, cores and nodes
@@ -250,8 +258,7 @@ def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 _LIST = r"\$(?:SLURM_(?:JOB_)?NODELIST\b|\{SLURM_(?:JOB_)?NODELIST\})"
-_CUT = re.compile(rf"\$\{{SLURM_(?:JOB_)?NODELIST[^}}]|{_LIST}[\"']?\s*\|\s*(?:cut|awk|sed|tr|head|grep)\b")
-_FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+_CUT = re.compile(rf"\$\{{SLURM_(?:JOB_)?NODELIST(?:[%#/]|:\d)|{_LIST}[\"']?\s*\|\s*(?:cut|awk|sed|head)\b")
 
 
 @rule("cut-node-list", "error")
@@ -262,12 +269,7 @@ def cut_node_list(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for number, line in job.code if job.nodes > 1 else ():
         code = without_comment(line)
-        if not _CUT.search(code) or "scontrol" in code:
+        if not _CUT.search(code) or "scontrol" in code or PRINTS.match(code):
             continue
-        effect = "Slurm lists several nodes as node[01-02]: a part cut from that text is no host name."
-        value = re.match(r"(\s*(?:export\s+)?[A-Za-z_]\w*=)(?:\S*|\"[^\"]*\"|\$\(.*\))\s*$", code)
-        fix = None
-        if value is not None:
-            fixed = value[1] + _FIRST_NODE + line[len(code) :]
-            fix = replace_line(job, number, fixed, "ask Slurm for the first node")
-        yield Hit(number, effect, fix)
+        effect = "A part of node[01-02] is no host name: `scontrol show hostnames` lists the nodes."
+        yield Hit(number, effect)

@@ -1,22 +1,26 @@
 """Rules for text pasted from a document: long dashes, curly quotes, special blanks, split lines, placeholders."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from labtui.preflight.findings import Hit, PythonScript, ScriptContext, change, replace_line, rule
-from labtui.slurm.batch_script import JobScript, without_comment
+from labtui.slurm.batch_script import PRINTS, JobScript, without_comment
 from labtui.slurm.script_commands import quoting
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _LONG_OPTION = re.compile(rf"(?<![^\s('\"=])[{_DASHES}]+[ \t\u00a0]*(?=[A-Za-z])(?P<word>[A-Za-z][\w-]*)")
-_LONE = re.compile(r"(?<=\s)--[ \t]+(?=[A-Za-z_])")
+_LONE = re.compile(r"(?<=\s)--[ \t]+(?=[A-Za-z_][\w-]*(?:[\s=]|$))")
 _QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033", "'" * 5 + '"' * 5)
 _INVISIBLE = str.maketrans("\u00a0\u2007\u202f\u3000", "    ", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
+_PLAIN = _QUOTES | _INVISIBLE
+_ODD = re.compile(rf"(?<![^\W\d_])[^\x00-\x7f]|[^\x00-\x7f](?![^\W\d_])|[{''.join(map(chr, _INVISIBLE))}]")
+"""What may stand for a plain character; an apostrophe between two letters is meant."""
 _HOLE = re.compile(r"<[A-Za-z][\w .-]{0,40}>")
 _NUMBERLESS = re.compile(r"\bnct_?(?:X{2,}|N{2,})\b")
 _COMMAND_HOLES = re.compile(
     r"<(?:your[\w .-]*|account|path|user(?:name)?|group|dir(?:ectory)?|project|"
-    r"reservation ?name|image|data)>",
+    r"reservation ?name|image|data)>(?![\w.$])",
     re.IGNORECASE,
 )
 
@@ -58,22 +62,17 @@ def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[
 
 
 def _replace_characters(code: str) -> str:
-    """A shell line with plain characters; within straight quotes, dashes and quotes stay."""
+    """A shell line with plain characters; within straight quotes all stay."""
     if code.isascii():
         return code
-    outside = [free for _, free, _ in quoting(code)]
+    code = _sub(_LONG_OPTION, lambda m: "-" * min(2, len(m["word"])) + m["word"], code)
+    return _sub(_ODD, lambda m: m[0].translate(_PLAIN), code)
 
-    def dashed(match: re.Match[str]) -> str:
-        if not outside[match.start()]:
-            return match[0]
-        return ("-" if len(match["word"]) == 1 else "--") + match["word"]
 
-    chars = list(code)
-    for i, char in enumerate(chars):
-        within = code[i - 1 : i].isalpha() and code[i + 1 : i + 2].isalpha()
-        if outside[i] and not within:
-            chars[i] = char.translate(_QUOTES)
-    return _LONG_OPTION.sub(dashed, "".join(chars)).translate(_INVISIBLE)
+def _sub(pattern: re.Pattern[str], new: Callable[[re.Match[str]], str], code: str, start: int = 0) -> str:
+    """The code with the pattern replaced where it begins outside straight quotes, from `start` on."""
+    free = [outside for _, outside, _ in quoting(code)]
+    return pattern.sub(lambda m: new(m) if m.start() >= start and free[m.start()] else m[0], code)
 
 
 def _pasted_effect(code: str) -> str:
@@ -92,11 +91,13 @@ def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for number, line in job.code:
         code = _code(line)
-        after = re.search(r"^#SBATCH\b|\.py\b|\bsbatch\b|\bsrun\b", code)
-        if after is not None and _LONE.search(code, after.start()):
-            fixed = code[: after.start()] + _LONE.sub("--", code[after.start() :]) + line[len(code) :]
+        after = re.search(r"^#SBATCH\b|\.py\b", code)
+        start = len(code) if after is None or PRINTS.match(code) else after.start()
+        fixed = _sub(_LONE, lambda _: "--", code, start)
+        if fixed != code:
             effect = "Dashes followed by a space are an option without a name; the program refuses the rest."
-            yield Hit(number, effect, replace_line(job, number, fixed, "remove the space after the dashes"))
+            fix = replace_line(job, number, fixed + line[len(code) :], "remove the space after the dashes")
+            yield Hit(number, effect, fix)
 
 
 @rule("crlf", "error", over="shells")
@@ -122,14 +123,14 @@ def broken_command(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     `python x.py` / `--epochs 1` on the next line, or a line that ends in a lone `--`.
     """
     effect = "The command ends at the line's end; what follows is read as a command of its own."
-    for number in range(1, len(job.lines)):
-        line, following = job.lines[number - 1].rstrip("\r"), job.lines[number].rstrip("\r")
-        code = without_comment(line).rstrip()
-        if not code or code.endswith("\\") or line.startswith("#"):
+    for command, next_one in pairwise(job.commands):
+        number = command.end
+        code, following = without_comment(job.lines[number - 1]).rstrip(), job.lines[number].rstrip("\r")
+        if next_one.line != number + 1 or PRINTS.match(code):
             continue
         if re.search(r"\s--$", code) and re.match(r"[A-Za-z_]", following):
             lines = {number: (code + following,), number + 1: ("",)}
-        elif re.match(r"\s*--[A-Za-z_]", following) and ".py" in code:
+        elif re.match(r"\s*--[A-Za-z_][\w-]*(?=[\s=]|$)", following) and ".py" in code:
             lines = {number: (code + " \\",)}
         elif re.search(r"=\S+-$", code) and re.fullmatch(r"[\w.-]+\.(?:sif|py|simg)", following.strip()):
             lines = {number: (code + following.strip(),), number + 1: ("",)}
@@ -149,7 +150,7 @@ def placeholder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     overridden = {d.line for d in job.directives if d.name in job.given}
     noted = False
     for number, line in job.code:
-        code = "" if number in overridden else _code(line)
+        code = "" if number in overridden or re.search(r"\b(?:echo|printf)\b", line) else _code(line)
         pattern = _HOLE if line.startswith("#SBATCH") else _COMMAND_HOLES
         match = pattern.search(code) or _NUMBERLESS.search(code)
         if match is not None and match[0] != unset:

@@ -14,7 +14,7 @@ from importlib import resources
 import msgspec
 
 from labtui.slurm.script_commands import Command, filled_commands, open_quote, quoting, statements_of
-from labtui.slurm.values import number
+from labtui.slurm.values import gpus_of, number
 
 _OPTIONS = tomllib.loads(resources.files("labtui.slurm").joinpath("options.toml").read_text("utf-8"))
 FLAGS = frozenset(_OPTIONS["flags"].split())
@@ -90,8 +90,9 @@ def _words(text: str) -> list[str]:
 
 
 _DIRECTIVE = re.compile(r"^#SBATCH\b(?P<rest>.*)$")
-_GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*([0-9]+)\b|\bgpu(?!\S)")
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_HEREDOC = re.compile(r"(?<!<)<<-?\s*['\"\\]?(?!\d)([\w.-]+)")
+_ARITHMETIC = re.compile(r"\(\(.*?\)\)", re.S)
+_ARRAY = re.compile(r"\s*(?:(?:export|local|readonly|declare(?:\s+-\w+)*)\s+)?[A-Za-z_]\w*\+?=\(")
 MAX_LINE = 4_000
 """Longer lines are skipped and longer commands cut: nobody types them, and rules stay fast."""
 _MAX_QUOTED = 60
@@ -99,8 +100,8 @@ _MAX_QUOTED = 60
 _TRAINING = re.compile(
     r"\b(?:python[0-9.]*|torchrun|horovodrun|accelerate|deepspeed)\b(?!\s*/).*\.py\b", re.S
 )
-
-_PRINTS = re.compile(r"\s*(?:echo|printf)\b")
+PRINTS = re.compile(r"\s*(?:echo|printf)\b")
+"""The beginning of a command that only prints, whose words are no mistake."""
 
 
 class JobScript(msgspec.Struct, frozen=True, dict=True):
@@ -119,23 +120,18 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def filled(self) -> tuple[Command, ...]:
-        """The commands with known variables filled in and loops over known words unrolled."""
+        """The commands with known variables filled in and loops unrolled, without those that only print."""
         pieces = [piece for command in self.commands for piece in statements_of(command)]
         nodes = self.value("nodes")
         known = (
             dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes) if number(nodes) is not None else {}
         )
-        return filled_commands(pieces, known)
-
-    @cached_property
-    def trainings(self) -> tuple[Command, ...]:
-        """The commands that start a training, as written."""
-        return tuple(command for command in self.commands if is_training(command.text))
+        return tuple(c for c in filled_commands(pieces, known) if not PRINTS.match(c.text))
 
     @cached_property
     def launches(self) -> tuple[Command, ...]:
-        """The filled commands that start a training, without those that only print one."""
-        return tuple(c for c in self.filled if is_training(c.text) and not _PRINTS.match(c.text))
+        """The filled commands that start a training."""
+        return tuple(c for c in self.filled if is_training(c.text))
 
     def source(self, filled: Command) -> Command:
         """The command that a filled command was made from, as written."""
@@ -143,7 +139,7 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def code(self) -> Iterator[tuple[int, str]]:
-        """Lines with their numbers, without here documents, which are data."""
+        """Lines with their numbers, without here documents and quoted texts of several lines, which are data."""
         lines = enumerate(self.lines, 1)
         return ((n, line) for n, line in lines if n not in self.inert and len(line) <= MAX_LINE)
 
@@ -174,26 +170,20 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def tasks_per_node(self) -> int:
+        """Tasks on each node, from ``--ntasks-per-node``, else ``--ntasks``; 1 by default."""
         each = self.number("ntasks-per-node")
         return each or max(1, self.number("ntasks", 1) // max(1, self.nodes))
 
     @property
     def gpus(self) -> int:
         """GPUs requested per node; 0 if none."""
-        for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
+        for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task"):
             value = self.value(name)
-            if not value:
-                continue
-            if name == "gres":
-                match = _GRES.search(value)
-                count = int((match[1] or "1")[:6]) if match else 0
-            else:
-                digits = re.findall(r"[0-9]+", value.rpartition(":")[2])
-                count = int(digits[0][:6]) if digits else 0
-            if count and name == "gpus":  # --gpus is the number for the whole job
-                return -(-count // max(1, self.nodes))
-            if count:
-                return count * (self.tasks_per_node if name == "gpus-per-task" else 1)
+            if value and name.startswith("gpus"):  # 2 or a100:2, without the resource's name
+                value = "gpu:" + value.replace(",", ",gpu:")
+            if count := gpus_of(value):
+                count *= self.tasks_per_node if name.endswith("-task") else 1
+                return -(-count // max(1, self.nodes)) if name == "gpus" else count  # of the whole job
         return 0
 
     @property
@@ -249,31 +239,39 @@ def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[Command]:
             if len(text) <= MAX_LINE:
                 text = text.rstrip()[:-1] + " " + piece.strip()
         number += 1
-        if _open_quote(text) and (end := _quote_end(lines, number, text)):
-            text = "\n".join([text, *lines[number:end]])
-            number = end
+        if len(text) <= MAX_LINE and _is_open(text) and (whole := _closed(lines, number, text)):
+            end = number + whole.count("\n")
+            if open_quote(text):
+                inert.update(range(number + 1, end + 1))
+            number, text = end, whole
         if text.strip():
             yield Command(start + 1, number, text[:MAX_LINE])
-        here = _HEREDOC.search(text)
-        if here and "<<<" not in text:
-            while number < len(lines) and lines[number].strip() != here[2]:
+        if "<<" in text and (mark := _here_document(text[:MAX_LINE])):
+            while number < len(lines) and lines[number].strip() != mark:
                 number += 1
                 inert.add(number)
             number += 1
             inert.add(number)
 
 
-def _open_quote(text: str) -> bool:
-    """Whether a quote is still open at the end of `text`."""
-    return len(text) <= MAX_LINE and open_quote(text)
+def _here_document(text: str) -> str:
+    """The word that ends the here document of a command; "" if it has none (``<<`` may be quoted, or shift bits)."""
+    text = _ARITHMETIC.sub(lambda found: " " * len(found[0]), text)
+    signs = [sign for _, _, sign in quoting(text)]
+    return next((found[1] for found in _HEREDOC.finditer(text) if signs[found.start()]), "")
 
 
-def _quote_end(lines: tuple[str, ...], start: int, text: str) -> int:
-    """The number of lines up to the one that closes an open quote; 0 if none of the next `_MAX_QUOTED` does."""
-    for end in range(start + 1, min(start + _MAX_QUOTED, len(lines)) + 1):
-        text = f"{text}\n{lines[end - 1]}"
-        if len(text) > MAX_LINE:
-            return 0
-        if not _open_quote(text):
-            return end
-    return 0
+def _is_open(text: str) -> bool:
+    """Whether a quote or an array is still open at the end of `text`."""
+    signs = [char for char, _, sign in quoting(text) if sign] if _ARRAY.match(text) else []
+    return open_quote(text) or signs.count("(") > signs.count(")")
+
+
+def _closed(lines: tuple[str, ...], start: int, text: str) -> str:
+    """`text` up to the line that closes its quote or array; "" if none of the next `_MAX_QUOTED` does."""
+    quoted = open_quote(text)
+    for line in lines[start : start + _MAX_QUOTED]:
+        text = f"{text}\n{line if quoted else without_comment(line)}"
+        if len(text) <= MAX_LINE and not _is_open(text):
+            return text
+    return ""

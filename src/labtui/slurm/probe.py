@@ -196,17 +196,13 @@ def _read_paths(result: CommandResult, *, paths: Sequence[str]) -> PathsProbe:
 
 def _path_facts(path: str, text: str) -> PathFacts:
     head, _, listed = text.partition("\n")
-    pairs = [line.split() for line in listed.splitlines()]
     words = head.split()
+    sizes = re.findall(rf"^\s*([0-9]{{1,12}})\s+({'|'.join(CIFAR10)})\s*$", listed, re.MULTILINE)
     return PathFacts(
         path=path,
         kind=words[0] if words else "missing",
         readable="readable" in words,
-        sizes={
-            pair[1]: size
-            for pair in pairs
-            if len(pair) == 2 and pair[1] in CIFAR10 and (size := number(pair[0])) is not None
-        },
+        sizes={name: int(size) for size, name in sizes},
     )
 
 

@@ -61,10 +61,8 @@ class CommandResult(msgspec.Struct, frozen=True):
         """The sections whose program failed (``NAME-status`` is not 0), each with its last line of standard error."""
         out, err = self.sections, self.remarks
         failed = [name for name in names if section_status(out, f"{name}-status") != 0]
-        lines = {
-            name: [line.strip() for line in err.get(name, "").splitlines() if line.strip()] for name in failed
-        }
-        return {name: lines[name][-1] if lines[name] else "no answer" for name in failed}
+        lines = {name: err.get(name, "").strip().splitlines() or ["no answer"] for name in failed}
+        return {name: lines[name][-1].strip() for name in failed}
 
 
 # --------------------------------------------------------------------------- the frame

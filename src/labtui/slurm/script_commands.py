@@ -52,6 +52,7 @@ class Command(msgspec.Struct, frozen=True):
 class _Shell(msgspec.Struct):
     variables: dict[str, str | tuple[str, ...]] = {}
     made: list[Command] = []
+    before_if: list[dict[str, str | tuple[str, ...]]] = []
 
 
 def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> tuple[Command, ...]:
@@ -126,6 +127,7 @@ def _loop_words(shell: _Shell, text: str, line: int) -> list[str | None]:
 
 def _run_statement(shell: _Shell, statement: Command) -> None:
     line, text = statement.line, _KEYWORD.sub("", statement.text)
+    _follow_branches(shell, statement.text.removesuffix(text).split())
     assigned = _ASSIGN.match(text)
     value = assigned[2].strip() if assigned else ""
     if assigned and value.startswith("(") and value.endswith(")"):
@@ -135,6 +137,18 @@ def _run_statement(shell: _Shell, statement: Command) -> None:
         shell.variables[assigned[1]] = _expand(shell, value, line)
     elif filled := _expand(shell, text, line).strip():
         shell.made.append(Command(line, statement.end, filled))
+
+
+def _follow_branches(shell: _Shell, keywords: Iterable[str]) -> None:
+    """At the end of a branch of an ``if`` what it assigned is no longer known: another one may have run."""
+    for word in keywords:
+        if word == "if":
+            shell.before_if.append({**shell.variables})
+        elif word in ("elif", "else", "fi") and shell.before_if:
+            known = shell.before_if[-1] if word != "fi" else shell.before_if.pop()
+            shell.variables = {
+                name: text for name, text in shell.variables.items() if known.get(name) == text
+            }
 
 
 def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
-from labtui.slurm.values import duration_seconds, number
+from labtui.slurm.values import duration_seconds, gpus_of, number
 
 NODE_FORMAT = "%R|%c|%G"
 CONTAINER_PROGRAMS = ("singularity", "apptainer")
@@ -148,13 +148,6 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
             nodes_from="sinfo",
         )
     return tuple(known.values())
-
-
-def gpus_of(gres: str) -> int:
-    """The number of GPUs in a node's GRES: 4 for ``gpu:h100:4(S:0-1),shard:8``."""
-    parts = re.sub(r"\([^()]*\)", "", gres).split(",")
-    found = (re.fullmatch(r"gpu(?::[\w.-]*?)??(?::([0-9]{1,12}))?", part.strip()) for part in parts)
-    return sum(1 if match[1] is None else int(match[1]) for match in found if match)
 
 
 def _names(text: str) -> tuple[str, ...] | None:

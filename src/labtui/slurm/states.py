@@ -94,10 +94,8 @@ def explain_reason(reason: str) -> str:
         if " " in text and words.lower().startswith(text):
             return sentence
     name = re.split(r"[,\s(]", words, maxsplit=1)[0]
-    if name in known:
-        return known[name]
-    if name.endswith("Limit") and name.removesuffix("Limit") in known:
-        return known[name.removesuffix("Limit")]
+    if found := known.get(name) or known.get(name.removesuffix("Limit")):
+        return found
     limits = sentences()["limits"]
     for rule in limits["rules"]:
         if match := re.fullmatch(rule["pattern"], name):

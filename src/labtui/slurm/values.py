@@ -73,3 +73,11 @@ def size_kib(text: str, unit: str = "K") -> float | None:
     """KiB for ``512000M``, ``1.5T`` or ``24 GB``; a number without a letter is in `unit`. None for other text."""
     match = _SIZE.fullmatch(text.replace(" ", ""))
     return float(match[1]) * _KIB[(match[2] or unit).upper()] if match else None
+
+
+def gpus_of(gres: str) -> int:
+    """The number of GPUs in a GRES: 4 for ``gpu:h100:4(S:0-1),shard:8``, 2 for ``cpu:4,gres/gpu:2``."""
+    parts = re.sub(r"\([^()]*\)", "", gres).split(",")
+    gpu = re.compile(r"(?:gres[/:])?gpu(?::[\w.-]*?)??(?:[:=]([0-9]{1,12}))?")
+    found = (gpu.fullmatch(part.strip()) for part in parts)
+    return sum(1 if match[1] is None else int(match[1]) for match in found if match)
