@@ -76,6 +76,10 @@ def test_a_run_of_another_task_or_without_an_epoch_says_nothing_of_a_batch(lacks
 
     box = check("10.5", with_runs(full(), other))
     assert "ResNet50 · 2 GPUs: not run yet." in [item.missing for item in box.items]
+    chapter = load_edition("hpc4ai-ch11")  # plans the same run with four batches
+    others = with_runs(full(chapter), lambda run: None if run.spec.batch_size == 64 else run)
+    missing = check("11.2", others, chapter).missing
+    assert missing == "custom · tiny-224 · 1 GPU (batch 64; tf32): not run yet."
 
 
 @pytest.mark.parametrize(("kept", "status"), [("10.5", "open"), ("10.6", "partial")])

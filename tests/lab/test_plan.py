@@ -23,7 +23,7 @@ def test_the_editions_own_limit_and_cpus_win():
     assert task_drafts(edition, "3", PROFILE)[0].cpus == 80  # a node has no more
 
 
-def test_the_limit_has_a_margin_and_stays_within_the_queue():
+def test_the_limit_has_a_margin_stays_within_the_queue_and_bounds_the_cost():
     (draft,) = task_drafts(EDITION, "10.6", PROFILE)
     seconds, hours = expectation(draft, EDITION)
     assert seconds.hi < draft.time_limit_minutes * 60 <= 2.5 * seconds.hi + 600
@@ -33,6 +33,11 @@ def test_the_limit_has_a_margin_and_stays_within_the_queue():
     assert long.time_limit_minutes == time_limit(draft, EDITION, PROFILE, [300]) == 120
     (own,) = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(time_limit_minutes=7))
     assert own.time_limit_minutes == 7
+    seconds, hours = expectation(replace(draft, time_limit_minutes=2), EDITION)
+    assert seconds.lo > 120 and hours.hi <= draft.gpus * 2 / 60
+    edition = load_edition("sa-miri-2021-ex12")
+    (draft,) = task_drafts(edition, "3", PROFILE)
+    assert expectation(draft, edition) == (None, None), "nothing is known of it"
 
 
 def test_own_results_go_before_the_bands():
@@ -66,15 +71,6 @@ def test_another_batch_takes_between_as_many_images_and_as_many_steps_a_second()
     same, half, double = (run_seconds(run, EDITION, rows) for run in runs)
     assert half.lo == pytest.approx(same.lo) and half.value > same.value
     assert double.hi == pytest.approx(same.hi) and double.value < same.value
-
-
-def test_a_job_costs_no_more_than_its_limit_and_nothing_known_is_said_as_nothing():
-    (draft,) = task_drafts(EDITION, "10.5", PROFILE)
-    seconds, hours = expectation(replace(draft, time_limit_minutes=2), EDITION)
-    assert seconds.lo > 120 and hours.hi <= draft.gpus * 2 / 60
-    edition = load_edition("sa-miri-2021-ex12")
-    (draft,) = task_drafts(edition, "3", PROFILE)
-    assert expectation(draft, edition) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.lab.checks import TaskCheck
-from labtui.lab.edition import ChartsCheck, HandInCheck, RunsCheck, Task
+from labtui.lab.edition import DECKS, ChartsCheck, HandInCheck, RunsCheck, Task
 from labtui.lab.plan import PlanOverrides, task_of
 from labtui.results.charts import slug
 from labtui.session.folder import LabFolder
@@ -83,7 +83,7 @@ def finish(session: Session) -> None:
 
 def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> tuple[Path, ...]:
     """Export and return the files; unless `whole`, only tables, charts as SVG, and slides if a task asks for them."""
-    from labtui.export import DECKS, REPORTS, _plots, drawings, export_lab, write_files
+    from labtui.export import REPORTS, _plots, drawings, export_lab, write_files
     from labtui.export.contents import read_contents
 
     folder, state = session.folder.path, session.state

@@ -26,11 +26,18 @@ def only_row(*runs, **options):
     return row
 
 
-def test_the_first_epoch_is_not_counted_and_not_lost():
+def test_the_first_epoch_is_not_counted_and_not_lost_and_alone_gives_no_steady_time():
     row = only_row(run(1, [29.0, 14.0, 12.0], half_width=0.5))
     assert row.epoch_seconds == Interval(13.0, 12.5, 13.5)
     assert row.warmup_seconds == Interval(29.0, 28.5, 29.5)
     assert (row.epochs, row.epochs_read, row.runs) == (2, 3, 1)
+    results = compute_results([run(1, [29.0])])
+    (row,) = results.rows
+    assert row.epoch_seconds is None and row.throughput is None and row.speedup is None
+    assert row.as_printed.epoch_seconds is None
+    assert any("Only warm-up epochs were read" in note for note in row.notes)
+    report = results_json(results)
+    assert report["rows"] == [] and report["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
 
 
 def test_a_rate_that_an_epochs_line_prints_is_its_throughput_where_nothing_tells_the_images():
@@ -41,16 +48,6 @@ def test_a_rate_that_an_epochs_line_prints_is_its_throughput_where_nothing_tells
     assert row.throughput == Interval(4386.0, 4385.5, 4386.5)
     assert not any("no throughput" in note for note in row.notes)
     assert only_row(*runs, images=50_000).throughput.value == pytest.approx(50_000 / 11.4)
-
-
-def test_a_run_of_one_epoch_has_no_steady_time():
-    results = compute_results([run(1, [29.0])])
-    (row,) = results.rows
-    assert row.epoch_seconds is None and row.throughput is None and row.speedup is None
-    assert row.as_printed.epoch_seconds is None
-    assert any("Only warm-up epochs were read" in note for note in row.notes)
-    report = results_json(results)
-    assert report["rows"] == [] and report["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
 
 
 def test_several_runs_of_one_configuration_are_pooled_and_counted():

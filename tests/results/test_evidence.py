@@ -36,16 +36,15 @@ def keras(first: int, last: int, planned: int, times: list[float], *, steps: int
     (1, 3, 999_999_999, "A run is unfinished in the log: 3 epochs of 999,999,999."),
     *((1, 1, 5, "A run is unfinished in the log: 1 epoch of 5."), (1, 3, 3, None)),
 ])  # fmt: skip
-def test_missing_epochs_are_said_and_the_first_of_a_process_is_warm_up(first, last, planned, note):
+def test_missing_epochs_and_a_lost_loss_are_said_and_the_first_of_a_process_is_warm_up(
+    first, last, planned, note
+):
     log = "Model ResNet50 1 GPU\n" + keras(first, last, planned, [30.0, 10.0, 10.0][: last - first + 1])
     (row,) = results_of_text(log).rows
     assert [each for each in row.notes if " of " in each] == ([note] if note else [])
     assert row.warmup_seconds.contains(30.0)
     if last > first:
         assert row.epoch_seconds.contains(10.0) and row.epoch_seconds.hi < 11 and row.epochs == 2
-
-
-def test_a_loss_that_is_no_number_is_said():
     log = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
     lost = log.replace("10s - loss: 1.0", "10s - loss: nan")
     (note,) = [note for note in results_of_text(lost).rows[0].notes if "loss" in note]

@@ -93,12 +93,16 @@ def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
         assert text in out
 
 
-def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, monkeypatch):
+def test_without_files_and_without_a_folder_or_a_run_there_is_a_hint(capsys, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     code = main(["results"])
     captured = capsys.readouterr()
     assert code == 2 and captured.out == ""
     assert "no lab folder" in captured.err and "name log files: FILE..." in captured.err
+    made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
+    monkeypatch.chdir(made.path)
+    captured = command(["results"], 1)
+    assert captured.out == "" and "No run has been read yet" in captured.err
 
 
 def test_the_samplers_file_is_read_with_its_log_and_is_no_log(capsys, tmp_path):
@@ -204,13 +208,6 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys, command):
         assert [(each["n_gpus"], each["standing_by"], each["steady"]) for each in use] == found
     said = "ResNet50 on 1 GPU (job 41): 100.0 % busy after the first epoch; 3 of the job's GPUs were idle."
     assert said in command(["results", "--details"]).out
-
-
-def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, command):
-    made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    monkeypatch.chdir(made.path)
-    captured = command(["results"], 1)
-    assert captured.out == "" and "No run has been read yet" in captured.err
 
 
 def test_a_folder_is_named_by_option_or_in_place_of_logs(folder, tmp_path, monkeypatch, capsys, command):

@@ -92,21 +92,15 @@ def test_csv_has_every_digit_and_no_invented_ones():
     assert alone["epoch_seconds"] == "" and alone["speedup"] == "" and alone["first_epoch_seconds"] == "29.0"
 
 
-def test_notes_name_what_they_are_about():
+def test_notes_titles_and_citations_name_what_they_are_about():
     results = compute_results([run(4, [9, 5]), run(1, [], outcome="oom", source="a.out", model="ResNet152")])
     assert any(
         line.startswith("ResNet50 on 4 GPUs: There is no one-GPU run of this") for line in note_lines(results)
     )
     assert "Not counted: a.out, no epoch was finished: it ran out of memory." in note_lines(results)
-
-
-def test_networks_that_share_one_size_are_compared_there():
     tried = (("a", 12, 1), ("a", 12, 2), ("b", 40, 2), ("b", 40, 4))
     results = compute_results([run(n, [9, time / n], model=model) for model, time, n in tried], images=50_000)
     assert scaling_message(scaling_lines(results.rows), {"throughput"}) == "a is faster than b on 2 GPUs"
-
-
-def test_citations_are_short():
     lines = [Origin(source="a.out", job_id="7", line=line, epoch=1) for line in (5, 7, 7)]
     assert cite(lines) == "job 7, a.out, lines 5, 7"
     many = [Origin(source=f"{name}.out") for name in "abcdef"]

@@ -450,6 +450,8 @@ def test_the_next_task_is_the_one_that_check_names():
     shown = replace(view, deck="deck.pdf")
     assert next_step(shown).label == "Hand in deck.pdf"
     assert "deck.pdf shows practice runs; hand in one" in next_step(replace(shown, practice=True)).reason
+    for name, what in (("hpc4ai-ch10", "slides"), ("sa-miri-2021-ex12", "report")):
+        assert next_step(replace(view, edition=load_edition(name))).label == f"Export the {what}"
     checks |= {name: replace(checks[name], status="open", missing="Run it.") for name in ("10.3", "10.6")}
     assert next_step(view).label == "Go to 10.3" and view.progress is not None
     assert (view.progress.current, view.progress.done) == ("10.3", 5)
@@ -472,6 +474,11 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     first = replace(failed[6], spec=replace(spec(), model="ResNet152"))
     view = replace(seen(LabState(runs={6: first, 8: later})), task_id="10.6")
     assert view.task_line.word == "failed", "until that size is run"  # type: ignore[union-attr]
+    chapter = load_edition("hpc4ai-ch11")
+    first, other, *_ = (plan.spec for plan in chapter.task("11.2").runs)  # type: ignore[union-attr]
+    made = {7: one_run(7, other, phase=RunPhase.FAILED), 8: one_run(8, first, outcome="completed")}
+    view = View(state=LabState(runs=made), edition=chapter)
+    assert [line.run_id for line in view.failures("11.2", view.every.values())] == [7], "8 has another batch"
 
 
 @pytest.mark.parametrize("width", [78, 86])

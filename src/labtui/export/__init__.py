@@ -26,6 +26,7 @@ from labtui.export.hand_in import Document
 from labtui.export.pages import charts_of_tasks, hand_in
 from labtui.export.plots import Format, pictures
 from labtui.export.tables import FORMS, escape_markdown
+from labtui.lab.edition import DECKS
 from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
 from labtui.results.rows import Results
@@ -33,9 +34,8 @@ from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
 """Functions that make a file, by its name, or several files, by what they show."""
-DECKS = {"pptx": "deck.pptx", "pdf": "deck.pdf"}
 REPORTS = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
-"""The files of the formats of slides and of a report."""
+"""The file of each format of a report."""
 
 
 class ExportReport(msgspec.Struct, frozen=True):
@@ -70,8 +70,7 @@ def export_lab(
     lab = LabFolder.open(folder)
     contents = read_contents(lab, state=state, today=today, made=_document_names(formats or DECKS, reports))
     if formats is None:
-        hand_in = contents.edition.hand_in
-        formats = () if hand_in is not None and hand_in.form == "report" else DECKS
+        formats = () if contents.edition.hands_in == "report" else DECKS
     notes, work = _documents(contents, formats, reports)
     if plots:
         work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")

@@ -173,10 +173,9 @@ def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[An
     elsewhere = bool(plan.heading) and any(page.task == task.id and page.answers for page in pages)
     chosen = plan.answers or (() if elsewhere else range(1, len(task.questions) + 1))
     for number in sorted(chosen):
-        given = contents.answers[task.id]
-        text = given.texts[number - 1] if number <= len(given.texts) else ""
-        rest = given.rest if number == len(task.questions) else ""
-        blocks = blocks_of(f"{text}\n\n{rest}".strip(), contents.picture)
+        texts = contents.answers[task.id].texts
+        text = texts[number - 1].strip() if number <= len(texts) else ""
+        blocks = blocks_of(text, contents.picture)
         yield Answer(number, one_line(task.questions[number - 1].text), blocks)
 
 

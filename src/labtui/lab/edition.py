@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from labtui.domain.model import Outcome, Program
+from labtui.domain.model import Outcome, Program, RunSpec
 from labtui.lab import fields
 from labtui.lab.fields import Table
 from labtui.lab.runs import Band, Measure, Publication, PublishedRow, RunPlan, Sweep, TimedProgram, bands_of
@@ -164,6 +164,13 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
             if measure.program in programs:
                 yield from measure.runs_of(programs[measure.program])
 
+    def key_of(self, spec: RunSpec) -> tuple[object, ...]:
+        """What runs share that stand for one planned run: a batch counts only where the task plans several."""
+        mine = spec.label, spec.tuning
+        batches = {each.spec.batch_size for each in self.runs if (each.spec.label, each.spec.tuning) == mine}
+        exact = self.own_runs_check.batch == "exact" and len(batches) > 1
+        return (*mine, spec.batch_size) if exact else mine
+
     @property
     def copies_to_start(self) -> tuple[tuple[str, str], ...]:
         """(original, new script) pairs that the student is asked to make."""
@@ -233,6 +240,8 @@ class HandIn(Table, frozen=True, kw_only=True):
     pages: tuple[HandInPage, ...] = ()
 
 
+DECKS = {"pptx": "deck.pptx", "pdf": "deck.pdf"}
+"""The file of each format of slides."""
 FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
 """Folders of `remote/`, each with one framework's scripts for several nodes."""
 PROGRAM_FOLDERS = ("pi/", "jacobi/")
@@ -304,6 +313,16 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         names = dict.fromkeys([*task.facts, *(name for q in task.questions for name in q.facts)])
         facts = {fact.id: fact for fact in self.facts}
         return tuple(facts[name] for name in names if name in facts)
+
+    @property
+    def hands_in(self) -> Literal["slides", "report"]:
+        """What is handed in."""
+        return self.hand_in.form if self.hand_in is not None else "slides"
+
+    @property
+    def hand_in_files(self) -> tuple[str, ...]:
+        """The files that an export makes for that; one of them is enough."""
+        return ("report.pdf",) if self.hands_in == "report" else tuple(sorted(DECKS.values()))
 
     @property
     def own_scripts(self) -> frozenset[str]:

@@ -32,13 +32,12 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class AnswerSheet(msgspec.Struct, frozen=True):
-    """The Markdown below each question of a task, in order, without comments; `rest` is what is below no question.
+    """The Markdown below each question of a task, in order, without comments.
 
     A text without letters or digits counts as no answer and is "": rules, for example, and empty list items.
     """
 
     texts: tuple[str, ...]
-    rest: str = ""
 
     @property
     def answered(self) -> tuple[bool, ...]:
@@ -60,9 +59,9 @@ def read_sheet(task: Task, text: str) -> AnswerSheet:
     A heading belongs to the question with the same words, else to the one with its number if the file has no heading
     with that one's words; any other heading is part of the answer around it.
     """
-    raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in _texts(task, text).items()}
-    shown = {index: part if any(char.isalnum() for char in part) else "" for index, part in raw.items()}
-    return AnswerSheet(tuple(shown.get(index, "") for index in range(len(task.questions))), shown[None])
+    found = _texts(task, text)
+    shown = (_COMMENT.sub("", found.get(index, "")).strip("\n") for index in range(len(task.questions)))
+    return AnswerSheet(tuple(part if any(char.isalnum() for char in part) else "" for part in shown))
 
 
 def text_to_edit(task: Task, text: str, index: int) -> str:

@@ -199,14 +199,16 @@ def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence
 
 
 def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batch: int | None) -> Match:
+    specs = planned_specs(task, evidence.overrides)
     wanted = spec.batch_size if check.batch == "exact" else None
     found: list[tuple[tuple[bool, ...], int, Match]] = []
     for run in evidence.state.runs.values():
         if not evidence.sent(run) or not _same_device(run, spec):
             continue
         other_batch = wanted is not None and run.spec.batch_size not in (0, wanted)
-        if other_batch and (run.task_id not in ("", task.id) or not run.epochs):
-            continue  # another task's run, or one without an epoch, is no attempt with this batch
+        meant = (each for each in specs if each.batch_size == run.spec.batch_size and _same_device(run, each))
+        if other_batch and (run.task_id not in ("", task.id) or not run.epochs or any(meant)):
+            continue  # another task's or another planned run, or one without an epoch, is no attempt at this one
         mark = evidence.state.mark_of(run)
         sent = evidence.submission(run)
         why_not = _why_not(run, spec, check, wanted, ending=sent is not None and sent.cancelling)

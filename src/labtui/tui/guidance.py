@@ -37,7 +37,7 @@ _STEPS = {
     "learning-rate": ("edit", "Edit the script"),
     "metric": ("plan", "Plan another run"),
     "charts": ("export", "Export the charts"),
-    "hand-in": ("export", "Export the slides"),
+    "hand-in": ("export", "Export"),
     "answers": ("next_question", "Answer the questions"),
     "edited": ("edit", "Edit the script"),
     "files": ("edit", "Edit the file"),
@@ -94,7 +94,12 @@ def _without_cluster(view: View) -> NextStep:
         if item is not None:
             go = NextStep(f"Go to {task_id}", item.missing, f"go_to({task_id!r})")
             return _what_is_missing(view, item) if task_id == view.task_id else go
-    return NextStep("Export the slides", view.state.connection.hint, "export")
+    return NextStep(f"Export the {hands_in(view)}", view.state.connection.hint, "export")
+
+
+def hands_in(view: View) -> str:
+    """What the lab hands in: slides or a report."""
+    return view.edition.hands_in if view.edition is not None else "slides"
 
 
 def successful_retry(view: View, line: RunLine) -> RunLine | None:
@@ -233,7 +238,7 @@ def _next_task(view: View) -> NextStep:
     what = " ".join(hand_in.what.split()) if hand_in is not None else ""
     if not view.deck or view.deck_old:
         what = f"{view.deck} is older than your runs or answers." if view.deck_old else what
-        return NextStep("Export the slides", f"All tasks are done. {what}".rstrip(), "export")
+        return NextStep(f"Export the {hands_in(view)}", f"All tasks are done. {what}".rstrip(), "export")
     if view.practice:
         what = f"{view.deck} shows practice runs; hand in one of real runs."
     label = "Show the result" if view.practice else f"Hand in {view.deck}"

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -201,10 +202,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def lines(self) -> tuple[RunLine, ...]:
         """The runs of the current task, in the order of their numbers."""
-        return tuple(
-            self.every[number]
-            for number in sorted(run.run_id for run in runs_of(self.state, self.edition, self.task_id))
-        )
+        numbers = sorted(run.run_id for run in runs_of(self.state, self.edition, self.task_id))
+        return tuple(self.every[number] for number in numbers)
 
     @cached_property
     def charted(self) -> tuple[ResultRow, ...]:
@@ -279,10 +278,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         task = self.edition.task(task_id) if self.edition is not None else None
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
         mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
-        last = {line.run.spec.label: line for line in mine}
+        key: Callable[[Any], object] = task.key_of if task is not None else attrgetter("label")
+        last = {key(line.run.spec): line for line in mine}
         asked = task.own_runs_check.outcomes if task is not None else ("completed",)
-        done = {line.run.spec.label for line in mine if line.run.outcome in asked}
-        bad = (line for label, line in last.items() if line.phase in ENDED_BADLY and label not in done)
+        done = {key(line.run.spec) for line in mine if line.run.outcome in asked}
+        bad = (line for of, line in last.items() if line.phase in ENDED_BADLY and of not in done)
         return () if self.count("runs", task_id).full else tuple(bad)
 
     @property

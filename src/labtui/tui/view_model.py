@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 
-DECKS = ("deck.pdf", "deck.pptx")
 MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
 CHECK_EVERY_S, MAX_REST_S = 0.5, 2.0
@@ -106,13 +105,12 @@ class ViewModel:
             told = told or [run for run in runs if run.phase in phases]
         if told:
             return min(run.run_id for run in told)
-        done = {run.spec.label: run.run_id for run in runs if run.phase is RunPhase.DONE}
+        task = self.edition.task(self.task_id) if self.edition is not None else None
+        keys = {run.run_id: task.key_of(run.spec) if task is not None else run.spec.label for run in runs}
+        done = {keys[run.run_id]: run.run_id for run in runs if run.phase is RunPhase.DONE}
         full = view.count("runs", self.task_id).full
-        told = [
-            run
-            for run in runs
-            if run.phase not in ENDED_BADLY or not (full or run.run_id < done.get(run.spec.label, 0))
-        ]
+        made = {run.run_id for run in runs if run.run_id < done.get(keys[run.run_id], 0)}
+        told = [run for run in runs if run.phase not in ENDED_BADLY or not (full or run.run_id in made)]
         began = [run for run in told if ended_by(run, runs) is None]
         return max((run.run_id for run in began or told or runs), default=None)
 
@@ -229,7 +227,8 @@ class ViewModel:
         # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
-        deck = next((name for name in DECKS if name in names), "")
+        files = edition.hand_in_files if edition is not None else ()
+        deck = next((name for name in files if name in names), "")
         made = (folder.path / deck).stat().st_mtime
         over = (run.token for run in state.runs.values() if run.outcome is not None)
         logs = (path for token in over if (path := self.session.log_path(token, "out")) is not None)

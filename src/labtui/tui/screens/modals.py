@@ -25,10 +25,9 @@ from labtui.domain.terminal_text import display_text
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import ended, headline
+from labtui.tui.guidance import ended, hands_in, headline
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import LIVE, RunLine
-from labtui.tui.view_model import DECKS
 from labtui.tui.widgets.frame import key, sentences
 
 _Answer = TypeVar("_Answer")
@@ -254,12 +253,13 @@ def show_tour(app: LabApp, step: int = 0) -> None:
 
 
 def show_finish(app: LabApp) -> None:
-    """Show that the lab is done: its key result, and where the slides are or the key that writes them."""
+    """Show that the lab is done: its key result, and where what is handed in lies, or the key that writes it."""
     view, folder = app.view, app.session.folder.path
-    decks = " and ".join(name for name in DECKS if (folder / name).is_file())
-    there = f"{decks} {'are' if ' and ' in decks else 'is'} in {folder}."
-    unreal = "They show practice runs; hand in slides of real runs."
-    where = there if view.deck and not view.deck_old else f"Press x to write the slides into {folder}."
+    there = f"{view.deck} is in {folder}."
+    unreal = "These are practice runs; hand in real ones."
+    where = (
+        there if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {folder}."
+    )
     text = "\n\n".join(filter(None, (headline(view), where, unreal * view.practice)))
     app.push_screen(Ask(text, title="All tasks are done", choices=(("escape", "Close", None),)))
 
