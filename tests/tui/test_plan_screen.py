@@ -122,7 +122,6 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     planned = plan_of_vit(session, 1, 8, 32)
     shown = [cells(planned, at, row) for at, row in enumerate(planned.rows)]
     assert [each["gpus"] for each in shown] == ["1", "8 on 2 nodes", "32 on 8 nodes"]
-    assert {each["model"] for each in shown} == {"ViT-H/14"}
     options = ("--eval_batch_size", "128", "--warmup")
     planned.task_rows = [
         replace(row, spec=replace(row.spec, extra_args=(*options, str(at), "--compile", "--seed", str(at))))

@@ -329,11 +329,11 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
 def test_an_own_run_without_a_model_is_called_by_its_job():
     runs = {n: one_run(n, replace(spec(), model=""), token=f"lt{n}", task_id="10.5") for n in (1, 2)}
     jobs = {
-        f"lt{n}": replace(sent(JobPhase.QUEUED), token=f"lt{n}", job_name=f"mine{n}", run_ids=(n,))
+        f"lt{n}": replace(sent(JobPhase.QUEUED), token=f"lt{n}", job_name=f"{'mine' * 9}{n}", run_ids=(n,))
         for n in runs
     }
     _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100)
-    assert [f"mine{row.key}" in map(str, row.cells) for row in rows] == [True, True]
+    assert [str(row.cells[2]) for row in rows] == ["minem…ine1", "minem…ine2"], "what tells them apart"
     tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
     view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
     assert [str(row.cells[2]) for row in table_of(view, ROLES, 86)[1]] == ["naive", "linear"]
@@ -595,8 +595,7 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
 
 
 def test_a_number_and_its_unit_stay_on_one_line():
-    text, lines = "an epoch of 5.38 s, 70 % of it", ["an epoch of", "5.38 s, 70 % of", "it"]
-    assert wrap(text, 15) == lines
+    assert wrap("an epoch of 5.38 s, 70 % of it", 15) == ["an epoch of", "5.38 s, 70 % of", "it"]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
@@ -613,6 +612,10 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
         texts = [task_text(row, View(state=LabState()), ROLES, 30, lines=3).plain for row in rows]
         assert [len(text.splitlines()) for text in texts] == [lines, lines]
         assert title in " ".join(texts[1].split()).replace("running ", "") and "▶" in texts[1]
+    rows = [replace(row, title="Where the scaling ends and why it ends so") for row in rows]
+    assert not [
+        row for row in rows if "…" in task_text(row, View(state=LabState()), ROLES, 78, lines=3).plain
+    ]
 
 
 @pytest.mark.parametrize(("batch", "advice"), [

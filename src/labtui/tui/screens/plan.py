@@ -24,7 +24,7 @@ from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
 from labtui.tui import STYLES, plan_words
-from labtui.tui.app import LabApp
+from labtui.tui.app import AGE_EVERY_S, LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
@@ -33,7 +33,6 @@ from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, TitleBar
 from labtui.tui.widgets.run_pane import KeyedTable
 
 FIGURES = ("runs", "time", "hours")
-LOOK_EVERY_S = 1.0
 FIX: Choice = ("y", "Make this change", "fix")
 COPY: Choice = ("b", "Make the copy", "copy")
 EDIT: Choice = ("e", "Edit the file", "edit")
@@ -106,7 +105,7 @@ class PlanScreen(FramedScreen):
         self.watch(self.app, "view", self.show_frame)
         self.app.theme_changed_signal.subscribe(self, lambda _: self.show())
         self.recompute()
-        self.set_interval(LOOK_EVERY_S, self._read_again)
+        self.set_interval(AGE_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
         self.app.keys_since = Message().time

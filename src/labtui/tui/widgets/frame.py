@@ -230,7 +230,8 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     if width < 60 and len(row.title) <= width - indent - 1 < len(row.title) + right.cell_len:
         right = ink("", role)  # the glyph and the title bar say it, too
     room, taken = max(8 + right.cell_len, width - indent - 1), " " * right.cell_len
-    lines = min(lines, len(textwrap.wrap(row.title, room)) or 1)  # the same number with and without a state
+    free = room - (right.cell_len if width >= 60 else 0)  # a state takes no line more
+    lines = min(lines, len(textwrap.wrap(row.title, free)) or 1)
     wrapped = textwrap.wrap(row.title, room, initial_indent=taken, max_lines=lines, placeholder="…")
     first, *more = wrapped or [taken]
     text = ends(left.append(first[len(taken) :], style), right, width or 80)

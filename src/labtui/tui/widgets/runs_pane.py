@@ -155,6 +155,8 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     unit = unit_of(view)
     timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
+    half, told = longest // 2, names.items()  # names often differ at their end
+    names = {at: f"{name[:half]}…{name[1 - half :]}" if name[longest:] else name for at, name in told}
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
