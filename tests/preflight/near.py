@@ -6,13 +6,11 @@ from labtui.domain.model import Interval
 from tests.preflight.cases import ACCOUNT, LAST, RUN1, SCRIPT, SIF, Case, job, py
 
 ALONE = [
-    "set -- a b\ngrep -- epochs log.txt\nnvidia-smi  # python x.py -- epochs 5",
+    "set -- a b\ngrep -- epochs log.txt\nnvidia-smi  # python x.py -- epochs 5", "IFS= read -r x\nLC_ALL= sort y\nX=1 nvidia-smi\n[ $X = /a ] && :",
     'echo "epochs – loss" # a – b –c\necho 1–4\necho "“quoted”"\necho it’s  # “so”\nnvidia-smi  # a\u00a0b',
     "nvidia-smi \\\n--list-gpus\necho a-\nnvidia-smi\nsort <in >out\ncat <<EOF\n<account>\nEOF\ncat > x <<EOF\n#SBATCH --nodes 2\nEOF",
-    '# SBATCH lines stand above\n# sbatch --test-only job.slurm\necho "running $0"\necho pip install x  # git clone y\necho wget x',
-    "python /gpfs/apps/tool.py\nls /gpfs/x/mynct_3255/y\ncd logs; cd ..",
-    "IFS= read -r x\nLC_ALL= sort y\nX=1 nvidia-smi\n[ $X = /a ] && :",
-]
+    '# SBATCH lines stand above\n# sbatch --test-only job.slurm\necho "running $0"\necho pip install x  # git clone y\necho wget x', "python /gpfs/apps/tool.py\nls /gpfs/x/mynct_3255/y\ncd logs; cd ..",
+]  # fmt: skip
 """Commands in which no rule may find anything."""
 NEAR = [
     Case("unchanged-copy", "one word", {"ResNet152.py": (("", SCRIPT.replace("ResNet50", "ResNet152")),)}),
@@ -48,7 +46,6 @@ NEAR = [
     Case("short-limit", "prescribed", forecast=Interval(3600, 3000, 6000), prescribed_minutes=frozenset({75})),
     py("path-missing", "nothing imported from it", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"), remote={"/gpfs/scratch/nct_345/utils": False}),
     py("other-path", "harmless sys.path", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_325/utils')\nfrom cifar")),
-    py("path-missing", "harmless sys.path", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\nfrom cifar"), remote={"/gpfs/scratch/nct_345/cifar-utils": False}),
     job("path-missing", "below home", ("module purge", 'export CIFAR10_DATA="$HOME"/cifar-utils/cifar-10-batches-py\nmodule purge'), remote={"/cifar-utils/cifar-10-batches-py": False}),
     *(job(rule, "on the command line", (f"--account {ACCOUNT}", f"--account {other}"), given={"account": ACCOUNT}) for rule, other in (("account", "nct_325"), ("placeholder", "<account>"))),
     job("account", "only on the command line", ("#SBATCH --account nct_345\n", ""), given={"account": "nct_345"}),
@@ -75,6 +72,7 @@ NEAR = [
 ]  # fmt: skip
 _GPU, _ARGS, _FIT = "--gres=gpu:4", "args = parser", "model.fit(train_ds, epochs=args.epochs, verbose=2)"
 _LEFT = [
+    "mkdir -p /gpfs/cifar/new\ncd /gpfs/cifar/new\necho a – b", "export PYTHONPATH=/gpfs/x\npip install numpy", 'source "$(dirname "${BASH_SOURCE[0]}")/env.sh"',
     "srun --cpus-per-task=20 -- python ResNet50.py\nlog 'ResNet50.py -- finished'\npython ResNet50.py -- data.txt", "python ResNet50.py --help",
     "echo 'ResNet50.py -- finished'\necho 'python bench.py'\necho 'singularity: the run starts'", "export SINGULARITY_NV=1\nsingularity exec a.sif python ResNet50.py",
     'cmd=(python ResNet50.py  # it\'s all\n  --epochs 5)\n"${cmd[@]}"\nCMD="python ResNet50.py\n  --epochs 5"\n$CMD', "singularity exec a.sif ls",
@@ -89,6 +87,8 @@ VALID = [
     *(job("", text, ("nvidia-smi", text)) for text in _LEFT),
     *(job("", words, ("#!/bin/bash", words)) for words in ("#!/bin/bash -l", "#!/bin/bash --login", "#!/usr/bin/env bash")),
     *(job("", words, (_GPU, words)) for words in ("--gres=gpu:1g.5gb:4", "--gres=gpu:a100-80:4,nvme:9", "--tres-per-task=gres/gpu:4", "--gpus-per-node=a100:4")),
+    job("", "comments of directives", ("# at least", "# was <account> – par “GPU”, at least")), py("", "optional", ("from cifar", "try:\n    import run_log\nexcept ImportError:\n    pass\nfrom cifar")),
+    job("", "the whole node", (_GPU, "--exclusive")), job("", "GPUs of all nodes", (_GPU, "--gres=gpu:2"), ("--nodes 1", "--nodes 2"), ("\nsing", "\nsrun sing")),
     job("", "CPUs for each GPU", ("--cpus-per-task 80", "--cpus-per-gpu 20")),
     job("", "a default", ("--nodes 1", "--nodes 2"), ("nvidia-smi", 'srun -c 80 date\necho "${SLURM_JOB_NODELIST:-none}"')),
     Case("", "--no-", {"job.slurm": ((RUN1, f"{RUN1} --no-amp"),), "ResNet50.py": ((_ARGS, f"parser.add_argument('--amp', action=argparse.BooleanOptionalAction)\n{_ARGS}"),)}),

@@ -17,6 +17,7 @@ from labtui.session.settings import load_profile
 from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job, preflight
 from tests.preflight.near import NEAR, VALID
 
+OWN: dict[str, Any] = {"makes_folders": True, "remote": {"/gpfs/cifar/new": False}}
 TOLD = ("remote", "given", "forecast", "prescribed_minutes", "bash_errors", "images", "brought")
 
 
@@ -70,7 +71,7 @@ def refused(file: str, data: bytes) -> bool:
 @pytest.mark.parametrize("case", [*VALID, *NEAR, *BROKEN], ids=lambda c: f"{c.rule}: {c.name}")
 def test_a_valid_job_has_no_error_and_no_fix_makes_one(case):
     files = case.files()
-    found = look(case, files) if case.rule else preflight(files, None, PROFILE, ACCOUNT, makes_folders=True)
+    found = look(case, files) if case.rule else preflight(files, None, PROFILE, ACCOUNT, **OWN)
     errors = {f.rule for f in found if f.severity == "error"}
     assert case.rule or not (errors or any(refused(name, files[name]) for name in files)), errors
     for fix in (f.fix for f in found if f.fix is not None):

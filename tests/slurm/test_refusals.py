@@ -133,14 +133,11 @@ def test_reasons_in_words(reason, words):
     assert words in explain_reason(reason) and explain_reason("") == ""
 
 
-def test_a_refused_hold_says_why():
+def test_a_refused_hold_says_why_and_only_a_job_that_waits_gets_advice():
     with pytest.raises(RemoteFailure, match="was not held: Job is no longer pending"):
         read(control("hold", "7"), "", "Job is no longer pending execution for job 7", 1)
     with pytest.raises(RemoteFailure, match="was not released"):
         read(control("release", "7"), "", "Access/permission denied for job 7", 1)
-
-
-def test_only_a_job_that_waits_gets_advice():
     assert "Cancel it" in reason_words(JobPhase.QUEUED, "BadConstraints")
     assert reason_words(JobPhase.FINISHED, "BadConstraints") == "BadConstraints"
     assert reason_words(JobPhase.QUEUED, "") == ""

@@ -184,7 +184,7 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     wanted = (context.draft.gpus if context.draft else 0) or max(used, default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
     queue = _queue(context, job)
-    if wanted and job.gpus == 0 and not broken and node_gpus(context):
+    if wanted and job.gpus == 0 and not broken and node_gpus(context) and not job.has("exclusive"):
         effect = "The job gets no GPU: the training fails or silently uses the CPU."
         hit = Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))
         yield hit if queue is None or queue.devices == "gpu" else Hit(1, effect, None, "warning")
@@ -217,8 +217,7 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     needed = job.gpus * context.profile.cpus_per_gpu
     cpus = (job.cpus or 1) * job.tasks_per_node
     said = context.profile.status in ("current", "practice")
-    elsewhere = any(map(job.has, ("exclusive", "cpus-per-gpu", "tres-per-task", "mincpus")))
-    unclear = elsewhere or (given is not None and job.cpus is None)
+    unclear = any(map(job.has, ("exclusive", "cpus-per-gpu", "tres-per-task"))) or (given and not job.cpus)
     if not said or unclear or not job.gpus or job.gpus > node_gpus(context) or cpus >= needed:
         return
     effect = f"Here {plural(job.gpus, 'GPU')} must come with {needed} CPUs or more, not {cpus}."

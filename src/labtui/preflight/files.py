@@ -23,6 +23,8 @@ _BRINGS = re.compile(
     r"(?:^|[\s(])(?:cp|mv|ln|rsync|scp|tar|unzip|git|wget|curl|make|install|test|\[\[?\s+(?:!\s+)?-[efrs])\s"
 )
 """A command that may bring a script, or asks whether it is there."""
+_MAKES = re.compile(rf"\b(?:mkdir|makedirs|exists|isdir|open|echo|printf|ls|rm)\b|{_BRINGS.pattern}")
+"""A line that may make a path, or asks whether it is there."""
 _LAB_MODULES = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(?:_seq)?")
 """Modules of the lab, which no container has."""
 _ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
@@ -135,8 +137,9 @@ def module_missing(context: ScriptContext, script: PythonScript) -> Iterator[Hit
 
     The lab's own modules (`cifar`, `resnet_lab` ...), unless the script extends `sys.path`.
     """
-    for number, module in _lab_imports(script) if "sys.path" not in script.text else ():
-        if module not in context.modules:
+    elsewhere = "sys.path" in script.text or any("PYTHONPATH" in job.text for job in context.shells)
+    for number, module in _lab_imports(script) if not elsewhere else ():
+        if module not in context.modules and script.lines[number - 2 : number - 1] != ("try:",):
             effect = f"Python will say: No module named '{module}'. Put {module}.py into scripts/ again."
             yield Hit(number, effect)
 
@@ -198,10 +201,11 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
     """A container image or data folder that is not on the cluster.
 
     Only paths that the cluster was asked about; a ``sys.path`` folder only if a lab module is not sent. A warning for
-    a folder that a command names by `--data`: the job may make it.
+    what the job may make: a folder that a command names by `--data`, a path in a line such as `mkdir`.
     """
-    own = set(_named_folders(context)) - {context.data_dir}
-    lines = _path_lines(context, script)
+    lines = list(_path_lines(context, script))
+    made = (path for _, _, code in lines if _MAKES.search(code) for path in absolute_paths(code))
+    own = {*_named_folders(context), *made} - {context.data_dir}
     for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
         if context.remote.get(path) is not False:
             continue
@@ -316,21 +320,23 @@ def download(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     `wget`, `git clone`, `pip install` and the like, from a host or by name; not if the job names a proxy.
     """
     asked = re.search(r"(?:\[|\btest)\s+(?:!\s+)?-[defrs]\s", job.text)  # it may be there already
+    offline = context.profile.status == "current" and not asked
     for command in job.filled if "_proxy=" not in job.text.lower() else ():
-        sure = re.search(r"://(?!localhost|127\.)|\bgit@", command.text) or not _HERE.search(command.text)
-        if _DOWNLOAD.match(command.text) and sure:
+        remote = re.search(r"://(?!localhost|127\.)|\bgit@", command.text) or not _HERE.search(command.text)
+        if _DOWNLOAD.match(command.text) and remote:
             effect = "Compute nodes have no internet: this hangs until it times out. Send the files instead."
-            yield Hit(command.line, effect, None, "warning" if asked else context.no_internet)
+            sure = offline and not re.search(r"\bpip3?\b", command.text)  # the package may be there
+            yield Hit(command.line, effect, None, None if sure else "warning")
 
 
 @rule("download", over="pythons")
-def data_download(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
+def data_download(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """Keras's own data sets (`load_data()`) and pre-trained weights come from the internet."""
     for dotted, call in script.calls:
         if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
-            effect = f"{dotted}() downloads, and compute nodes have no internet. Use load_cifar()."
-            yield Hit(call.lineno, effect, None, context.no_internet)
+            effect = f"{dotted}() downloads unless it did before; nodes have no internet. Use load_cifar()."
+            yield Hit(call.lineno, effect, None, "warning")
         weights = _keyword(call, "weights")
         if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":
-            effect = "Pre-trained weights are downloaded, and compute nodes have no internet."
-            yield Hit(weights.value.lineno, effect, None, context.no_internet)
+            effect = "Weights are downloaded unless they were before, and compute nodes have no internet."
+            yield Hit(weights.value.lineno, effect, None, "warning")

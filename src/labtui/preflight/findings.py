@@ -248,11 +248,6 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         filled = path.replace("{account}", self.account) if self.account else path
         return "" if "{" in filled else filled
 
-    @property
-    def no_internet(self) -> Severity:
-        """The severity of a download: an error if the compute nodes are known to have no internet."""
-        return "error" if self.profile.status == "current" else "warning"
-
     @cached_property
     def jobs(self) -> tuple[JobScript, ...]:
         if self.main in self.files:
@@ -394,13 +389,21 @@ def add_directive(job: JobScript, option: str) -> Fix:
     return change(job, title, {line: (old, new + "\r" * old.endswith("\r"))})
 
 
+def code_of(line: str) -> str:
+    """A line of a shell script without its comment; the comment behind a directive goes, too."""
+    mark = "#SBATCH" if line.startswith("#SBATCH") else ""
+    return mark + without_comment(line.removeprefix(mark))
+
+
 def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str = "") -> Hit:
     """A hit for a wrong value of an option; the fix writes `new`, unless the value is from sbatch's command line."""
     given = job.last(option)
     if given is None or option in job.given:
         return Hit(given.line if given else 1, effect)
-    head, found, tail = job.lines[given.line - 1].rpartition(given.value)
-    fix = replace_line(job, given.line, head + new + tail, title or f"write {new}") if found else None
+    code = code_of(job.lines[given.line - 1])
+    head, found, tail = code.rpartition(given.value)
+    fixed = head + new + tail + job.lines[given.line - 1][len(code) :]
+    fix = replace_line(job, given.line, fixed, title or f"write {new}") if found else None
     return Hit(given.line, effect, fix)
 
 

@@ -20,9 +20,7 @@ _CLEAN_UP = re.compile(
     r"^\s*(?:rm|mv|cp|rmdir|touch|echo|printf|date|sleep|tar|gzip|rsync|module|deactivate|true|:|kill|mail|chmod|ls|nvidia-smi)\b"
 )
 _SELF = re.compile(r"\$\{?BASH_SOURCE\b|\bdirname\b[^)]*\$\{?0\b")
-_SELF_DIR = re.compile(
-    r"\"?\$\(\s*(?:cd\s+[^&;]*&&\s*)?(?:dirname|realpath)\b[^()]*(?:BASH_SOURCE|\$0|\$\{0)[^()]*\)\"?"
-)
+_SELF_DIR = re.compile(r"\$\(\s*(?:dirname|realpath)\b[^()]*(?:BASH_SOURCE|\$0|\$\{0)[^()]*\)")
 _STARTERS = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b")
 
 
@@ -60,11 +58,11 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}{more}."
         yield _other_gpus(job, request, effect, most)
         return
-    if not job.gpus or request is None or not used:
+    if not job.gpus or request is None or not used or job.has("exclusive"):  # which gives all of a node
         return
     most, command = max(used, key=lambda item: item[0])
     at_once = any(job.source(launch).text.rstrip().endswith("&") for launch in job.launches)
-    if most > job.gpus:
+    if most > job.gpus * job.nodes:
         fix = swap(job, command, rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", f"train on {job.gpus}")
         yield Hit(command.line, f"The training wants {plural(most, 'GPU')} and the job has {job.gpus}.", fix)
     elif most < job.gpus and len(used) == len(job.launches) and not at_once:
@@ -172,7 +170,7 @@ def script_location(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     own = context.draft is not None and context.draft.form == "own"
     for command in job.commands if not own else ():
         if _SELF.search(command.text):
-            fixed = _SELF_DIR.sub('"$SLURM_SUBMIT_DIR"', job.lines[command.line - 1])
+            fixed = _SELF_DIR.sub("$SLURM_SUBMIT_DIR", job.lines[command.line - 1])
             effect = "Slurm runs a copy in its own directory; your files are in $SLURM_SUBMIT_DIR."
             fix = replace_line(job, command.line, fixed, "use $SLURM_SUBMIT_DIR")
             yield Hit(command.line, effect, fix, None if context.draft else "warning")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from labtui.preflight.findings import Hit, PythonScript, ScriptContext, change, replace_line, rule
+from labtui.preflight.findings import Hit, PythonScript, ScriptContext, change, code_of, replace_line, rule
 from labtui.slurm.batch_script import PRINTS, JobScript, without_comment
 from labtui.slurm.script_commands import quoting
 
@@ -25,11 +25,6 @@ _COMMAND_HOLES = re.compile(
 )
 
 
-def _code(line: str) -> str:
-    """A shell line without its comment; a directive is kept."""
-    return line if line.startswith("#SBATCH") else without_comment(line)
-
-
 # --------------------------------------------------------------------------- characters
 
 PASTED = "pasted-character"
@@ -43,11 +38,11 @@ def pasted_in_shell(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     In commands and directives outside straight quotes; an apostrophe within a word is meant.
     """
     for number, line in job.code:
-        code = _code(line)
+        code = code_of(line)
         fixed = _replace_characters(code)
         if fixed != code:
             fix = replace_line(job, number, fixed + line[len(code) :], _TITLE)
-            yield Hit(number, _pasted_effect(code), fix)
+            yield Hit(number, _pasted_effect(code), fix, "warning" if PRINTS.match(code) else None)
 
 
 @rule(PASTED, over="pythons")
@@ -90,7 +85,7 @@ def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     In commands that run Python and in directives; `--` alone is also how a document breaks a line.
     """
     for number, line in job.code:
-        code = _code(line)
+        code = code_of(line)
         after = re.search(r"^#SBATCH\b|\.py\b", code)
         start = len(code) if after is None or PRINTS.match(code) else after.start()
         fixed = _sub(_LONE, lambda _: "--", code, start)
@@ -150,7 +145,7 @@ def placeholder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     overridden = {d.line for d in job.directives if d.name in job.given}
     noted = False
     for number, line in job.code:
-        code = "" if number in overridden or re.search(r"\b(?:echo|printf)\b", line) else _code(line)
+        code = "" if number in overridden or re.search(r"\b(?:echo|printf)\b", line) else code_of(line)
         pattern = _HOLE if line.startswith("#SBATCH") else _COMMAND_HOLES
         match = pattern.search(code) or _NUMBERLESS.search(code)
         if match is not None and match[0] != unset:
