@@ -12,7 +12,7 @@ import pytest
 
 from labtui.domain.tuning import tuning_words
 from labtui.practice import programs
-from labtui.practice.pace import Training
+from labtui.practice.pace import Pace, Training
 from labtui.slurm.probe import CIFAR10
 from labtui.training_logs.reader import parse_log
 
@@ -159,6 +159,8 @@ def test_a_larger_batch_learns_more_slowly_and_equal_trainings_differ_a_little(l
     ends = [[learned(lab, "--num_epochs 3", gpus, job)[-1] for job in "12"] for gpus in (1, 32)]
     assert min(ends[0]) > max(ends[1]) + 0.02, "a larger batch has fewer updates"
     assert all(0 < max(same) - min(same) < 0.02 for same in ends)
+    alone, many = (Pace("resnet50", "tiny-224", frozenset(), gpus, 128).rate() / gpus for gpus in (1, 32))
+    assert many / alone == pytest.approx(0.918, abs=0.001), "as the thesis says of its own GPUs"
 
 
 def learned(lab, given, gpus, job="0"):
