@@ -58,7 +58,7 @@ def test_published_numbers_of_another_edition_come_before_its_own():
     mine = read_edition_file(LABS / "sa-miri-2025-pg.toml").published_rows
     assert mine[: len(shared)] == shared and {row.model for row in mine[len(shared) :]} == {"ResNet101"}
     text = GOOD.replace("format = 1", 'format = 1\npublished_in = "nothing"')
-    with pytest.raises(DataError, match="line 2: There is no edition 'nothing' for `published_in`"):
+    with pytest.raises(DataError, match="line 2: `published_in` cannot be 'nothing'"):
         parse_edition(text, "lab.toml")
 
 
@@ -67,7 +67,9 @@ def test_published_numbers_of_another_edition_come_before_its_own():
     ('title = "Another title"', "title = 5", 16, "title: expected `str`"),
     ("gpus = 2", "gpus = 3", 20, "cannot be split evenly"),
     ('model = "ResNet50"', 'model = "ResNet5"', 20, "so these numbers are never used"),
-    ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' for `extends`"),
+    ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "`extends` cannot be 'nothing'"),
+    ('extends = "hpc4ai-ch10"', 'extends = "sa-miri-2025-pg"', 2, "one of labtui's that builds on no other"),
+    ('id = "mine"', 'published_in = "hpc4ai-ch10"\nid = "mine"', 3, "cannot stand beside `extends`"),
 ])  # fmt: skip
 def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_path):
     path = tmp_path / "mine.toml"

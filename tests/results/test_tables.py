@@ -73,10 +73,14 @@ def test_the_text_tables_of_the_published_runs():
         text_table([], PRECISE) == ""
         and grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
     )
-    markdown = markdown_text(results)
+    markdown = markdown_text(results, {"ResNet152": "ResNet-152"})
     assert "| ResNet50 | 4 GPUs | 8,192 | 5 | 10,000 | 2.80 | 70.0 % |" in markdown
     assert "| 2.53 | 63.2 % |" in markdown
-    assert "| ResNet152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown
+    assert "As printed" not in markdown_text(compute_results([run(1, [29.0])]), {})
+    assert (
+        "| ResNet-152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown
+        and "ResNet152" not in markdown
+    )
 
 
 def test_csv_has_every_digit_and_no_invented_ones():

@@ -740,7 +740,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_
     columns, (row,) = table_of(view, ROLES, 120)
     assert row.cells[[column.title for column in columns].index("GPU-h")] == "0.01"
     facts = run_facts(view, view.every[1], (), ROLES).plain
-    assert "training 8:45 in all" in facts and "GPU mem. 53 GB" in facts
+    assert "training 8:45 in all" in facts and "GPU mem. 53 GiB" in facts
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
     tuned = replace(run.spec, arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
@@ -751,7 +751,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_
     for width, there in ((60, False), (86, True)):
         columns, (row,) = table_of(view, ROLES, width)
         cells = dict(zip([column.title for column in columns], map(str, row.cells), strict=True))
-        assert (cells.get("training") == "8:45") is (cells.get("GPU mem.") == "53 GB") is there
+        assert (cells.get("training") == "8:45") is (cells.get("GPU mem.") == "53 GiB") is there
 
 
 def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no_smaller_batch():

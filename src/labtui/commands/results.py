@@ -63,11 +63,11 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
     """The answer in the requested form."""
     if args.json:
         return given.json_text(results)
-    from labtui.results.report import answer_text, report_text
+    from labtui.results.report import report_text, short_report
 
     results = given.named(results)
     if not (args.details or args.sources):
-        return answer_text(results, width=window_width())
+        return short_report(results, width=window_width())
     return report_text(results, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width())
 
 

@@ -25,7 +25,7 @@ from labtui.export.documents import pdf
 from labtui.export.hand_in import Document
 from labtui.export.pages import charts_of_tasks, hand_in
 from labtui.export.plots import Format, pictures
-from labtui.export.tables import FORMS, escape_markdown
+from labtui.export.tables import csv_text, escape_markdown, markdown_text
 from labtui.lab.edition import DECKS
 from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
@@ -76,7 +76,8 @@ def export_lab(
         work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = partial(contents.measurements.json_text, contents.results)
-    work |= {f"results.{form}": partial(make, contents.results) for form, make in FORMS.items()}
+    work["results.csv"] = partial(csv_text, contents.results)
+    work["results.md"] = partial(markdown_text, contents.results, contents.edition.names)
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
     if plots:
         remove_old_charts(out or lab.path, written)

@@ -6,7 +6,7 @@ pandas is imported only when the CSV is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from labtui.results.measured import Origin, best_curve, by_log, cite, validated
 from labtui.results.messages import count_words, faster, note_lines, serial_text, value_of
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
-from labtui.results.rows import LawFit, ResultRow, Results
+from labtui.results.rows import LawFit, ResultRow, Results, renamed
 from labtui.results.scaling import same_batch
 
 _MAX_LINES = 6
@@ -246,12 +246,14 @@ def escape_markdown(text: str) -> str:
 # --------------------------------------------------------------------------- Markdown
 
 
-def markdown_text(results: Results) -> str:
-    """Both readings as Markdown tables, and the notes as a list."""
+def markdown_text(results: Results, names: Mapping[str, str]) -> str:
+    """Both readings as Markdown tables, and the notes as a list; `names` are those of the models, for people."""
+    named = renamed(results, names)
+    is_printed = any(numbers.as_printed_text(row) != numbers.ABSENT for row in named.measured)
     tables = (
-        ("Precise", results.rows, numbers.PRECISE),
-        ("As printed (whole seconds of epoch 2)", results.measured, numbers.AS_PRINTED),
-        ("Programs timed without epochs", results.programs, numbers.program_columns(results.programs)),
+        ("Precise", named.rows, numbers.PRECISE),
+        ("As printed (whole seconds of epoch 2)", named.measured * is_printed, numbers.AS_PRINTED),
+        ("Programs timed without epochs", named.programs, numbers.program_columns(named.programs)),
     )
     parts = []
     for title, rows, columns in (each for each in tables if each[1]):
@@ -259,8 +261,5 @@ def markdown_text(results: Results) -> str:
         rule = ["---:" if number else ":---" for number in table.numeric]
         grid = [table.headings, rule, *([escape_markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
-    notes = "\n".join(f"- {escape_markdown(note)}" for note in note_lines(results))
+    notes = "\n".join(f"- {escape_markdown(note)}" for note in note_lines(named))
     return "\n\n".join(filter(None, (*parts, notes, f"Export: {stamp_of(results)}"))) + "\n"
-
-
-FORMS: dict[str, Callable[[Results], str]] = {"csv": csv_text, "md": markdown_text}

@@ -252,9 +252,8 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     small = {state.mark_of(run) for run in measured} == {"small"}  # else charts leave them out
     ran = [run for each in matches if (run := each.run) and (each.met or run in measured)]
     told = [run for run in ran if small or state.mark_of(run) != "small"]
-    mine = [
-        run for run in measured if run.spec.model in check.models and run.task_id in (tasks or {run.task_id})
-    ]
+    of_models = (run for run in measured if run.spec.model in check.models)
+    mine = [run for run in of_models if run.task_id in (tasks or {run.task_id})]
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in ctx.evidence.exports if e.chart == chart and _shows(e, check, ctx.evidence)]
@@ -262,9 +261,8 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
             yield CheckItem(sentence, f"There is nothing to show in the {chart} chart of {lacking} yet.")
             continue
         export = max(found, key=lambda item: (item.at is None, item.at or 0.0), default=None)
-        older = [
-            run for run in (*told, *mine) if export and not _is_later(run, export, ctx.evidence, sent=True)
-        ]
+        shown = (*told, *mine)
+        older = [run for run in shown if export and not _is_later(run, export, ctx.evidence, sent=True)]
         if export is None or (check.models and matches and not (told and older)):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue

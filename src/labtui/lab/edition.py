@@ -168,8 +168,7 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
         """What runs share that stand for one planned run: a batch counts only where the task plans several."""
         mine = spec.label, spec.tuning
         batches = {each.spec.batch_size for each in self.runs if (each.spec.label, each.spec.tuning) == mine}
-        exact = self.own_runs_check.batch == "exact" and len(batches) > 1
-        return (*mine, spec.batch_size) if exact else mine
+        return (*mine, spec.batch_size) if len(batches) > 1 else mine
 
     @property
     def copies_to_start(self) -> tuple[tuple[str, str], ...]:
@@ -287,6 +286,8 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         if self.startup_seconds[0] > self.startup_seconds[1]:
             raise ValueError("`startup_seconds` is a range: the smaller number first.")
+        if self.extends and self.published_in:
+            raise ValueError("`published_in` cannot stand beside `extends`, which takes the numbers, too.")
         programs = {program.name: program.program for program in self.programs}
         for task in self.tasks:
             task.__dict__["runs"] = tuple(task.planned(programs))

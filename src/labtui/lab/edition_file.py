@@ -51,7 +51,7 @@ def parse_edition(
     data = _read_toml(text, path)
     for key in ("extends", "published_in"):
         if key in data and base is None:
-            sentence = f"There is no edition {data[key]!r} for `{key}`; name one that comes with labtui."
+            sentence = f"`{key}` cannot be {data[key]!r}: name one of labtui's that builds on no other."
             raise _error(path, line_of(text, (key,)), sentence)
     for place, sentence in _text_problems(data, ()):
         raise _error(path, line_of(text, place), sentence)
@@ -99,9 +99,7 @@ def _read_toml(text: str, path: str) -> Mapping[str, Any]:
         sentence = f"This is not valid TOML: {message[:1].lower()}{message[1:]}."
         raise _error(path, line, sentence) from None
     except (ValueError, RecursionError):
-        sentence = (
-            "The file has a number with too many digits, a key with too many parts, or is nested too deeply."
-        )
+        sentence = "A number has too many digits, a key too many parts, or the file is nested too deeply."
         raise _error(path, None, sentence) from None
 
 

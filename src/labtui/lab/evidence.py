@@ -98,7 +98,7 @@ def _texts(task: Task, text: str) -> dict[int | None, str]:
 
 
 def _split_sheet(task: Task, text: str) -> list[tuple[int | None, list[str], list[str]]]:
-    """Split the file at its title and its questions: the question's index, the heading, the lines below."""
+    """Split the file at its questions: the question's index, the heading, the lines below; None before the first."""
     written, lines = [_heading(task, index) for index in range(len(task.questions))], text.splitlines()
     words = [_normalize(question.text) for question in task.questions]
     there = {_normalize(heading["text"]) for heading in map(_HEADING.match, lines) if heading}
@@ -113,8 +113,7 @@ def _split_sheet(task: Task, text: str) -> list[tuple[int | None, list[str], lis
             fence = "" if ends else fence or mark[1]
         heading = None if fence or mark else _HEADING.match(line)
         index = _question_index(heading, words, there) if heading else None
-        title = line.startswith("# ") and not fence and all(part[0] is None for part in parts)
-        if index is not None or title:
+        if index is not None:
             parts.append((index, [line], []))
         else:
             parts[-1][2].append(line)

@@ -17,9 +17,6 @@ from labtui.lab.edition import Edition, Task
 from labtui.lab.expected_time import time_limit
 from labtui.lab.runs import RunPlan
 
-PER_GPU_BATCH = "{per_gpu_batch}"
-"""A placeholder in a run's `arguments` for the batch of one GPU."""
-
 
 class PlanOverrides(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to a plan by the student or the folder's settings; None and "" mean as planned.
@@ -155,7 +152,7 @@ def _with_overrides(spec: RunSpec, wanted: PlanOverrides) -> RunSpec:
         spec,
         batch_size=each * spec.replicas,
         epochs=spec.epochs if wanted.epochs is None else wanted.epochs,
-        arguments=tuple(word.replace(PER_GPU_BATCH, str(each)) for word in spec.arguments),
+        arguments=tuple(word.replace("{per_gpu_batch}", str(each)) for word in spec.arguments),
     )
 
 

@@ -109,7 +109,10 @@ def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
     elif column == "epochs":
         spec = replace(spec, epochs=_whole(text, "number of epochs", 1, 10_000))
     elif column == "batch":
-        spec = replace(spec, batch_size=_whole(text, "global batch", spec.replicas, 10_000_000))
+        batch = _whole(text, "global batch", spec.replicas, 10_000_000)
+        if batch % spec.replicas:
+            raise UsageError(f"The global batch is a multiple of {spec.replicas}, so that all have the same.")
+        spec = replace(spec, batch_size=batch)
     elif column == "per_gpu":
         each = _whole(text, "batch per GPU", 1, 10_000_000)
         spec = replace(spec, batch_size=each * spec.replicas)

@@ -97,9 +97,8 @@ def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], fami
         return text
     if any(row.speedup is None for row in rows) or not families & {"speedup", "efficiency"}:
         return ""
-    (slow, last), (fast, first) = sorted(
-        zip(names, rows, strict=True), key=lambda each: value_of(each[1].speedup)
-    )
+    by_speedup = sorted(zip(names, rows, strict=True), key=lambda each: value_of(each[1].speedup))
+    (slow, last), (fast, first) = by_speedup
     many = count_words(first.n_gpus or 0)
     if not is_more("speedup", first, last):
         return f"{names[0]} and {names[1]} use {many} equally well, within the uncertainty"

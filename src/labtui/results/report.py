@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from labtui.domain.model import EpochSample, Interval
+from labtui.domain.model import EpochSample, Interval, plural
 from labtui.domain.run import MARKS, mark_words
 from labtui.domain.terminal_text import fitted_lines
 from labtui.domain.tuning import tuning_words
@@ -27,7 +27,7 @@ MAX_SENTENCES = 6
 SIGNS = "± is from rounding, or the scatter of the epochs where that is more. As printed: epoch 2 alone."
 
 
-def answer_text(results: Results, *, width: int | None = None) -> str:
+def short_report(results: Results, *, width: int | None = None) -> str:
     """The short answer: one table, then at most `MAX_SENTENCES` sentences; `report_text` has the rest."""
     table = text_table(results.rows, ANSWER, width) + "\n" if results.rows else ""
     lines = [
@@ -58,6 +58,7 @@ def report_text(
 
     `width` is the window's in cells: lines are broken and tables split to fit. None: neither is done.
     """
+    cited = results.rows if sources else ()
     sections = {
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
         "Laws": messages.law_lines(results.fits),
@@ -66,9 +67,7 @@ def report_text(
         "GPU use": [use_sentence(use, row) for row in results.rows for use in uses if use.run in row.members],
         "GPU-hours": cost_lines(cost) if cost else [],
         "Notes": messages.note_lines(results),
-        "Sources": [
-            f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows if sources
-        ],
+        "Sources": [f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in cited],
     }
     own = [row for _, row in own_rows(results)] if any(len(row.members) > 1 for row in results.rows) else []
     texts = [
@@ -85,7 +84,7 @@ def _programs(results: Results, width: int | None) -> Iterable[str]:
     for kind in ("strong", "weak"):
         rows = [row for row in results.programs if row.is_weak is (kind == "weak")]
         notes = list(dict.fromkeys(note for row in rows for note in row.notes))
-        table = text_table(rows, numbers.program_columns(rows))
+        table = text_table(rows, numbers.program_columns(rows), width)
         yield _section(f"Programs, {kind} scaling (± from rounding)", notes, width, table)
 
 
@@ -125,8 +124,8 @@ def loss_text(row: ResultRow, clock: str) -> str:
     grid, nothing = [["part", "points lost", "known from"]], []
     for part in scaling.lost_efficiency(row):
         if part.points:
-            half = round(100 * part.share.half_width, part.decimals)
-            points = f"{part.text} ±{numbers.fixed(half, part.decimals)}" if half else part.text
+            half = numbers.in_digits_of(part.text, 100 * part.share.half_width)
+            points = f"{part.text} ±{half}" if half.strip("0.") else part.text
             grid.append([part.name, points, part.evidence])
         else:
             nothing.append(part.name)
@@ -152,7 +151,8 @@ def use_sentence(use: RunUtilization, row: ResultRow) -> str:
 def cost_lines(cost: LabCost) -> list[str]:
     """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
     total = cost.total
-    lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {total.jobs} jobs"]
+    jobs = plural(total.jobs, "job")
+    lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"]
     if total.used > total.allocated:
         lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
     for task, each in cost.tasks.items():

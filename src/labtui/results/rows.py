@@ -370,6 +370,5 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
     """The results with these rows only, and the laws fitted to them."""
     there = {row.configuration for row in rows}
-    return replace(
-        results, rows=named_rows(rows), fits=tuple(fit for fit in results.fits if fit.baseline in there)
-    )
+    fits = tuple(fit for fit in results.fits if fit.baseline in there)
+    return replace(results, rows=named_rows(rows), fits=fits)

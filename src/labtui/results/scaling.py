@@ -133,9 +133,8 @@ def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     if not row.is_weak:
         return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
     if first is not None and not _has_grown(row, first):
-        return row.with_notes(
-            f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
-        )
+        said = f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
+        return row.with_notes(said)
     return replace(row, weak_efficiency=ratio)
 
 
@@ -196,18 +195,13 @@ def data_seconds(row: ResultRow) -> Interval | None:
 
 
 class LostPart(NamedTuple):
-    """A part of the lost efficiency: a fraction of 1, what it is known from, its points of 100 and their decimals."""
+    """A part of the lost efficiency: a fraction of 1, what it is known from, its points of 100, also as shown."""
 
     name: str
     share: Interval
     evidence: str
     points: float = 0.0
-    decimals: int = 0
-
-    @property
-    def text(self) -> str:
-        """The points as shown."""
-        return fixed(self.points, self.decimals)
+    text: str = ""
 
 
 SHORT_BATCH, SLOWER_STEPS, UNEXPLAINED = "short last batch", "slower steps", "unexplained"
@@ -247,7 +241,8 @@ def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     points = [round(100 * part.share.value, digits) for part in parts]
     largest = max(range(len(parts)), key=lambda at: parts[at].share.value)
     points[largest] = round(points[largest] + float(total.replace(",", "")) - sum(points), digits)
-    return tuple(part._replace(points=n, decimals=digits) for part, n in zip(parts, points, strict=True))
+    shown = zip(parts, points, strict=True)
+    return tuple(part._replace(points=each, text=fixed(each, digits)) for part, each in shown)
 
 
 def _split(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
@@ -282,9 +277,8 @@ def measured_parts(row: ResultRow) -> list[LostPart]:
     if times := _step_times(row):
         mine, base = times
         scale = row.batch_factor / mine.seconds.value
-        more = {
-            name: getattr(mine, field).minus(getattr(base, field)) for field, name in _PARTS_OF_A_STEP.items()
-        }
+        parts = _PARTS_OF_A_STEP.items()
+        more = {name: getattr(mine, field).minus(getattr(base, field)) for field, name in parts}
         told = "the step times of both logs"
         return [LostPart(name, seconds.scaled(scale), told) for name, seconds in more.items()]
     return _by_control_runs(row, row.efficiency, row.batch_factor)

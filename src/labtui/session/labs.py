@@ -288,10 +288,10 @@ def read_answers(folder: LabFolder, task: Task) -> AnswerSheet:
     Raises:
         FolderError: when the file exists but cannot be read.
     """
-    return read_sheet(task, answer_text(folder, answer_path(folder, task.id)))
+    return read_sheet(task, sheet_text(folder, answer_path(folder, task.id)))
 
 
-def answer_text(folder: LabFolder, path: Path) -> str:
+def sheet_text(folder: LabFolder, path: Path) -> str:
     """The text of an answer file; "" if it is missing.
 
     Raises:
@@ -340,7 +340,7 @@ class AnswerFiles:
             path, task = answer_path(self._folder, task_id), self._answerable_task(task_id)
             if task is not None and not path.exists():
                 return new_sheet(task)
-            return answer_text(self._folder, path)
+            return sheet_text(self._folder, path)
         except LabError:
             return None
 
@@ -348,7 +348,7 @@ class AnswerFiles:
         """Save the text, or save it beside a file that was changed elsewhere; return a sentence on any problem."""
         try:
             path = answer_path(self._folder, task_id)
-            if path.exists() and answer_text(self._folder, path) != self._known.get(task_id, ""):
+            if path.exists() and sheet_text(self._folder, path) != self._known.get(task_id, ""):
                 mine = f"answers/{task_id}.yours.md"
                 self._folder.write(mine, text.encode())
                 return f"answers/{task_id}.md was changed by someone else. Your text is in {mine}; merge the two."

@@ -264,7 +264,7 @@ def _training(line: RunLine) -> str:
 def _memory(line: RunLine) -> str:
     from labtui.results.numbers import memory_text
 
-    return f"{memory_text(line.run.gpu_memory)} GB" if line.run.gpu_memory is not None else ""
+    return f"{memory_text(line.run.gpu_memory)} GiB" if line.run.gpu_memory is not None else ""
 
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
