@@ -228,8 +228,14 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path):
 
     answer = "See below.\n\n![the GPUs](smi.png) and ![](../../etc/passwd)"
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=answer)
-    Image.new("RGB", (80, 40), "red").save(lab.folder.path / "answers" / "smi.png")
-    contents = lab.contents()
+    contents, picture = lab.contents(), lab.folder.path / "answers" / "smi.png"
+    for form in ("JPEG", "PNG"):
+        Image.effect_noise((80, 40), 90).save(picture, form)
+        whole = picture.read_bytes()
+        for damaged in (whole[:9] + b"x" * 99, whole[: len(whole) // 2]):
+            picture.write_bytes(damaged)
+            assert contents.picture("smi.png") is None, "no document could hold it"
+    picture.write_bytes(whole)
     assert contents.picture("smi.png") and contents.picture("../../etc/passwd") is None
     blocks = [b for page in hand_in(contents).pages for each in page.answers for b in each.blocks]
     assert next(b for b in blocks if isinstance(b, Picture)).alt == "the GPUs"

@@ -37,10 +37,7 @@ def openssh(cluster, *words, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
 
 
-needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the OpenSSH client")
-
-
-@needs_ssh
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the OpenSSH client")
 def test_the_openssh_client_logs_in_and_runs_commands(cluster):
     done = openssh(cluster, "echo out; echo err >&2; exit 7")
     assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")

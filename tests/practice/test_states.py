@@ -267,14 +267,11 @@ def test_a_job_that_waits_for_a_moment_only_is_not_missed(name):
     trouble.close()
 
 
-NODE_FAILURE = "DUE TO NODE FAILURE"
-
-
 @pytest.mark.parametrize(("name", "options", "number", "line", "state"), [
     ("time-limit", {}, SIGTERM, "DUE TO TIME LIMIT", "TIMEOUT"),
-    ("node-failure", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "NODE_FAIL"),
-    ("node-failure", {}, SIGKILL, NODE_FAILURE, "PENDING"),
-    ("requeue", {"no-requeue": ""}, SIGKILL, NODE_FAILURE, "PENDING"),
+    ("node-failure", {"no-requeue": ""}, SIGKILL, "DUE TO NODE FAILURE", "NODE_FAIL"),
+    ("node-failure", {}, SIGKILL, "DUE TO NODE FAILURE", "PENDING"),
+    ("requeue", {"no-requeue": ""}, SIGKILL, "DUE TO NODE FAILURE", "PENDING"),
     ("out-of-memory", {}, SIGKILL, "oom_kill", "OUT_OF_MEMORY"),
 ])  # fmt: skip
 def test_a_running_job_is_ended(name, options, number, line, state):

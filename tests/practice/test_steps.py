@@ -14,7 +14,6 @@ from labtui.practice.srun import plan_step
 from labtui.practice.words import CommandError, compress, expand
 from tests.real_cluster.cluster import alive, wait_until
 
-needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
 JOB = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_CPUS_ON_NODE": "8", "SLURM_JOB_NUM_NODES": "1"}
 
 
@@ -59,7 +58,7 @@ def submitted(cluster, script):
     return cluster.controller.jobs[int(shown.split()[-1])]
 
 
-@needs_posix
+@pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
 def test_the_tasks_of_a_cancelled_job_end_with_it():
     with PracticeCluster(factor=200) as cluster:
         begun = b"srun -l sh -c 'echo $$ > pid.$SLURM_PROCID; echo begun; exec /bin/sleep 600'\n"

@@ -7,6 +7,7 @@ even while another process has it open, and never changed.
 import contextlib
 import functools
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +40,6 @@ from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 MAX_LOG_BYTES = 4_000_000
 """Only this much of a longer file is read, from its beginning."""
 MAX_PICTURE_BYTES = 20_000_000
-_MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
 def stamp_of(results: Results) -> str:
@@ -204,17 +204,17 @@ class LabContents(Evidence, frozen=True, kw_only=True):
             return ""
 
     def picture(self, name: str) -> bytes | None:
-        """The PNG or JPEG file that an answer names, beside it or in the lab folder; None for anything else."""
+        """The PNG or JPEG file that an answer names, beside it or in the lab folder; None if it cannot be shown."""
+        from PIL import Image
+
         for start in ("answers", ""):
-            try:
+            with contextlib.suppress(Exception):  # Pillow raises many kinds for a damaged file
                 path = os.path.normpath(Path(start, name))
                 status = self.folder.status(path)
                 if status is not None and status.st_size <= MAX_PICTURE_BYTES:
                     data = self.folder.read(path)
-                    if data.startswith(_MAGIC):
-                        return data
-            except (OSError, ValueError):
-                continue
+                    Image.open(io.BytesIO(data), formats=("PNG", "JPEG")).load()
+                    return data
         return None
 
 
