@@ -24,22 +24,16 @@ from tests.results.test_results_command import folder as stored  # noqa: F401 - 
 LOGS = [str(PUBLISHED / name) for name in ("ResNet50.31337.out", "ResNet152.31338.out")]
 
 
-def test_plot_draws_every_chart_once_in_each_format_that_is_named(tmp_path):
-    assert main(["plot", *LOGS, "--out", str(tmp_path), "--format", "svg,pdf"]) == 0
-    names = {path.name for path in tmp_path.iterdir()}
-    for key in ("epoch-time", "throughput", "speedup", "efficiency"):
-        for name in (f"{key}-ResNet50", f"{key}-ResNet152", key):
-            assert {f"{name}.svg", f"{name}.pdf"} <= names
-
-
-def test_plot_draws_bare_logs_and_says_why_a_small_run_is_in_no_chart(tmp_path, capsys):
+def test_plot_draws_each_chart_in_the_formats_named_and_says_why_a_small_run_is_in_none(tmp_path, capsys):
     small = tmp_path / "small.out"
     command = "+ python ResNet50.py --epochs 2 --batch_size 512 --n_gpus 2 --device cpu\n"
     log = Path(LOGS[0]).read_text(encoding="utf-8").split(" Model ResNet50 2 GPUs")[1].split(" Model ")[0]
     small.write_text(f"{command} Model ResNet50 2 GPUs{log}", encoding="utf-8")
-    assert main(["plot", LOGS[1], str(small), "--out", str(tmp_path / "p"), "--format", "svg"]) == 0
+    assert main(["plot", *LOGS, str(small), "--out", str(tmp_path / "p"), "--format", "svg,pdf"]) == 0
     names, said = {path.name for path in (tmp_path / "p").iterdir()}, capsys.readouterr()
-    assert {"epoch-time-ResNet152.svg", "throughput-ResNet152.svg", "efficiency-ResNet152.svg"} <= names
+    for key in ("epoch-time", "throughput", "speedup", "efficiency"):
+        for name in (f"{key}-ResNet50", f"{key}-ResNet152", key):
+            assert {f"{name}.svg", f"{name}.pdf"} <= names
     assert {Path(line).name for line in said.out.splitlines()} == names
     assert "ResNet50 on 2 GPUs is a small run: not in the charts" in said.err
 

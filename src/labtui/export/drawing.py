@@ -88,7 +88,7 @@ def chart_text(spec: ChartSpec) -> str:
         if len(series.points) <= 12:
             values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
             parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
-    return ". ".join([spec.title + mark_words(spec.mark), *parts])[:1000]
+    return clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
 
 
 def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:

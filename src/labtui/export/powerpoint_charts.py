@@ -18,6 +18,7 @@ from pptx.util import Inches, Pt
 
 from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers
+from labtui.export.tables import spreadsheet_cell
 from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, skipped_sizes, spread, value_text
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
@@ -154,7 +155,8 @@ def _line_data(spec: ChartSpec, chosen: Sequence[Series]) -> tuple[Any, Any]:
     drawn = _drawn_series(spec, chosen)
     rows = max(len(_x_values(spec, series)) for series in drawn)
     for series in drawn:
-        line, values = data.add_series(clean(series.short or series.name)), {p.x: p.y for p in series.points}
+        line = data.add_series(spreadsheet_cell(series.short or series.name))
+        values = {point.x: point.y for point in series.points}
         xs = _x_values(spec, series)
         # LibreOffice does not draw a first line that has fewer rows than a later one
         for x in xs + xs[-1:] * (rows - len(xs)):
@@ -302,11 +304,12 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     lost, rows = spec.kind == "stacked", _categories(spec)
     kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
     data.categories = [
-        f"{clean(label)}{' GPUs' * (lost and label.isdecimal())}{kept.get(x, '')}" for x, label in rows
+        f"{spreadsheet_cell(label)}{' GPUs' * (lost and label.isdecimal())}{kept.get(x, '')}"
+        for x, label in rows
     ]
     for series in _bar_series(spec):
         values = {point.x: point.y * (100 if lost else 1) for point in series.points}
-        data.add_series(clean(series.short or series.name), [values.get(x) for x, _ in rows])
+        data.add_series(spreadsheet_cell(series.short or series.name), [values.get(x) for x, _ in rows])
     if lost:
         return xl.XL_CHART_TYPE.BAR_STACKED, data
     flat = spec.x_axis == "names"

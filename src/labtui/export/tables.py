@@ -216,25 +216,24 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
         record[name] = value["value"] if is_interval else value
         if is_interval:
             record |= {f"{name}_lo": value["lo"], f"{name}_hi": value["hi"]}
-    for name in ("model", "data_set", "size"):
+    record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
+    record["sources"] = cite(row.origins, most=20)
+    for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")
-    record["tuning"] = ", ".join(fields.get("tuning", ()))
-    record["sources"] = spreadsheet_cell(cite(row.origins, most=20))
-    record["notes"] = " ".join(row.notes)
     return record
 
 
 # --------------------------------------------------------------------------- text from outside, in each format
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "{=", "+", "-", "@", "\t", "\r")
 _MARKDOWN = str.maketrans(
     {mark: f"\\{mark}" for mark in "\\`*_{}[]()#|~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
 
 
 def spreadsheet_cell(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula."""
-    shown = clean(text)
+    """The text as a cell, as long as one may be, that no spreadsheet takes for a formula."""
+    shown = clean(text, 32_000)
     return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
 
 

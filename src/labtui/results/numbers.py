@@ -88,9 +88,9 @@ def metrics_text(metrics: Mapping[str, float]) -> str:
     return "  ".join(told.values())
 
 
-def clean(text: str) -> str:
-    """Text from a log made safe to print: no control characters or line breaks, 200 characters at most."""
-    return "".join(mark if mark.isprintable() else "�" for mark in text[:200])
+def clean(text: str, most: int = 200) -> str:
+    """Text from a log made safe to print: no control characters or line breaks, `most` characters at most."""
+    return "".join(mark if mark.isprintable() else "�" for mark in text[:most])
 
 
 def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> float:
