@@ -25,5 +25,5 @@ def test_the_guide_names_every_field_and_every_word_that_one_can_have():
     named = set(re.findall(r"`([\w-]+)(?: = [^`]*)?`", GUIDE))
     assert [struct for struct in STRUCTS if not named.issuperset(struct.__struct_fields__)] == []
     kinds = {str(kind.__struct_config__.tag) for kind in get_args(schema.Check)}
-    words = [fields.PageChart, fields.Law, TemplateForm, Outcome]
+    words = [fields.PageChart, schema.Law, TemplateForm, Outcome]
     assert kinds | {word for literal in words for word in get_args(literal)} <= named

@@ -16,6 +16,7 @@ from labtui.domain.model import Outcome, Program, RunSpec
 from labtui.lab import fields
 from labtui.lab.fields import Table
 from labtui.lab.runs import Band, Measure, Publication, PublishedRow, RunPlan, Sweep, TimedProgram, bands_of
+from labtui.results.rows import Law
 
 
 class Fact(Table, frozen=True, kw_only=True):
@@ -104,7 +105,7 @@ class FitCheck(_Check, frozen=True, kw_only=True, tag="fit"):
     """`model` was measured on enough GPU counts to fit these laws."""
 
     model: str
-    laws: Annotated[tuple[fields.Law, ...], Meta(min_length=1)]
+    laws: Annotated[tuple[Law, ...], Meta(min_length=1)]
 
 
 class HandInCheck(_Check, frozen=True, kw_only=True, tag="hand-in"):

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from labtui.training_logs.patterns import SIZE
+
 ProgramChart = Literal[
     "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency"
 ]
@@ -21,7 +23,6 @@ ChartKey = Literal[
     "batch-accuracy",
     ProgramChart,
 ]
-Law = Literal["amdahl", "gustafson"]
 PageKind = Literal["title", "overview", "task", "conclusions", "sources"]
 PageChart = Literal[ChartKey, "cpu-gpu", "efficiency-loss", "laws", "accuracy", "epochs"]
 PageTable = Literal["results", "fractions", "acceleration"]
@@ -32,7 +33,6 @@ _NAME = r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
 _PATH = r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z"
 _PYTHON = r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.py\Z"
 _FILE = r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z"
-_SIZE = r"\A\d{1,15}(?:x\d{1,15})?\Z"
 _WORD = r"\A[a-z][a-z0-9-]{0,30}\Z"
 _IDENTIFIER = r"\A[^\W\d]\w*\Z"
 MAX_NUMBER = 1_000_000_000
@@ -45,7 +45,7 @@ Name = Annotated[str, Meta(pattern=_NAME, description="a name of letters, digits
 ScriptPath = Annotated[str, Meta(pattern=_PATH, description="a plain file name: letters, digits . _ - and /")]
 PythonPath = Annotated[str, Meta(pattern=_PYTHON, description="a plain file name that ends in .py")]
 LabFile = Annotated[str, Meta(pattern=_FILE, description="a file in the lab folder itself, not below it")]
-Size = Annotated[str, Meta(pattern=_SIZE, description="a number, or two with x between them")]
+Size = Annotated[str, Meta(pattern=rf"\A{SIZE}\Z", description="a number, or two with x between them")]
 Word = Annotated[str, Meta(pattern=_WORD, description="one word in lowercase letters")]
 Identifier = Annotated[str, Meta(pattern=_IDENTIFIER, description="a name as Python's code has them")]
 Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]

@@ -17,6 +17,7 @@ from labtui.lab.expected_time import control_epochs
 from labtui.lab.plan import PlanRow, control_run
 from labtui.results.rows import ResultRow
 from labtui.slurm.values import number
+from labtui.training_logs.patterns import SIZE
 
 WORDS = {
     "gpus": "number of GPUs",
@@ -139,7 +140,7 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
         raise UsageError("A program has neither a batch nor a rate nor epochs.", "Change its size instead.")
     count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
     size = text.strip() if column == "batch" else spec.size
-    if not re.fullmatch(r"\d{1,15}(?:x\d{1,15})?", size):
+    if not re.fullmatch(SIZE, size):
         raise UsageError(f"{text!r} is not a size.", "A size is a number, or the sides of a grid: 1024x1024.")
     gpus = count if spec.n_gpus else 0
     return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.argv(count, size))

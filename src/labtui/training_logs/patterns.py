@@ -283,11 +283,13 @@ BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
 MAX_LINE_CHARS = 400
 """The most characters of a program's line that is read."""
 _TIME, _BASELINE = {"seconds", "milliseconds"}, {"baseline_seconds", "baseline_milliseconds"}
+SIZE = r"\d{1,15}(?:x\d{1,15})?"
+"""The size of a program's problem: a number, or the sides of a grid."""
 _PRINTED = r"\d{1,12}(?:\.\d{1,9})?"
 _PROGRAM_PARTS = {
     **dict.fromkeys(("seconds", "milliseconds", "baseline_seconds", "baseline_milliseconds"), _PRINTED),
     "processes": r"\d{1,7}",
-    "size": r"\d{1,15}(?:x\d{1,15})?",
+    "size": SIZE,
     "number": r"-?" + _PRINTED,
 }
 _BLANKS = r"[ \t]{1,20}"
