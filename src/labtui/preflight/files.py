@@ -320,12 +320,11 @@ def download(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     `wget`, `git clone`, `pip install` and the like, from a host or by name; not if the job names a proxy.
     """
     asked = re.search(r"(?:\[|\btest)\s+(?:!\s+)?-[defrs]\s", job.text)  # it may be there already
-    offline = context.profile.status == "current" and not asked
     for command in job.filled if "_proxy=" not in job.text.lower() else ():
         remote = re.search(r"://(?!localhost|127\.)|\bgit@", command.text) or not _HERE.search(command.text)
         if _DOWNLOAD.match(command.text) and remote:
             effect = "Compute nodes have no internet: this hangs until it times out. Send the files instead."
-            sure = offline and not re.search(r"\bpip3?\b", command.text)  # the package may be there
+            sure = not asked and context.profile.status == "current" and "pip" not in command.text
             yield Hit(command.line, effect, None, None if sure else "warning")
 
 

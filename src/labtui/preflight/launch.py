@@ -111,7 +111,8 @@ def script_option(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             if any(each.startswith((option, plain)) for each in [*known, "--help"]):
                 continue
             effect = f"{script} has no option {option}: it ends at once. It has {', '.join(sorted(known))}."
-            yield Hit(command.line, effect)
+            pattern = rf"\s+{option}(?:[= ][\w./:,+@][\w./:,+@-]*+)?+(?=\s|$)(?!\s+[\"'$`\\(])"  # not if it is quoted
+            yield Hit(command.line, effect, swap(job, command, pattern, "", f"remove {option}"))
 
 
 @rule("batch-size", "error")

@@ -269,9 +269,8 @@ def _is_open(text: str) -> bool:
 
 def _closed(lines: tuple[str, ...], start: int, text: str) -> str:
     """`text` up to the line that closes its quote or array; "" if none of the next `_MAX_QUOTED` does."""
-    quoted = open_quote(text)
     for line in lines[start : start + _MAX_QUOTED]:
-        text = f"{text}\n{line if quoted else without_comment(line)}"
+        text = f"{text}\n{line if open_quote(text) else without_comment(line)}"
         if len(text) <= MAX_LINE and not _is_open(text):
             return text
     return ""
