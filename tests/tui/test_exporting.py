@@ -1,5 +1,6 @@
 """The export key's child process: its end, its failures."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,13 +10,13 @@ from labtui.domain.errors import ExportError
 from labtui.tui import messages
 
 CHILD = """
-import os, sys, time
+import os, stat, sys, time
 assert os.getpgrp() == os.getpid(), "ctrl+c before the editor would end it"
 assert sys.argv[1:] == ["export", "--json"], sys.argv
+assert not any(stat.S_ISFIFO(os.fstat(each).st_mode) for each in (1, 2)), "it would end with labtui"
 {body}
 """
 NAMES = ["results.csv", "analysis.ipynb", *(f"{n:02}-chart.pdf" for n in range(9)), "report.pdf", "deck.pptx"]
-MANY = ", ".join(f'"/lab/x/{name}"' for name in NAMES)
 
 
 def exported(
@@ -35,13 +36,13 @@ def exported(
     (r'{"files": ["/lab/x/plots/a.png", "/lab/x/plots/a.svg", "/lab/x/deck.pptx"],'
      r' "notes": ["\\u001b[31mno answers"]}',
      ["deck.pptx, 2 other files. 1 remark: press ! to read.", "no answers"]),
-    (f'{{"files": [{MANY}], "notes": []}}', ["report.pdf, deck.pptx, 11 other files."]),
+    (json.dumps({"files": NAMES, "notes": []}), ["report.pdf, deck.pptx, 11 other files."]),
 ])  # fmt: skip
 def test_what_was_written_where_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
     for here, where in {tmp_path: "here", tmp_path.parent: f"to {tmp_path}"}.items():
         monkeypatch.chdir(here)
-        whole = [f"Written {where}: {said[0]}", *said[1:]]
-        assert exported(tmp_path, f"print('{answer}')", monkeypatch) == whole
+        told = exported(tmp_path, f"print('{answer}')", monkeypatch)
+        assert told == [f"Written {where}: {said[0]}", *said[1:]]
 
 
 @pytest.mark.parametrize(("body", "sentence"), [

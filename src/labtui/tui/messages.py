@@ -15,6 +15,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -111,6 +112,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
 
 
 TIMEOUT_S = 600.0
+POLL_S = 0.1
 
 
 def export_all(folder: Path, told: Callable[[str], None], remarked: Callable[..., None]) -> Future[str]:
@@ -136,22 +138,26 @@ def export_all(folder: Path, told: Callable[[str], None], remarked: Callable[...
 def _run(folder: Path, told: Callable[[str], None]) -> tuple[str, list[str]]:
     # -P: no file in the student's folder is imported as a module; a group of its own: ctrl+c does not end it
     command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
-    said = []
-    with tempfile.TemporaryFile() as out:
-        with subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, process_group=0
-        ) as child:
-            timer = threading.Timer(TIMEOUT_S, child.kill)
-            timer.start()
-            for line in child.stderr or ():
+    said, end = list[str](), time.monotonic() + TIMEOUT_S
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        out, err = Path(place, "out"), Path(place, "err")
+        with out.open("wb") as answer, err.open("wb") as steps:  # not pipes: they break when labtui is closed
+            child = subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=answer, stderr=steps, process_group=0
+            )
+        running = True
+        while running:
+            running = child.poll() is None
+            if running and time.monotonic() > end:
+                child.kill()
+            for line in err.read_bytes().split(b"\n")[len(said) : -1]:
                 said.append(display_text(line.rstrip()))
                 if re.match(r"\d+ of \d+: ", said[-1]):
                     told(said[-1])
-        timer.cancel()
+            time.sleep(POLL_S * running)
         if child.returncode:
             raise _refusal("\n".join([*said, ""]))
-        out.seek(0)
-        return _summary(out.read(), folder.resolve())
+        return _summary(out.read_bytes(), folder.resolve())
 
 
 def _refusal(said: str) -> ExportError:
