@@ -122,13 +122,10 @@ def test_what_a_file_name_tells(name, model, device, n_gpus, job_id):
         assert (note in row.notes) == bool(known)
 
 
-def test_what_the_log_says_goes_before_its_name():
+def test_what_the_log_says_goes_before_its_name_and_where_it_leaves_open_which_run_all_have_a_doubt():
     other = run(2, [29, 14], model="ResNet152").run
     (one,) = measured_from_reports([("ResNet50_seq_CPU.1.out", report(other))])
     assert (one.run.model, one.run.n_gpus, one.doubts) == ("ResNet152", 2, ())
-
-
-def test_of_several_runs_the_one_around_the_line_is_meant_else_all_count_with_a_doubt():
     first = replace(run(1, [29, 14]).run, first_line=1, last_line=10)
     second = replace(run(2, [29, 8]).run, first_line=11, last_line=20)
     runs = measured_from_reports([("a.out", report(first, second, lines=((15, "out"),)))])

@@ -17,7 +17,7 @@ from labtui.results.catalogue import catalogue
 from labtui.results.charts import distinct
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
-from labtui.results.report import results_json
+from labtui.results.report import report_text, results_json
 from labtui.results.rows import ResultRow, Results
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
@@ -255,6 +255,7 @@ def test_grids_are_lines_of_one_chart(jacobi):
 
 
 def test_results_json_gains_programs_and_changes_nothing_else(pi):
+    assert max(map(len, report_text(pi, width=50).splitlines())) <= 50
     found = results_json(pi)
     assert found["rows"] == []
     row = found["programs"][-1]
