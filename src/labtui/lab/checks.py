@@ -371,9 +371,8 @@ def _reads_data(run: RunState, ctx: _Context) -> bool:
 def _check_hand_in(ctx: _Context, check: schema.HandInCheck) -> Iterator[CheckItem]:
     files = " or ".join(check.files)
     found = next((name for name in check.files if name in ctx.evidence.files), "")
-    yield CheckItem(
-        f"{files} is in the lab folder", "" if found else f"Make {files} (`labtui export`).", found
-    )
+    missing = "" if found else f"Make {files} (`labtui export`)."
+    yield CheckItem(f"{files} is in the lab folder", missing, found)
 
 
 _CHECKS: dict[type[schema.Check], Callable[[_Context, Any], Iterator[CheckItem]]] = {
