@@ -407,7 +407,7 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         await screen.query_one(PlanTable).remove()  # as while it is closed
         screen._previewed(screen.plan.previews, screen.plan.previews)
         screen._slurm_said(screen.plan.drafts[0], SbatchAnswer(), None)
-        await pilot.press("right_square_bracket")
+        next(each for each in app.get_system_commands(screen) if "Task 10.6" in each.title).callback()
         await until(pilot, lambda: app.view_model.task_id == "10.6" and not screen.is_attached)
         screen._preview(app, screen.plan.previews, ask=False)
         await app.workers.wait_for_complete()

@@ -312,7 +312,7 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, C
         run = partial(app.run_action, binding.action, node)
         yield binding.description, app.get_key_display(binding), told, run
     for row in app.view_model.view().tasks:
-        go = partial(app.go_to_task, row.task_id)
+        go = partial(getattr(screen, "choose_task", app.go_to_task), row.task_id)  # a plan is left first
         yield f"Task {row.task_id}", "", f"{row.title}  {row.word}", go
     yield "Theme", "", "light colours, or dark ones again", app.action_change_theme
 

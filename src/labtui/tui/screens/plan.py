@@ -384,11 +384,11 @@ class PlanScreen(FramedScreen):
         else:
             self.choose_task()
 
-    def choose_task(self, task_id: str = "") -> None:
+    def choose_task(self, task_id: str | None = None) -> None:
         """Leave, for another task if one is given; ask first if edited job scripts would be lost."""
 
         def leave(yes: str | None) -> None:
-            if yes and task_id:
+            if yes and task_id is not None:
                 self.app.go_to_task(task_id)
             if yes:
                 self.dismiss(None)
