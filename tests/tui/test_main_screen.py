@@ -126,9 +126,7 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
                 assert "epoch 2" not in text_of(app), pane
                 rows = [each.title for each in app.get_system_commands(app.screen)]
                 assert max(map(len, rows)) <= 74, "whole in 80 columns"
-                assert any(row.endswith(title[2:]) for row in rows if f"Task {task} " in row), (
-                    "as in the header"
-                )
+                assert any(row.endswith(title[2:]) for row in rows if f"Task {task} " in row), "as in header"
         await pilot.press("t")
         await until(pilot, lambda: "scripts/ResNet152.py, not made yet" in text_of(app))
 

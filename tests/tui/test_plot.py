@@ -211,13 +211,9 @@ def test_bars_are_as_high_as_their_values(kind):
     columns = [rows[23].index(size) - 5 for size in "124"]  # the left of a bar: a part has its number inside
     filled = ([row[at] for row in rows[:23] if row[at] in "▁▂▃▄▅▆▇█▀"] for at in columns)
     eighths = [sum(4 if sign == "▀" else " ▁▂▃▄▅▆▇█".find(sign) for sign in signs) for signs in filled]
-    assert eighths == [8 * 18, round(8.1 / 15 * 8 * 18), 4], (
-        "from the middle of the row of 0, half a row at least"
-    )
+    assert eighths == [8 * 18, round(8.1 / 15 * 8 * 18), 4], "from the middle of row 0, half a row at least"
     ticks = [row for row in rows if "┼" in row]
-    assert [row[columns[0]] for row in (ticks[0], ticks[-1])] == ["▄", "▀"], (
-        "as high as its grid line and its tick"
-    )
+    assert [row[columns[0]] for row in (ticks[0], ticks[-1])] == ["▄", "▀"], "as high as line and tick"
     assert kind == "stacked" or all(value in "\n".join(rows) for value in ("15.00×", "8.10×", "0.30×"))
 
 
@@ -295,9 +291,7 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
     rows = rows_of(chart(MICRO, TINY), 86, 16)
-    assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), len(TINY)], (
-        "side by side"
-    )
+    assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), len(TINY)], "beside"
     shares = replace(chart({n: s / n for n, s in TINY.items()}), unit="%", y_log=False, compares=True)
     rows_taken = {row for (_, row), (sign, _) in cells_of(shares, 86, 25).items() if sign == "●"}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"

@@ -714,9 +714,7 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
     assert said.split() == view.every[1].run.diagnosis[0].text.split()
     again = {**view.state.runs, 5: replace(view.state.runs[4], run_id=5)}
     both = seen(replace(view.state, runs=again))
-    assert ", run 4 or 5\n" in error_card(both, both.every[5], ROLES, width).plain, (
-        "it does not say whose it is"
-    )
+    assert ", run 4 or 5\n" in error_card(both, both.every[5], ROLES, width).plain, "not whose it is"
 
 
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():

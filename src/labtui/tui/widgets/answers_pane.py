@@ -117,24 +117,19 @@ class AnswersPane(Pane, Container):
             return
         self.view = view
         task = view.task
-        if task is None or view.loading:
-            self._show_beside()
-            return
-        if self._asked is None or self._asked.id != task.id:
+        if self._asked != task and not view.loading:
             self.leave()
             self._asked, self.question = task, 0
             self._load()
             self.question = next((at for at, done in enumerate(self._answered()) if not done), 0)
             self._show_cards()
-        elif not self.dirty and self.files.changed_outside(task.id):
+        elif task is not None and not self.dirty and self.files.changed_outside(task.id):
             self._load()
         self.editor.read_only = view.read_only
         self._show_beside()
 
     def _load(self) -> None:
-        if self._asked is None:
-            return
-        self._text = self.files.load(self._asked.id)
+        self._text = self.files.load(self._asked.id) if self._asked is not None else ""
         if self.writing:
             self._open_answer(keep_place=True)
         self._show_cards()
@@ -148,13 +143,11 @@ class AnswersPane(Pane, Container):
     def _show_cards(self) -> None:
         """Rebuild the cards."""
         task, cards = self._asked, self.query_one(AnswerCards)
-        if task is None:
-            return
         self._show_state()
-        texts = [text.strip() for text in read_sheet(task, self._text).texts]
+        texts = [text.strip() for text in read_sheet(task, self._text).texts] if task is not None else []
         styles = roles(self.app)
         with self.prevent(OptionList.OptionHighlighted):
-            cards.set_options(Option(card(task, at, text, styles)) for at, text in enumerate(texts))
+            cards.set_options(Option(card(task, at, text, styles)) for at, text in enumerate(texts) if task)
             if not texts:
                 cards.add_option(Option(Text("This task has no questions."), disabled=True))
             cards.highlighted = self.question if texts else None
