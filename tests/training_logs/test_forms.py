@@ -142,6 +142,7 @@ def test_what_is_no_pattern(pattern, tmp_path, command):
     *(("[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32", False), ("Epoch 1 took 1,234.5 s", False)),
     *(("Epoch 1 took 1500000 us", False), ("Epoch 1 took 1 day, 2:03:04", False), ("Epoch 1 took 1.05e+01s", False)),
     *(("Epoch 3: train 20.1 s, val 3.0 s", False), ("Epoch 3 needed 1h 5min 3s", True)),
+    ("Epoch: [0]  [   0/200]  eta: 0:05:00  time: 0.4346  data: 0.4000", False),
     ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000", False),
     *(("Ep 3 [2/10] done after 47.04 s, 812.5 img/s", True), ("epoch 4 finished, time 47.04", True)),
     *(("epoch 7: 1234 ms (it's late)", True), ("Epoch=5 speed 31.97 samples/s", True)),

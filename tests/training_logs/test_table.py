@@ -29,6 +29,8 @@ def shown(run: ParsedRun) -> str:
 TRAINER = (
     "{{'train_runtime': 247.4258, 'train_samples_per_second': {}, 'train_loss': 1.1304, 'epoch': 2.0}}\n"
 )
+HF_HEAD = "***** Running training *****\n  Num examples = 50,000\n  Num Epochs = 2\n  Total train batch size (w. parallel, distributed & accumulation) = 200\n"
+HF_EVAL = "***** Running Evaluation *****\n  Num examples = 10000\n  Batch size = 50\n"
 START = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
 STOP, LINE = (
     mllog("epoch_stop", epoch_num=1, seconds=31.25), "13/13 - 31s - loss: 2.26 - 31s/epoch - 2s/step\n",
@@ -256,6 +258,12 @@ CASES = {
     "after a stray backslash": ("see C:\\data\\\n" + keras(1, 2, 2), "- -: 1*=13.6 2=13.6, completed"),
     "Horovod's benchmark prints one worker's batch": ("Model: resnet50\nBatch size: 32\nNumber of GPUs: 4\nIter #0: 330.1 img/sec per GPU\nImg/sec per GPU: 330.1 +-2.0\nTotal img/sec on 4 GPU(s): 1320.4 +-8.0\n",
         "ResNet50 gpu 4 x 128:, 1320.4/s, completed"),
+    "a number of GPUs below a global batch": ("Global batch size: 256\nNumber of GPUs: 4\n" + keras(1, 2, 2), "- gpu 4 x 256: 1*=13.6 2=13.6, completed"),
+    "a trainer that evaluates": (HF_HEAD + HF_EVAL + TRAINER.format(404.161) + HF_EVAL, "- - x 200:, 404.161/s, completed"),
+    "a trainer that stops before whole epochs": (HF_HEAD + "{'train_runtime': 20.0, 'train_samples_per_second': 200.0, 'train_steps_per_second': 1.0, 'epoch': 0.08}\n", "- - x 200:, 200/s, completed"),
+    "a trainer that goes on": (HF_HEAD + "  Continuing training from epoch 1\n" + TRAINER.format(404.161), "- - x 200:, completed"),
+    "lines of batches are no epochs": ("".join(f"Epoch {n}, Iteration 100, Loss: 2.0, Time: 3.2s\nEpoch {n} | time 125 ms per iteration\n" for n in (1, 2)), ""),
+    "validations beside epochs": ("".join(f"[train] epoch {n} time: 12.5s\n[val] epoch {n} time: 3.2s\n" for n in (1, 2, 3)), "- -: 1*=12.5 2=12.5 3=12.5, completed"),
     # MLPerf's records
     "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),
     "epoch numbers with fractions are counted": (records(0.5, 1.0, 1.5, 2.0),

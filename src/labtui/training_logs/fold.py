@@ -147,7 +147,7 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         return
     run = fold.open
     if run is not None:
-        run.fresh = run.fresh or said.starts
+        run.fresh, run.resumed = run.fresh or said.starts, run.resumed or said.resumes
         if said.shortage is not None:
             run.out_of_data = said.shortage
     if said.option is not None:
@@ -155,9 +155,6 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         about.options[said.option[0]] = said.option[1]
     run = _run_of_fact(fold, line, said)
     waits = not run.trained and not run.ended
-    if said.workers and waits and run.batch_line and not run.facts.batch_per_gpu:
-        batch = run.facts.batch_size or 0
-        run.update_facts(RunFacts(batch_size=batch * said.workers or None, batch_per_gpu=batch or None))
     before = run.facts.batch_size if run.batch_line else None
     run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
     if before is not None and run.facts.batch_size != before:
@@ -201,7 +198,9 @@ def _take_gpus(fold: Fold, found: GpuCount) -> None:
 
 def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     facts = _with_global_batch(fold, said.facts) if said.by == "command" else said.facts
-    announces = replace(said, facts=facts)
+    announces, run = replace(said, facts=facts), fold.open
+    if said.by == "trainer" and run is not None and run.may_be_evaluated():
+        return
     run = fold.run_of(line, lambda run: run.may_be_announced_by(announces))
     run.interleaved |= said.text == "run_start" and said.text in run.announced
     run.announced |= {said.by, said.text} if said.by == "record" else {said.by}

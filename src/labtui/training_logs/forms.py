@@ -84,7 +84,7 @@ def _facts_of(form: Form, groups: Groups) -> RunFacts:
 
 def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
     """A fact, or an option of the script if it changes the speed."""
-    more = {**form.more, **{name: int(groups[name]) for name in ("workers", "shortage") if name in groups}}
+    more = {**form.more, **({"shortage": int(groups["shortage"])} if "shortage" in groups else {})}
     if "option" in groups:
         option = groups["option"].lower()
         if not is_tuning(option):

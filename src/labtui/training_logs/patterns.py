@@ -36,14 +36,14 @@ MAX_PATTERN_CHARS = 2000
 # --------------------------------------------------------------------------- what a line holds
 
 _PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
+_WHOLE = r"\b(?! ?(?:/|per\b) ?(?!epoch))"  # not the time of a step
 DURATION = (
     rf"(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
-    rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?\b(?!/(?!epoch))|(?P<milliseconds>{_PLAIN}) ?ms\b(?!/(?!epoch))"
+    rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?{_WHOLE}|(?P<milliseconds>{_PLAIN}) ?ms{_WHOLE}"
     r"|(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?"
 )
 _HEAD = re.compile(
-    r"(?i)(?:.{0,80}?[^\w/])?(?<!val )(?<!validation )(?<!eval )(?<!evaluation )(?<!test )"
-    r"epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
+    r"(?i)(?:.{0,80}?[^\w/])?epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
     r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
 )
 _KEY = re.compile(
@@ -62,7 +62,8 @@ _BARE = re.compile(
 )
 """What stands before a time or a rate that no word makes another's, as in ``GPU idle time`` or ``val 100 images/s``."""
 _NOT_AN_EPOCH = re.compile(
-    r"\A\W*(?:val\w*|eval\w*|test\w*)\b|\b(?:step|batch|iter(?:ation)?)s?\b\W{0,3}\d+ ?(?:/|of) ?\d"
+    r"\A\W*(?:val\w*|eval\w*|test\w*)\b|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d"
+    r"|\b(?:step|iter(?:ation)?)s\b\W{0,3}\d+ ?(?:/|of) ?\d"
 )
 _METRIC = re.compile(
     r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:,]|,(?!\d)|\Z)"
@@ -77,7 +78,7 @@ def read_hand_written(text: str) -> Said | None:
         return None
     rest = text[head.end() :]
     lower = rest.lower()  # case-insensitive expressions are slower
-    if _NOT_AN_EPOCH.search(lower):
+    if _NOT_AN_EPOCH.search(lower) or _BAR_OTHER.search(text[: head.start("epoch")]):
         return None
     times = [one for one in _KEY.finditer(lower) if given(one) and _is_bare(one)]
     if not times:
@@ -248,6 +249,7 @@ def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
+_STEP = re.compile(r"(?i)\] *\[ *\d{1,9}/\d{1,9}\]|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d")
 _SUGGEST = re.compile(
     r"(?P<epoch>(?i:\bepochs?)\W{0,4})\d+"
     r"|(?P<plain>(?i:\b(?:time|duration|took|in)\b)[ :=]{1,3})\d+(?:\.\d+)?(?![.,:]?\d| ?[^\W\d])"
@@ -260,6 +262,8 @@ _SUGGEST = re.compile(
 def suggested_pattern(text: str) -> str | None:
     """A pattern that would read a line; None where no number, or more than one, is surely a time or a rate."""
     pieces, last, text = [], 0, text[:MAX_PATTERN_CHARS]
+    if _STEP.search(text):
+        return None
     for match in _SUGGEST.finditer(text):
         before = re.escape(text[last : match.start()] + (match["epoch"] or match["plain"] or ""))
         digits = r"\d{1,9}" if match["epoch"] else r"[\d.]{1,20}"

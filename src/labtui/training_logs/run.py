@@ -56,6 +56,7 @@ class OpenRun(msgspec.Struct):
     ended: bool = False
     success: bool = False
     failure: Failure | None = None  # since the last epoch
+    resumed: bool = False  # the epochs before were another run's
     fresh: bool = False  # a process began since the last epoch was kept
     fresh_header: bool | None = None  # `fresh` when the open epoch began
     whole: bool = False  # the last epoch is over and nothing of another has begun
@@ -126,6 +127,10 @@ class OpenRun(msgspec.Struct):
         if said.by == "command" and self.announced:  # each process of a launcher may echo it
             return "command" in self.announced and said.facts.given().items() <= self.facts.given().items()
         return said.by not in self.announced or said.facts.given().items() <= self.facts.given().items()
+
+    def may_be_evaluated(self) -> bool:
+        """Whether Hugging Face's Trainer, which announces an evaluation like a training, is in this run."""
+        return "trainer" in self.announced and bool(self.facts.epochs_planned) and not self.fresh
 
     def is_in_other_form(self, said: Epoch) -> bool:
         """Whether the line is about an epoch of this training in another form, or its validation (in other steps).
@@ -272,7 +277,15 @@ class OpenRun(msgspec.Struct):
     def take_rate(self, said: Rate, line: int) -> None:
         """Take a rate, or the time of a step."""
         self.form, self.last_line = said.form, line
+        if said.total and self.resumed:
+            self.note("The training was resumed, but its rate counts all planned epochs: no rate is shown.")
+            said = replace(said, rate=None, facts=replace(said.facts, total_seconds=None))
         self.update_facts(said.facts)
+        batch, gpus = self.facts.batch_size, self.facts.n_gpus
+        if said.form == "horovod" and self.batch_line and batch and gpus and not self.facts.batch_per_gpu:
+            self.update_facts(
+                RunFacts(batch_size=batch * gpus, batch_per_gpu=batch)
+            )  # it prints one worker's
         if said.note:
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
@@ -286,6 +299,9 @@ class OpenRun(msgspec.Struct):
         if not (said.total and rate and seconds and work and seconds.lo > 0):
             return said
         expected = Interval.exact(float(work)).over(seconds)
+        batch = self.facts.batch_size
+        if batch and said.steps_rate and not are_apart(said.steps_rate.scaled(batch), rate):
+            return said  # by `max_steps`: the epochs are not whole
         if not are_apart(expected, rate):
             return said
         told = f"The log prints {rate.value:g} samples per second"

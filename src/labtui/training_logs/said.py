@@ -16,8 +16,8 @@ class Says(msgspec.Struct):
     `batch_line`: the line gives the batch size; two such lines belong to two runs. `job`: the fact is about the whole
     job and only fills gaps; `run` (from 1): about that run of the job. `option` is an option of the script with its
     value. `late`: may come after the run has begun, and fills gaps; `totals`: about the run that is over. `sure` is
-    false for a fact that only fills gaps. `workers`: the batch given before is for one of this many. `starts`: only a
-    starting process prints it. `shortage`: Keras's input ran out; the number of batches it needed (0: not given).
+    false for a fact that only fills gaps. `starts`: only a starting process prints it; `resumes`: and goes on with a
+    training. `shortage`: Keras's input ran out; the number of batches it needed (0: not given).
     """
 
     facts: RunFacts = NO_FACTS
@@ -29,8 +29,8 @@ class Says(msgspec.Struct):
     late: bool = False
     totals: bool = False
     sure: bool = True
-    workers: int = 0
     starts: bool = False
+    resumes: bool = False
     shortage: int | None = None
 
 
