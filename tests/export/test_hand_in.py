@@ -524,6 +524,6 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     assert len(chart.measured) == 12
     assert chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
     assert [name for name, _ in panels(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
-    samples = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
+    samples = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
     chart = job_gpu_chart(samples, "7")
     assert [end_text(chart, each, each.name) for each in chart.measured] == [chart.measured[0].name]

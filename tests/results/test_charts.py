@@ -216,7 +216,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
     assert not any(chart.empty for chart in catalogue(lone))
     assert catalogue(of_rows(results, ())) == ()
-    moments = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
+    moments = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
     assert job_gpu_chart(moments[:1], "7") is None
     chart = job_gpu_chart(moments, "7_1")
     assert chart is not None and chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title

@@ -43,11 +43,8 @@ def test_lines_that_start_no_training(text):
     assert read_command(text) is None
 
 
-def test_a_jobs_name_may_be_given():
+def test_feeding_tells_whether_the_report_may_say_more_and_a_jobs_name_may_be_given():
     assert parse_log(samples.keras(1, 2, 2).encode(), job_name="ResNet50_seq_CPU").runs[0].device == "cpu"
-
-
-def test_feeding_tells_whether_the_report_may_say_more():
     reader = LogReader()
     assert reader.feed(samples.THREE_RUNS.encode())
     assert not reader.feed(b"hello\n 3/25 [==>....] - ETA: 1s\n") and not reader.feed(b"Epoch 1/")

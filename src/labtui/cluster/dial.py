@@ -217,20 +217,19 @@ def fingerprint(key: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
-def known_hosts_name(host: str, port: int) -> str:
-    """The name of a server in known_hosts: with its port in brackets unless that is 22."""
-    return host if port == 22 else f"[{host}]:{port}"
-
-
-def known_name(endpoint: Endpoint) -> str:
-    """The name of a server in known_hosts: its HostKeyAlias, or host and port."""
-    return endpoint.host_key_alias or known_hosts_name(endpoint.host, endpoint.port)
+def known_hosts_name(endpoint: Endpoint) -> str:
+    """The name of a server in known_hosts: its HostKeyAlias, or host, with its port in brackets unless that is 22."""
+    return endpoint.host_key_alias or (
+        endpoint.host if endpoint.port == 22 else f"[{endpoint.host}]:{endpoint.port}"
+    )
 
 
 def known_keys(endpoint: Endpoint) -> tuple[KnownKey, ...]:
     """The keys of a host in the user's files and labtui's own."""
     files = (path for path in (*endpoint.known_hosts, endpoint.own_known_hosts) if path.is_file())
-    return tuple(key for path in files for key in _parse_keys(_find_lines(path, known_name(endpoint)), path))
+    return tuple(
+        key for path in files for key in _parse_keys(_find_lines(path, known_hosts_name(endpoint)), path)
+    )
 
 
 def _find_lines(path: Path, name: str) -> str:
@@ -321,7 +320,7 @@ def check_host_key(
         HostKeyProblem: it has changed, is revoked, is not the pinned one, or was not accepted.
     """
     shown = fingerprint(key)
-    host, name = endpoint.host, known_name(endpoint)
+    host, name = endpoint.host, known_hosts_name(endpoint)
     revoked = next((each for each in known if each.revoked and each.key == key), None)
     if revoked is not None:
         raise failure("revoked", host=host, source=revoked.source)
@@ -347,7 +346,7 @@ def same_fingerprint(expected: str, shown: str) -> bool:
 
 
 def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
-    name = known_hosts_name(endpoint.host, endpoint.port)
+    name = known_hosts_name(endpoint)
     published = _compare_published(endpoint, shown)
     text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
     answer = prompter.ask(

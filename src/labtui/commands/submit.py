@@ -278,6 +278,8 @@ def _submit(
     drafts: list[SubmissionDraft],
     accepted: Sequence[tuple[AcceptedFinding, ...]],
 ) -> int:
+    from labtui.session.submitter import SILENT_SENTENCE
+
     lab.session.start()
     jobs = zip(drafts, accepted, strict=True)
     before = set(lab.state.submissions)
@@ -293,9 +295,10 @@ def _submit(
         limit = None if args.wait else _UNKNOWN_LIMIT_S
         said: set[str] = set()
         for state in lab.updates(lambda state: _settled(lab, state, tokens, wait=args.wait), limit_s=limit):
-            for sentence in _looked_for(state, tokens) - said:
-                say(sentence)
+            for sentence in {state.submissions[token].sentence for token in tokens} - said:
                 said.add(sentence)
+                if sentence.endswith(SILENT_SENTENCE):  # a look-up has found no job yet
+                    say(sentence)
     except LabError as error:
         trouble = error
     rows = [_submission_row(lab.state, token) for token in tokens]
@@ -315,14 +318,6 @@ def _submit(
     if unanswered := sum(row["status"] in ("unknown", "sending") for row in rows):
         say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
     return exit_code(statuses, trouble)
-
-
-def _looked_for(state: LabState, tokens: list[str]) -> set[str]:
-    """What is known of the submissions for which a look-up has found no job yet."""
-    from labtui.session.submitter import SILENT_SENTENCE
-
-    sentences = {state.submissions[token].sentence for token in tokens}
-    return {sentence for sentence in sentences if sentence.endswith(SILENT_SENTENCE)}
 
 
 _UNDECIDED = {"waiting", "unknown", "sending"}

@@ -154,9 +154,8 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         about = run if run is not None and not run.ended and not run.epochs else fold.coming
         about.options[said.option[0]] = said.option[1]
     run = _run_of_fact(fold, line, said)
-    waits = not run.trained and not run.ended
     before = run.facts.batch_size if run.batch_line else None
-    run.update_facts(said.facts, sure=said.totals or (waits and said.sure))
+    run.update_facts(said.facts, sure=said.totals or (said.sure and not run.trained and not run.ended))
     if before is not None and run.facts.batch_size != before:
         run.note(
             f"The log has two global batches, {before:,} and {run.facts.batch_size:,}: the later one counts."

@@ -5,7 +5,6 @@ header names the columns, which depend on the driver. Where several nodes write 
 node, and the GPUs are numbered through all nodes. Times are in UTC, as the templates set it.
 """
 
-import math
 import statistics
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample
-from labtui.training_logs.runs import utc_seconds
+from labtui.training_logs.runs import plain_number, utc_seconds
 
 SLOWED_BY = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
 """The bits of `clocks_event_reasons.active` that slow a GPU down; the others are for idling and settings."""
@@ -33,11 +32,7 @@ class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
     clock_mhz: float | None = None
     slowed_by: frozenset[str] | None = None
     node: str = ""
-    label: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.label or f"GPU {self.index}"
+    name: str = ""
 
 
 def read_samples(data: bytes) -> tuple[GpuSample, ...]:
@@ -49,7 +44,7 @@ def read_samples(data: bytes) -> tuple[GpuSample, ...]:
     width = 1 + max(sample.index for sample in samples)  # numbers for each node: as many as the largest needs
     first = {node: place * width for place, node in enumerate(nodes)}
     return tuple(
-        replace(one, index=first.get(one.node, 0) + one.index, label=f"{one.node} · GPU {one.index}")
+        replace(one, index=first.get(one.node, 0) + one.index, name=f"{one.node} · GPU {one.index}")
         for one in samples
     )
 
@@ -84,6 +79,7 @@ def _read_sample(row: Mapping[str, str]) -> GpuSample | None:
     return GpuSample(
         at=at,
         index=int(index),
+        name=f"GPU {int(index)}",
         utilization=None if busy is None else min(busy, 100.0) / 100,
         clock_mhz=_number(row.get("clocks.current.sm", row.get("clocks.sm", ""))),
         slowed_by=_slowed_by(row),
@@ -106,11 +102,7 @@ def _parse_time(text: str) -> float | None:
 
 def _number(text: str) -> float | None:
     """A number of 0 or more, with or without a unit; None for ``[N/A]`` and the like."""
-    try:
-        value = float(text.split(" ", maxsplit=1)[0])
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return plain_number(text.split(" ", maxsplit=1)[0])
 
 
 # --------------------------------------------------------------------------- beside the epochs

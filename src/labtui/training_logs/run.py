@@ -299,10 +299,11 @@ class OpenRun(msgspec.Struct):
         if not (said.total and rate and seconds and work and seconds.lo > 0):
             return said
         expected = Interval.exact(float(work)).over(seconds)
-        batch = self.facts.batch_size
-        if batch and said.steps_rate and not are_apart(said.steps_rate.scaled(batch), rate):
-            return said  # by `max_steps`: the epochs are not whole
-        if not are_apart(expected, rate):
+        batch = self.facts.batch_size or 0
+        by_steps = (
+            said.steps_rate.scaled(batch) if said.steps_rate else expected
+        )  # with `max_steps`, no whole epochs
+        if not (are_apart(expected, rate) and are_apart(by_steps, rate)):
             return said
         told = f"The log prints {rate.value:g} samples per second"
         self.note(f"{told}, but {work:,} samples in {seconds.value:g} s are {expected.value:,.1f}.")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Device, batch_shares
 from labtui.domain.tuning import is_tuning, named_options, other_options, tuning_of
-from labtui.training_logs.runs import RunFacts, whole_number
+from labtui.training_logs.runs import RunFacts, plain_number, whole_number
 from labtui.training_logs.said import Begins, Says
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
@@ -78,7 +78,7 @@ def read_job_header(text: str) -> Says | None:
         batch_size=whole_number(pairs.get("batch_size")) or None,
         batch_shares=batch_shares(option, gpus or 0, nodes or 1, launcher) if option else None,
         epochs_planned=whole_number(pairs.get("epochs")) or None,
-        learning_rate=_float(pairs.get("learning_rate")),
+        learning_rate=plain_number(pairs.get("learning_rate", "")) or None,
         tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
     )
     return Says(facts, run=int(match[1]))
@@ -164,7 +164,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
         model=short_model(named) if named else model_of_script(stem),
         batch_size=_count(after, *_BATCHES) or None,
         epochs_planned=_count(after, *_EPOCHS) or None,
-        learning_rate=_float(_given(after, "lr", "learning_rate")),
+        learning_rate=plain_number(_given(after, "lr", "learning_rate") or "") or None,
         tuning=(*tuning_of(options), *others) or None,
         sequence_length=_count(after, "sequence_length") or None,
     )
@@ -196,11 +196,3 @@ def _ranks(before: Sequence[str]) -> tuple[int | None, bool]:
     per_node = _count(before, *(("ntasks_per_node",) if srun else _RANKS))
     nodes = _count(before, "nodes" if srun else "nnodes")
     return per_node * (nodes or 1) if per_node else None, srun or torchrun
-
-
-def _float(text: str | None) -> float | None:
-    try:
-        value = float(text) if text else None
-    except ValueError:
-        return None
-    return value if value is not None and 0 < value < 1e6 else None

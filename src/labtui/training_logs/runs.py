@@ -120,6 +120,15 @@ def whole_number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
+def plain_number(text: str) -> float | None:
+    """The number in a text; None for any other text, and for a negative or an infinite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
+
+
 def cut_off(text: str) -> Interval:
     """A number truncated by `int(x)`: 344 is anything from 344 to 345. One with decimals is taken as rounded."""
     return Interval.between(float(text), float(text) + 1) if text.isdigit() else rounded(text)
