@@ -112,8 +112,7 @@ def test_the_agent_signs_for_a_key_that_is_locked_on_disk_or_only_named_there(tm
     load(agent, path)
     keygen("-q", "-p", "-N", "locked now", "-f", path)
     for name in (path, path, tmp_path / "key.pub"):
-        person = Person()
-        chosen = choose_key(at(name, agent=agent), person)
+        chosen = choose_key(at(name, agent=agent), person := Person())
         assert chosen is not None and "agent" in chosen.origin and not person.questions
         path.unlink(missing_ok=True)
     with pytest.raises(LoginRefused, match="public key"):

@@ -249,13 +249,8 @@ def _find_lines(path: Path, name: str) -> str:
         raise failure("unreadable", path=path, text=problem) from None
     # Without OpenSSH's programs only plain names are found, such as those that labtui writes.
     lines = enumerate(text.splitlines(), 1)
-    return "\n".join(f"# line {n}\n{line}" for n, line in lines if name in _names_in(line))
-
-
-def _names_in(line: str) -> list[str]:
-    """The names that a line of known_hosts is about; a marker such as ``@revoked`` may stand before them."""
-    words = [word for word in line.split() if not word.startswith("@")]
-    return words[0].split(",") if words else []
+    named = re.compile(rf"(?:@\S+\s+)?(?:\S+,)?{re.escape(name)}[,\s]")
+    return "\n".join(f"# line {n}\n{line}" for n, line in lines if named.match(line))
 
 
 def _parse_keys(text: str, path: Path) -> Iterator[KnownKey]:

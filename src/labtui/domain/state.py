@@ -7,7 +7,6 @@ clock: callers compute ages from the times in the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import takewhile
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -384,8 +383,8 @@ def _has_room(state: LabState, profile: Profile, queue_name: str, ahead: int = 0
     if queue is None or queue.max_submit_per_user is None:
         return True
     ours = [item for item in state.submissions.values() if item.queue == queue_name and not item.over]
-    sent = sum(item.status is not SubmissionStatus.WAITING for item in ours)
-    return sent + ahead < queue.max_submit_per_user
+    sent = [item for item in ours if item.status is not SubmissionStatus.WAITING]
+    return len(sent) + ahead < queue.max_submit_per_user
 
 
 def waiting_reason(
@@ -406,10 +405,8 @@ def waiting_reason(
     if submission.sentence:
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None
-    number = queue.max_submit_per_user if queue is not None else None
-    older = takewhile(lambda item: item.token != submission.token, submission_queue(state))
-    ahead = sum(item.queue == submission.queue for item in older)
-    if profile is not None and number is not None and not _has_room(state, profile, submission.queue, ahead):
-        jobs = "one job" if number == 1 else f"{number} jobs"
+    tokens = [item.token for item in submission_queue(state) if item.queue == submission.queue]
+    if profile and queue and not _has_room(state, profile, submission.queue, tokens.index(submission.token)):
+        jobs = "one job" if queue.max_submit_per_user == 1 else f"{queue.max_submit_per_user} jobs"
         return f"{submission.queue} takes {jobs} per user; sent when one ends."
     return "Sent as soon as the queue accepts it."

@@ -187,11 +187,6 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
         return 0
 
     @property
-    def gres_line(self) -> Directive | None:
-        """The directive that requests GPUs."""
-        return next((d for n in ("gres", "gpus", "gpus-per-node") if (d := self.last(n)) is not None), None)
-
-    @property
     def cpus(self) -> int | None:
         """CPUs per task; None if not given as a number."""
         return number(self.value("cpus-per-task"))
