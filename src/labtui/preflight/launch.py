@@ -50,8 +50,7 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     `--n_gpus` against `--gres`: too many fail, too few leave GPUs idle for the whole job.
     """
-    asked = ("gres", "gpus", "gpus-per-node")
-    request = next((line for name in asked if (line := job.last(name)) is not None), None)
+    request = next(filter(None, map(job.last, ("gres", "gpus", "gpus-per-node"))), None)
     counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_in_command(c.text), c) for c in job.launches)
     used = [(n, c) for n, c in counts if n is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
