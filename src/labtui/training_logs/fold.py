@@ -198,7 +198,7 @@ def _take_gpus(fold: Fold, found: GpuCount) -> None:
 def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     facts = _with_global_batch(fold, said.facts) if said.by == "command" else said.facts
     announces, run = replace(said, facts=facts), fold.open
-    if said.by == "trainer" and run is not None and run.may_be_evaluated():
+    if said.by == "trainer" and run is not None and _is_evaluated(run):
         return
     run = fold.run_of(line, lambda run: run.may_be_announced_by(announces))
     run.interleaved |= said.text == "run_start" and said.text in run.announced
@@ -209,6 +209,11 @@ def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     run.update_facts(facts)
     if said.by == "banner" and facts.n_gpus:
         run.gpus["banner"] = GpuCount("banner", facts.n_gpus, line, said.text)
+
+
+def _is_evaluated(run: OpenRun) -> bool:
+    """Whether the run's Hugging Face Trainer has begun, so that its next head announces an evaluation."""
+    return "trainer" in run.announced and bool(run.facts.epochs_planned) and not run.fresh
 
 
 def _with_global_batch(fold: Fold, facts: RunFacts) -> RunFacts:

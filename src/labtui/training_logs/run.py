@@ -128,10 +128,6 @@ class OpenRun(msgspec.Struct):
             return "command" in self.announced and said.facts.given().items() <= self.facts.given().items()
         return said.by not in self.announced or said.facts.given().items() <= self.facts.given().items()
 
-    def may_be_evaluated(self) -> bool:
-        """Whether Hugging Face's Trainer, which announces an evaluation like a training, is in this run."""
-        return "trainer" in self.announced and bool(self.facts.epochs_planned) and not self.fresh
-
     def is_in_other_form(self, said: Epoch) -> bool:
         """Whether the line is about an epoch of this training in another form, or its validation (in other steps).
 
