@@ -167,6 +167,11 @@ def are_apart(one: Interval, other: Interval, share: float = APART) -> bool:
     return max(one.lo, other.lo) > (1 + share) * min(one.hi, other.hi)
 
 
+def union(one: Interval, other: Interval) -> Interval:
+    """The smallest interval that holds both."""
+    return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
+
+
 def settle_end(fold: Fold, run: OpenRun) -> None:
     """Decide at the end of a run what waited for the next header."""
     keras = run.keras

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
-from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart
+from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
 from labtui.training_logs.patterns import grow_like_total
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
@@ -239,7 +239,7 @@ class OpenRun(msgspec.Struct):
         elif are_apart(stored.seconds, other):
             return False
         else:
-            self.epochs[sample.epoch] = replace(stored, seconds=_union(stored.seconds, other))
+            self.epochs[sample.epoch] = replace(stored, seconds=union(stored.seconds, other))
             self.note("Some epochs have two times in this log: the interval holds both.")
         return True
 
@@ -261,7 +261,7 @@ class OpenRun(msgspec.Struct):
         total, rate = self.rates[-1].rate, said.rate
         if rate is None or total is None or abs(total.value - rate.value) >= SAME_RATE * total.value:
             return False
-        self.rates[-1] = replace(self.rates[-1], rate=_union(total, rate))
+        self.rates[-1] = replace(self.rates[-1], rate=union(total, rate))
         self.interleaved = True
         return True
 
@@ -447,7 +447,3 @@ def _median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | N
         return None, None
     middle, line, _ = statistics.median_low(known)
     return Interval(middle, min(each.lo for *_, each in known), max(each.hi for *_, each in known)), line
-
-
-def _union(one: Interval, other: Interval) -> Interval:
-    return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
