@@ -10,7 +10,7 @@ from labtui.preflight import ScriptContext, preflight
 from labtui.session.labs import load_edition
 from labtui.session.mirrors import segments_on_disk
 from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files, with_files_beside
-from labtui.session.planning import retry_after
+from labtui.session.planning import logs_of, retry_after
 from labtui.session.settings import load_profile
 from tests.preflight.test_rules import CORPUS
 from tests.session.conftest import accepted, only
@@ -27,7 +27,10 @@ HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gp
     ("#SBATCH -D ./sub -o %j.log\n", {"out": "sub/%j.log"}),
 ])  # fmt: skip
 def test_logs(directives, logs):
-    assert dict(job_file_draft("a.slurm", HEAD + directives + "true\n").log_patterns) == logs
+    draft = job_file_draft("a.slurm", HEAD + directives + "true\n")
+    assert dict(draft.log_patterns) == logs
+    named = replace(draft, log_patterns=(("out", "a%%u-%u"),))
+    assert logs_of(named, "/r%u", user="me") == {"out": "/r%%u/a%%u-me"}
 
 
 @pytest.mark.parametrize(("directives", "copies"), [

@@ -63,7 +63,7 @@ def logs_of(draft: SubmissionDraft, remote_dir: str, *, user: str) -> dict[str, 
     for stream, pattern in patterns:
         inside = f"{remote_dir.replace('%', '%%')}/{pattern.removeprefix('./')}"
         whole = pattern if pattern.startswith("/") else inside
-        logs[stream] = re.sub(r"%\d*u", lambda _: user, whole) if user else whole
+        logs[stream] = re.sub(r"(?<!%)((?:%%)*)%\d*u", lambda code: code[1] + user, whole) if user else whole
     return logs
 
 
