@@ -133,9 +133,15 @@ def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(tmp_pat
             export_lab(lab.folder.path, state=lab.state)
     said = caught.value.sentence
     assert "Permission denied" in said and "deck.pptx" in said and "unchanged" in said and caught.value.hint
-    assert deck.read_bytes() == b"last week's deck"
+    kept = deck.with_name("deck.yours.pptx")
+    assert deck.read_bytes() == kept.read_bytes() == b"last week's deck"
     assert (lab.folder.path / "deck.pdf").is_file() and (lab.folder.path / "results.csv").is_file()
     assert not list(lab.folder.path.glob(".*.part"))
-    report = export_lab(lab.folder.path, formats=("pptx",), plots=False, state=lab.state, today=DAY)
-    assert {path.name for path in report.files} >= {"deck.pptx", "results.csv"}
-    assert any("no steady epoch time" in note for note in report.notes)
+    kept.unlink()
+    for changed in (True, False, True):
+        deck.write_bytes(b"a student's deck") if changed else None
+        report = export_lab(lab.folder.path, formats=("pptx",), plots=False, state=lab.state, today=DAY)
+        assert {path.name for path in report.files} >= {"deck.pptx", "results.csv"}
+        assert any("is the one that you had changed" in note for note in report.notes) is changed
+        assert any("no steady epoch time" in note for note in report.notes)
+    assert kept.read_bytes() == kept.with_name("deck.yours2.pptx").read_bytes() == b"a student's deck"

@@ -249,14 +249,10 @@ def shell(tmp_path):
     return run
 
 
-def test_a_module_that_is_loaded_is_one_line(shell):
+def test_a_module_that_is_loaded_is_one_line_and_a_real_training_is_small(shell, tmp_path):
     done = shell("module purge; module load singularity")
-    assert [line for line in (done.stdout + done.stderr).splitlines() if "singularity" in line] == [
-        "load singularity (PATH)"
-    ]
-
-
-def test_a_real_training_is_small(shell, tmp_path):
+    lines = (done.stdout + done.stderr).splitlines()
+    assert [line for line in lines if "singularity" in line] == ["load singularity (PATH)"]
     (tmp_path / "ResNet50.py").write_text("import sys\nprint('GOT', *sys.argv[1:])\n")
     usual = shell("python -u ResNet50.py --epochs 2", LABTUI_PRACTICE_JOB=str(tmp_path))
     assert "GOT --epochs 2 --device cpu --images 512 --image-size 32\n" in usual.stdout

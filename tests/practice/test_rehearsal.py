@@ -105,9 +105,6 @@ def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):
     bare = done.stdout.replace(stamped + "\n", "")
     assert [run.practice for run in parse_log(bare.encode()).runs] == [False]
     assert [run.practice for run in parse_log((stamped + "\n" + bare + bare).encode()).runs] == [True, True]
-
-
-def test_the_table_of_a_rehearsed_gpu_says_so():
     words = [sys.executable, "-I", "-S", programs.__file__, "nvidia-smi"]
     shown = subprocess.check_output(words, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"}, text=True)
     log = shown + "Epoch 1/1\n25/25 - 14s - loss: 2.1 - 14s/epoch - 544ms/step\n"

@@ -5,6 +5,7 @@
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import files_inside, write_export
+from labtui.cluster.local_files import files_inside, read_inside, write_export
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
@@ -36,6 +37,9 @@ Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
 """Functions that make a file, by its name, or several files, by what they show."""
 REPORTS = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
 """The file of each format of a report."""
+EDITABLE = ("deck.pptx", "analysis.ipynb")
+"""Files that a student may change; such a one is kept when it is written again."""
+_KEPT = ".yours"
 
 
 class ExportReport(msgspec.Struct, frozen=True):
@@ -79,6 +83,8 @@ def export_lab(
     work["results.csv"] = partial(csv_text, contents.results)
     work["results.md"] = partial(markdown_text, contents.results, contents.edition.names)
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
+    kept = (f"{path.name} is the one that you had changed." for path in written if _KEPT in path.stem)
+    notes = (*kept, *notes)
     if plots:
         remove_old_charts(out or lab.path, written)
     if not contents.results.measured and not contents.results.programs:
@@ -97,7 +103,7 @@ def write_files(
     Raises:
         ExportError: which files could not be made or written, and why.
     """
-    found: dict[str, str | bytes] = {}
+    found: dict[str, bytes] = {}
     began = time.time()
     written: list[Path] = []
     problems: list[ExportError] = []
@@ -106,19 +112,36 @@ def write_files(
         _return_freed_memory()
         try:
             made = make()
-            found |= made if isinstance(made, Mapping) else {name: made}
+            texts = made if isinstance(made, Mapping) else {name: made}
+            found |= {path: text.encode() if isinstance(text, str) else text for path, text in texts.items()}
         except ExportError as error:
             problems.append(error)
     for path, data in found.items():
         try:
-            write_export(target / path, data.encode() if isinstance(data, str) else data, root)
+            written += _write(target / path, data, root)
             os.utime(target / path, (began, began))
-            written.append(target / path)
         except ExportError as error:
             problems.append(error)
     if problems:
         raise ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
     return tuple(written)
+
+
+def _write(path: Path, data: bytes, root: Path | None) -> Iterable[Path]:
+    """Write a file; an editable one that is not as labtui wrote it is copied to a free name before."""
+    note, editable = path.with_name(f".labtui-{path.name}.sha256"), path.name in EDITABLE
+    with contextlib.suppress(OSError):  # there is none
+        found = path.read_bytes() if root is None else read_inside(root, path)
+        same = hashlib.sha256(found).hexdigest().encode()
+        if editable and not (note.is_file() and note.read_bytes() == same):
+            names = (path.with_stem(f"{path.stem}{_KEPT}{number}") for number in ("", *range(2, 1000)))
+            kept = next(name for name in names if not name.exists())
+            write_export(kept, found, root)
+            yield kept
+    write_export(path, data, root)
+    yield path
+    if editable:
+        write_export(note, hashlib.sha256(data).hexdigest().encode(), root)
 
 
 def remove_old_charts(target: Path, written: Collection[Path]) -> None:

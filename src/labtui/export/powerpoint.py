@@ -178,7 +178,7 @@ class _Slides:
     def describe(self, text: str, name: str) -> None:
         shape = self.slide.shapes[-1]
         shape.name = name[:200]
-        shape._element.xpath(".//p:cNvPr")[0].set("descr", text)
+        shape._element.xpath(".//p:cNvPr")[0].set("descr", text[:1000])
 
     # ----------------------------------------------------------------------- charts
 

@@ -250,13 +250,6 @@ def nvidia_smi(words: list[str]) -> None:
         time.sleep(max(0.1, float(every) / PracticeClock.from_environment().factor))
 
 
-def terminal(words: list[str]) -> None:
-    """Run a program in a pseudo-terminal, which job control and Ctrl+C need."""
-    import pty
-
-    sys.exit(pty.spawn(words) >> 8)
-
-
 def watchdog(words: list[str]) -> None:
     """Kill the practice jobs and remove the practice folder (`words`, empty if it is kept) when labtui has ended.
 
@@ -283,7 +276,7 @@ def watchdog(words: list[str]) -> None:
 
 
 PROGRAMS = {
-    "date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "run": run, "terminal": terminal, "watchdog": watchdog,
+    "date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "run": run, "watchdog": watchdog,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,9 +29,6 @@ from labtui.practice.layout import Layout
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else a client that disconnects is reported
 
-IN_TERMINAL = (sys.executable, "-I", "-S", str(Path(__file__).parent / "programs.py"), "terminal")
-
-
 _GONE = (OSError, EOFError, paramiko.SSHException)
 """Errors of a connection whose client has gone."""
 
@@ -43,7 +39,6 @@ class _Login(paramiko.ServerInterface):
     def __init__(self, server: PracticeSSHServer) -> None:
         self.server = server
         self.accepted: threading.Thread | None = None
-        self._terminals: set[int] = set()
 
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"
@@ -59,17 +54,11 @@ class _Login(paramiko.ServerInterface):
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         return self._start(channel, "-c", command.decode("utf-8", "surrogateescape"))
 
-    def check_channel_pty_request(self, channel: paramiko.Channel, *_terminal: object) -> bool:
-        self._terminals.add(channel.get_id())
-        return True
-
     def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
         return self._start(channel, "-l")
 
     def _start(self, channel: paramiko.Channel, *words: str) -> bool:
-        in_terminal = IN_TERMINAL if channel.get_id() in self._terminals else ()
-        command = [*in_terminal, self.server.bash, *words]
-        run = functools.partial(self.server.run, channel, command)
+        run = functools.partial(self.server.run, channel, [self.server.bash, *words])
         self.accepted = threading.Thread(target=run, name="practice-exec", daemon=True)
         return True
 
