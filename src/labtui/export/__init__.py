@@ -147,15 +147,15 @@ def _write(path: Path, data: bytes, root: Path | None) -> Iterable[Path]:
 def remove_old_charts(target: Path, written: Collection[Path]) -> None:
     """Remove the charts that only an earlier export made, in ``plots/``.
 
-    Both pictures of a chart bear its key and the time of their export; files that the student made or changed do not.
+    Both pictures of a chart have its key as their title, and one time; files that the student made or changed do not.
     """
     old = [path for path in files_inside(target, "plots") if path not in written]
     for picture in (path for path in old if path.suffix == ".png" and path.with_suffix(".svg") in old):
-        both = (picture, picture.with_suffix(".svg"))
-        same_time = len({path.stat().st_mtime_ns for path in both}) == 1
-        if same_time and all(picture.stem.encode() in path.read_bytes() for path in both):
-            for path in both:
-                path.unlink()
+        key, drawn = picture.stem.encode(), picture.with_suffix(".svg")
+        ours = b"Title\0" + key in picture.read_bytes() and b"<dc:title>" + key + b"<" in drawn.read_bytes()
+        if ours and picture.stat().st_mtime_ns == drawn.stat().st_mtime_ns:
+            picture.unlink()
+            drawn.unlink()
 
 
 def _return_freed_memory() -> None:

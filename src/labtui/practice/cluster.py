@@ -171,7 +171,7 @@ class PracticeCluster:
             "LOGNAME": self.site.user,
             "SHELL": "/bin/bash",
             "CIFAR10_DATA": str(self.layout.data),
-            "LABTUI_PRACTICE": "yes",
+            "LABTUI_PRACTICE": "yes",  # a job script's header prints it, whatever profile it was made with
             **self.clock.environment,
             **program_environment(self.layout),
             "LABTUI_PRACTICE_TRAIN": "yes" if self.train else "no",

@@ -146,9 +146,10 @@ def scontrol(asked: Asked) -> Iterable[str]:
     """``show config|partition|hostnames``, ``hold``, ``release``, ``update JobId= TimeLimit=``."""
     control, now = asked.control, asked.now
     verb, what, name, *_ = [*asked.rest, "", "", ""]
+    shown = {"config": _config, "partition": _partitions, "hostnames": _hostnames}.get(what)
     try:
-        if verb == "show" and what in _SHOWN:
-            return _SHOWN[what](asked, name)
+        if verb == "show" and shown:
+            return shown(asked, name)
         if verb in ("hold", "release"):
             control.hold(_job_id(what), verb == "hold", now)
             return ()
@@ -183,13 +184,6 @@ def _partitions(asked: Asked, _name: str) -> Iterable[str]:
 
 def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
     return words.expand(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
-
-
-_SHOWN: dict[str, Callable[[Asked, str], Iterable[str]]] = {
-    "config": _config,
-    "partition": _partitions,
-    "hostnames": _hostnames,
-}
 
 
 def _update(words: list[str], control: Controller, now: float) -> None:

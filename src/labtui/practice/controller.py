@@ -77,10 +77,8 @@ class Controller:
     def check_limits(self, request: JobRequest) -> None:
         """Check the limits on the number of jobs. Raises Refused."""
         limit = request.queue.max_submit_per_user
-        living = [
-            job for job in self.jobs.values() if not job.finished and job.request.queue == request.queue
-        ]
-        if limit is not None and len(living) >= limit:
+        mine = (job for job in self.jobs.values() if job.request.queue == request.queue)
+        if limit is not None and sum(not job.finished for job in mine) >= limit:
             raise Refused("QOSMaxSubmitJobPerUserLimit", final=POLICY)
 
     def submit(
@@ -102,6 +100,8 @@ class Controller:
                 name = expand_pattern(pattern, job_id=str(job_id), job_name=request.name, user=self.site.user)
                 return name if name.startswith("/") else f"{request.work_dir}/{name}"
 
+            # A later session of this cluster may start the job, with another port and clock.
+            own = (name for name in environment if not name.startswith("LABTUI_PRACTICE"))
             job = self.jobs[job_id] = Job(
                 job_id=job_id,
                 request=request,
@@ -113,12 +113,7 @@ class Controller:
                 begin=now + request.begin_after_s if request.begin_after_s else None,
                 reason="BeginTime" if request.begin_after_s else "None",
                 priority=priority_of(request.queue),
-                # A later session of this cluster may start the job, with another port and clock.
-                environment={
-                    name: value
-                    for name, value in environment.items()
-                    if not name.startswith("LABTUI_PRACTICE")
-                },
+                environment={name: environment[name] for name in own},
             )
             if request.held:
                 self.hold(job_id, True, now)

@@ -106,11 +106,8 @@ class IncidentPlan:
                 return
             name = self._waiting[0]
             moment, inject = ACTS[name]
-            ready = (
-                job
-                for job in self._cluster.controller.accounting()
-                if job.state == moment and job.job_id not in self._injected
-            )
+            jobs = (job for job in self._cluster.controller.accounting() if job.job_id not in self._injected)
+            ready = (job for job in jobs if job.state == moment)
             due = (job for job in ready if moment == PENDING or job.elapsed_s(now) >= _AFTER_S)
             if (job := next(due, None)) is None:
                 return

@@ -37,10 +37,8 @@ class PracticeClock:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> PracticeClock:
         """The clock of the cluster that started this process."""
         names = {"BEGAN": time.time(), "FACTOR": 1.0, "AHEAD": 0.0}
-        began, factor, ahead = (
-            float(environment.get(_PREFIX + name, usual)) for name, usual in names.items()
-        )
-        return cls(began, max(factor, 1e-6), ahead)
+        values = {name: float(environment.get(_PREFIX + name, usual)) for name, usual in names.items()}
+        return cls(values["BEGAN"], max(values["FACTOR"], 1e-6), values["AHEAD"])
 
     @property
     def environment(self) -> dict[str, str]:
@@ -161,12 +159,8 @@ def run(words: list[str]) -> None:
         wait(milliseconds / 1000)
         print(f"pi is about {math.pi:.12f}")
         with_n = f" and n = {n}" if weak else ""
-        what = (
-            "Sequential execution time"
-            if alone
-            else f"Parallel execution time with {count} processes{with_n}"
-        )
-        print(f"{what}: {milliseconds:.2f} ms")
+        many = f"Parallel execution time with {count} processes{with_n}"
+        print(f"{'Sequential execution time' if alone else many}: {milliseconds:.2f} ms")
     elif source == "jacobi.c":
         build = next((flag.partition("=")[2] for flag in flags if flag.startswith("-DBUILD=")), "cub")
         options = dict(zip(arguments[::2], arguments[1::2], strict=False))
@@ -232,9 +226,8 @@ def nvidia_smi(words: list[str]) -> None:
     options = dict(word.partition("=")[::2] for word in words)
     if "--query-gpu" not in options:
         print(STAMP, "NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2", sep="\n")
-    fields = options.get(
-        "--query-gpu", "index,name,power.draw,memory.used,memory.total,utilization.gpu"
-    ).split(",")
+    usual = "index,name,power.draw,memory.used,memory.total,utilization.gpu"
+    fields = options.get("--query-gpu", usual).split(",")
     every = options.get("--loop")
     if "noheader" not in options.get("--format", ""):
         print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))

@@ -1,4 +1,4 @@
-"""The practice cluster's SSH server: on 127.0.0.1 only, one user, one key; commands, shells and SFTP.
+"""The practice cluster's SSH server: on 127.0.0.1 only, one user, one key; commands and SFTP, no shells.
 
 Each command runs in a process of its own under bash, as with sshd; the connection never waits for one. SFTP is confined
 to the cluster's folder: whatever the path, nothing outside can be read or changed.
@@ -52,13 +52,8 @@ class _Login(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED if kind == "session" else refused
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        return self._start(channel, "-c", command.decode("utf-8", "surrogateescape"))
-
-    def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
-        return self._start(channel, "-l")
-
-    def _start(self, channel: paramiko.Channel, *words: str) -> bool:
-        run = functools.partial(self.server.run, channel, [self.server.bash, *words])
+        words = [self.server.bash, "-c", command.decode("utf-8", "surrogateescape")]
+        run = functools.partial(self.server.run, channel, words)
         self.accepted = threading.Thread(target=run, name="practice-exec", daemon=True)
         return True
 
@@ -148,7 +143,7 @@ class PracticeSSHServer:
                 self._transports.discard(transport)
 
     def run(self, channel: paramiko.Channel, command: list[str]) -> None:
-        """Run the command or shell of a channel to its end, and send the exit status."""
+        """Run the command of a channel to its end, and send the exit status."""
         with subprocess.Popen(
             command,
             cwd=self.layout.home,

@@ -147,9 +147,8 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[s
         glued = word.startswith("--") and bool(equals) and name in _OPTIONAL
         options |= {name: value} if glued else {}
         plain.append(f"--{name}" if glued else word)
-    short = "".join(
-        letter + ":" * (program.takes.get(name) == "=") for letter, name in program.letters.items()
-    )
+    takes = {letter: program.takes.get(name) == "=" for letter, name in program.letters.items()}
+    short = "".join(letter + ":" * value for letter, value in takes.items())
     try:
         read = getopt.gnu_getopt if program.anywhere else getopt.getopt
         found, rest = read(plain, short, [name + mark for name, mark in program.takes.items()])
