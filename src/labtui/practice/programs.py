@@ -159,8 +159,8 @@ def run(words: list[str]) -> None:
         wait(milliseconds / 1000)
         print(f"pi is about {math.pi:.12f}")
         with_n = f" and n = {n}" if weak else ""
-        many = f"Parallel execution time with {count} processes{with_n}"
-        print(f"{'Sequential execution time' if alone else many}: {milliseconds:.2f} ms")
+        parallel = f"Parallel execution time with {count} processes{with_n}"
+        print(f"{'Sequential execution time' if alone else parallel}: {milliseconds:.2f} ms")
     elif source == "jacobi.c":
         build = next((flag.partition("=")[2] for flag in flags if flag.startswith("-DBUILD=")), "cub")
         options = dict(zip(arguments[::2], arguments[1::2], strict=False))
