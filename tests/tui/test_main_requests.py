@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from labtui.tui.app import LabApp, Notice
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
+from labtui.tui.view import View
 from tests import changes
 from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
@@ -111,9 +113,9 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         await until(pilot, lambda: held[1:] == [(6, False)])
 
 
-async def test_questions_of_the_login_are_answered_from_another_thread(filled_session):
+async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):
     prompter = ScreenPrompter()
-    app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
+    app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW, pane="answers")
     answers: list[str | None] = []
 
     def ask() -> None:
@@ -125,8 +127,15 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
 
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         thread = threading.Thread(target=ask)
+        await until(pilot, lambda: "No answer yet" in text_of(app))
+        await pilot.press("enter")
         thread.start()
+        await until(pilot, lambda: f"{HOST} asks a question: leave the text" in text_of(app))
+        await pilot.press(*"mine", "escape")
         await until(pilot, lambda: types(app))
+        monkeypatch.setattr(View, "progress", SimpleNamespace(done=1, total=1))
+        app._unfinished = True
+        app.repaint()  # no card over the dialog: it would take the keys
         assert "[bold]Password[/]:" in text_of(app)
         await pilot.press(*"hush", "enter")
         await until(pilot, lambda: types(app) and "Code:" in text_of(app))
@@ -142,6 +151,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
         await until(pilot, lambda: len(answers) == 4)
         thread.join()
     assert answers == ["hush", "123", "yes", None]
+    assert "\nmine\n" in (filled_session.folder.answers / "10.5.md").read_text()
     assert prompter.ask(LoginQuestion(kind="password", text="too late", host=HOST)) is None
 
 
@@ -150,17 +160,13 @@ async def test_help_and_palette(filled_session):
         await pilot.press("question_mark")
         await until(pilot, lambda: text_of(app).count("◆● two marks") == 1)
         assert "or the sign of" in text_of(app) and "ending, cancelling: with the sign" in text_of(app)
-        places = [
-            text_of(app).index(each) for each in ("  Here", "^k", "On this screen", "  Plan  ", "Everywhere")
-        ]
+        places = [text_of(app).index(each) for each in ("  Here", "^k", "On this screen", "Everywhere")]
         assert places == sorted(places), "in groups"
         await pilot.press("escape", "colon")
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
         assert not app.screen.query_one(CommandList).get_component_rich_style("option-list--option").bold
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
-        (plan,), (charts,) = (
-            [at for at, line in enumerate(lines) if said in line] for said in ("Plan s", "Charts c")
-        )
+        plan, charts = ([said in line for line in lines].index(True) for said in ("Plan s", "Charts c"))
         assert plan < charts and "the charts of this task; 1 to 5" in lines[charts], "not by the alphabet"
         await pilot.press(*"incidents")
         await until(pilot, lambda: "problems and incidents" in text_of(app), "found by that word")
@@ -398,7 +404,7 @@ async def test_the_next_step_edits_the_script_from_the_answers_too(session, monk
 
 
 @pytest.mark.parametrize(("size", "first"), [((80, 24), "#bottom"), ((120, 40), "Rail")])
-async def test_each_step_of_the_tour_stands_beside_what_it_is_about_and_escape_skips_it(
+async def test_each_step_of_the_tour_stands_beside_its_subject_and_escape_skips_it(
     filled_session, size, first
 ):
     app = LabApp(filled_session, clock=lambda: NOW)

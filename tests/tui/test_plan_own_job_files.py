@@ -152,7 +152,7 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
         await pilot.press("a", "enter", *"mine")
         app.go_to_task("")
         await until(pilot, lambda: "This task has no questions." in text_of(app))
-        await pilot.press("enter", *"lost", "escape")
+        await pilot.press("enter", *"yy", "escape")
         assert "\nmine\n" in (session.folder.answers / "10.5.md").read_text(), "not the task before"
         await pilot.press("r")
         await until(pilot, lambda: "epoch 4" in text_of(app) and "Time of each epoch" in text_of(app))

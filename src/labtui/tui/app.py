@@ -25,7 +25,7 @@ from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
 from labtui.tui.guidance import result_line
-from labtui.tui.messages import ScreenPrompter, edit
+from labtui.tui.messages import ScreenPrompter, edit, takes_text
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
 from labtui.tui.view import NO_VIEW, View
@@ -248,9 +248,10 @@ class LabApp(SanitizedApp[int]):
             if same and old is not None and new is not None and new.done and not old.done:
                 told = f"Task {new.task_id} is done", result_line(self.view)
                 self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
-            writing = any(getattr(each, "writing", False) for each in main.query("AnswersPane"))
             far = self.view.progress
-            if far is not None and not writing:  # no key typed there is meant for the card
+            if far is not None and not (
+                takes_text(self) or self.screen.is_modal
+            ):  # keys are not for the card
                 if self._unfinished and far.done == far.total:
                     self.action_finish()
                 self._unfinished = far.done < far.total

@@ -133,9 +133,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     elif run.gpu_memory_ran_out:
         return _after_oom(view, line)
     elif run.outcome == "oom" and line.submission is not None and not line.submission.job_file:
-        advice = (
-            "Raise --cpus-per-task (R, then e): memory comes with CPUs. Or keep less of the data in memory."
-        )
+        advice = "Raise --cpus-per-task (R, then e): memory comes with CPUs. Or keep less data in memory."
     return NextStep("Run again", advice)
 
 

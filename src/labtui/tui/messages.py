@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ from textual.app import App
 from labtui.domain.errors import ExportError, LabError
 from labtui.domain.model import plural
 from labtui.domain.terminal_text import display_text
+
+
+def takes_text(app: App[Any]) -> bool:
+    """Whether a letter typed now goes into a text: no dialog that comes by itself may take it."""
+    return app.focused is not None and app.focused.check_consume_key("a", "a")
 
 
 class ScreenPrompter:
@@ -57,10 +63,14 @@ class ScreenPrompter:
         return None
 
     def show(self, app: App[Any], question: Any, answered: Callable[[str | None], None]) -> None:
-        """Push the modal for a question, and pass its answer to `answered`."""
+        """Push the modal for a question once no text is typed, and pass its answer to `answered`."""
         from labtui.tui.screens.modals import prompt_screen
 
-        app.push_screen(prompt_screen(question), answered)
+        if takes_text(app):
+            app.notify(f"{question.host} asks a question: leave the text to answer it.")
+            app.set_timer(1.0, partial(self.show, app, question, answered))
+        else:
+            app.push_screen(prompt_screen(question), answered)
 
 
 def editor_command() -> list[str]:

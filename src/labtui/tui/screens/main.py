@@ -164,17 +164,14 @@ class MainScreen(FramedScreen):
         """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
         shown = action == "pane" and parameters == (self.pane,) and self._other_run is None
-        if (shown or (action == "chart" and self.pane == "charts")) and not isinstance(
-            self.focused, TaskList
-        ):
+        listed = isinstance(self.focused, TaskList)
+        if (shown or (action == "chart" and self.pane == "charts")) and not listed:
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)
         if action == "retry_run" and not runs_again(view):
             bad = any(line.phase in ENDED_BADLY for line in view.lines)
-            return (
-                "No run of this task has to be run again." if bad else "No run here failed or was cancelled."
-            )
+            return "No run here has to be run again." if bad else "No run here failed or was cancelled."
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
         asked = view.task is not None and view.task.questions

@@ -254,12 +254,10 @@ def show_tour(app: LabApp, step: int = 0) -> None:
 
 def show_finish(app: LabApp) -> None:
     """Show that the lab is done: its key result, and where what is handed in lies, or the key that writes it."""
-    view, folder = app.view, app.session.folder.path
-    there = f"{view.deck} is in {folder}."
+    view, path = app.view, app.session.folder.path
+    here = f"{view.deck} is in {path}."
     unreal = "These are practice runs; hand in real ones."
-    where = (
-        there if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {folder}."
-    )
+    where = here if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {path}."
     text = "\n\n".join(filter(None, (headline(view), where, unreal * view.practice)))
     app.push_screen(Ask(text, title="All tasks are done", choices=(("escape", "Close", None),)))
 

@@ -111,6 +111,7 @@ class WizardScreen(Screen[None]):
         """Log in and out again, in a thread."""
         settings = self.settings()
         self._say("Connecting ...")
+        self.query_one("#test").focus()  # a login question waits while a text has the focus
         # not a Textual worker: the app would wait for it on exit
         threading.Thread(target=self._try, args=(settings,), name="labtui-test", daemon=True).start()
 
