@@ -72,9 +72,7 @@ async def test_a_look_to_the_right_goes_on_following(log):
         await until(pilot, lambda: tail.scroll_x == tail.scroll_y == 0)
 
 
-@pytest.mark.parametrize(
-    "stamp", ["[11/25/2026 1:01:37 PM] INFO    ", "2026-11-25 23:01:37,123 - WARNING - "]
-)
+@pytest.mark.parametrize("stamp", ["[11/25/2026 1:01:37 PM] INFO   ", "2026-11-25 23:01:37,123 - WARNING - "])
 async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, stamp):
     log.write_text(f"{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n")
     async with bench(log) as (app, tail, pilot):
