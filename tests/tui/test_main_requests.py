@@ -404,9 +404,7 @@ async def test_the_next_step_edits_the_script_from_the_answers_too(session, monk
 
 
 @pytest.mark.parametrize(("size", "first"), [((80, 24), "#bottom"), ((120, 40), "Rail")])
-async def test_each_step_of_the_tour_stands_beside_its_subject_and_escape_skips_it(
-    filled_session, size, first
-):
+async def test_each_step_of_the_tour_stands_beside_its_part_and_escape_skips(filled_session, size, first):
     app = LabApp(filled_session, clock=lambda: NOW)
     app.with_tour = True
     async with app.run_test(size=size) as pilot:
