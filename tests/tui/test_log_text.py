@@ -44,19 +44,23 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch,
     text = LogText(path)
     text.refresh()
     assert text.last == count and text.line(count) == f"line {count}"
-    with path.open("a") as file:
-        file.write("".join(f"line {number}\n" for number in range(count + 1, count + 900)))
+    path.write_text("".join(f"line {number}\n" for number in range(1, count + 900)))
     text.refresh()
     assert all(line == f"line {text.number(row)}" for row, line in enumerate(shown(text)))
     assert text.last == count + 899 and text.rows() < 700
+    for _ in range(3):  # a line that does not end
+        path.write_bytes(path.read_bytes() + b"x" * 9000)
+        text.refresh()
+        assert shown(text) == ["x" * 4096] and text.last == count + 900
 
 
 def test_records_are_folded_away_and_found_when_shown(tmp_path):
     path = tmp_path / "log"
-    path.write_text("needle one\n:::MLLOG needle\nother\n")
+    path.write_text("needle one\n:::MLLOG needle\no\x1b[1mth\x1b[0mer É\n")
     text = LogText(path)
     text.refresh()
-    assert shown(text) == ["needle one", "other"]
+    assert shown(text) == ["needle one", "other É"]
+    assert [text.find(each, 1, backwards=False) for each in ("é", "OTHER")] == [3, 3]
     assert text.find("NEEDLE", 3, backwards=True) == 1
     assert text.find("mllog", 3, backwards=True) is None
     text.toggle_folding()
@@ -67,8 +71,7 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path):
 def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path):
     path = tmp_path / "log"
     path.write_text("Epoch 1/2\n25/25 - 31s\nEpoch 2/2\n:::MLLOG {}\n:::MLLOG {}\n25/25 - 8s\n")
-    text = LogText(path)
-    text.refresh()
+    (text := LogText(path)).refresh()
     assert [text.shown_before(number) for number in (2, 3, 4, 5, 6)] == [2, 3, 2, 2, 6]
     path.write_text(mllog("tracked_stats", {"top1": 2.5}, epoch_num=1) + mllog("epoch_stop", seconds=2.36))
     told = [':::MLLOG … {"top1": 2.5} …', ':::MLLOG … "metadata": {"seconds": 2.36}}']

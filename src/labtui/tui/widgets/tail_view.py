@@ -33,6 +33,7 @@ MAX_BYTES = 16 << 20
 SLACK_BYTES = 1 << 20
 """How far the kept bytes may exceed `MAX_BYTES` before the oldest lines are dropped."""
 RECORD = b":::MLLOG"
+_CONTROLS = re.compile(rb"[\x08\r\x1b]")
 
 
 class LogText:
@@ -150,19 +151,26 @@ class LogText:
 
     def _drop_front(self) -> None:
         count = 0
-        while self._bytes > MAX_BYTES:
+        while self._bytes > MAX_BYTES and count < len(self._lines) - self._open:
             self._bytes -= len(self._lines[count]) + 1
             count += 1
         del self._lines[:count]
         self._first += count
         del self._rows[: bisect_left(self._rows, self._first)]
+        if self._bytes > MAX_BYTES:  # one line without an end: its last part is kept
+            self._lines[0] = self._lines[0][-MAX_BYTES:]
+            self._bytes = MAX_BYTES
 
     def find(self, needle: str, start: int, *, backwards: bool) -> int | None:
-        """The number of the next line from `start` on that contains a text and has a row; case does not matter."""
+        """The number of the nearest line at or below `start`, or above, that shows a text; case does not matter."""
         wanted = needle.lower()
-        raw, at = wanted.encode(), bisect_left(self._rows, start + 1 if backwards else start)
+        raw, at = (
+            wanted.encode() if wanted.isascii() else b"",
+            bisect_left(self._rows, start + 1 if backwards else start),
+        )
         numbers = reversed(self._rows[:at]) if backwards else self._rows[at:]
-        found = (n for n in numbers if raw in self._lines[n - self._first].lower())
+        kept = ((number, self._lines[number - self._first]) for number in numbers)
+        found = (number for number, line in kept if raw in line.lower() or _CONTROLS.search(line))
         return next((number for number in found if wanted in self.line(number).lower()), None)
 
 
