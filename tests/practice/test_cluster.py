@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -48,12 +47,8 @@ def test_the_openssh_client_logs_in_and_runs_commands(cluster):
 def connect(cluster, key, user=""):
     transport = paramiko.Transport(("127.0.0.1", cluster.settings()["port"]))
     transport.start_client(timeout=120)
-    try:
-        transport.auth_publickey(user or cluster.site.user, key)
-        return transport
-    except BaseException:
-        transport.close()
-        raise
+    transport.auth_publickey(user or cluster.site.user, key)
+    return transport
 
 
 def own_key(cluster):
@@ -105,25 +100,23 @@ def test_sftp_cannot_leave_the_folder(cluster):
     transport.close()
 
 
-SCRIPT = textwrap.dedent(
-    """
-    import os, subprocess, sys, time
-    from labtui.practice.cluster import PracticeCluster
-    cluster = PracticeCluster(factor=100)
-    script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid\\n"
-    script += b"command sleep 600 & echo $! > child; /bin/sleep 600\\n"
-    (cluster.layout.home / "job.sh").write_bytes(script)
-    environment = {**cluster._ssh.environment}
-    subprocess.run([cluster.layout.programs / "sbatch", "job.sh"], cwd=cluster.layout.home, env=environment, check=True,
-                   stdout=subprocess.DEVNULL)
-    while not (cluster.layout.home / "child").exists() or not (cluster.layout.home / "child").read_text():
-        time.sleep(0.05)
-    pids = [(cluster.layout.home / name).read_text().strip() for name in ("pid", "child")]
-    print(cluster.layout.root, *pids, flush=True)
-    if sys.argv[1] == "SIGKILL":
-        time.sleep(600)
-    """
-)
+SCRIPT = """
+import os, subprocess, sys, time
+from labtui.practice.cluster import PracticeCluster
+cluster = PracticeCluster(factor=100)
+script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid\\n"
+script += b"command sleep 600 & echo $! > child; /bin/sleep 600\\n"
+(cluster.layout.home / "job.sh").write_bytes(script)
+environment = {**cluster._ssh.environment}
+subprocess.run([cluster.layout.programs / "sbatch", "job.sh"], cwd=cluster.layout.home, env=environment, check=True,
+               stdout=subprocess.DEVNULL)
+while not (cluster.layout.home / "child").exists() or not (cluster.layout.home / "child").read_text():
+    time.sleep(0.05)
+pids = [(cluster.layout.home / name).read_text().strip() for name in ("pid", "child")]
+print(cluster.layout.root, *pids, flush=True)
+if sys.argv[1] == "SIGKILL":
+    time.sleep(600)
+"""
 
 
 @pytest.mark.parametrize("how", ["end", "SIGKILL"])
@@ -211,6 +204,24 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
         assert int(shown) >= int(ended), "date shows the cluster's clock"
 
 
+def test_no_byte_and_no_job_stops_the_scheduler(tmp_path):
+    script = b"#!/bin/sh\n#SBATCH -A nct_000 -q gp_training -t 10\n"
+    with PracticeCluster(tmp_path / "kept", factor=200) as cluster:
+        environment, faults = {**cluster._ssh.environment, "NAME": "caf\udce9"}, [None]
+        cluster.controller.watchers.append(lambda now: faults and faults.pop().missing)
+        wait_until(lambda: not faults, what="the scheduler to fail once")
+        odd = submit_here(cluster, script, output="a\0b")
+        for text, told in (
+            (script, b"Submitted batch job 2\n"),
+            (script + b"\0", b"contain a NULL character"),
+        ):
+            words = {"input": text, "env": environment, "cwd": tmp_path, "capture_output": True}
+            done = subprocess.run([cluster.layout.programs / "sbatch"], **words, check=False)
+            assert told in done.stdout + done.stderr
+        wait_until(lambda: cluster.controller.jobs[odd + 1].finished, what="the job after an odd one")
+        assert cluster.controller.jobs[odd].state == "FAILED"
+
+
 def test_an_sbatch_that_was_answered_is_on_the_disk_of_the_one_session(tmp_path):
     with PracticeCluster(tmp_path / "kept") as cluster:
         with pytest.raises(UsageError, match="already open") as caught:
@@ -223,9 +234,6 @@ def test_an_sbatch_that_was_answered_is_on_the_disk_of_the_one_session(tmp_path)
         assert [job["job_id"] for job in saved["jobs"]] == [1]
         assert (tmp_path / "kept" / STATE_FILE).stat().st_mode & 0o077 == 0
     PracticeCluster(tmp_path / "kept").close()
-
-
-def test_damaged_records_are_named(tmp_path):
     (tmp_path / STATE_FILE).write_text('{"clock": 1')
     with pytest.raises(DataError, match="records cannot be read") as caught:
         PracticeCluster(tmp_path)

@@ -255,6 +255,7 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
         trouble.look(now)
     assert [note.name for note in trouble.happened] == [name]
     assert len(trouble.happened[0].text) > 80
+    assert (cluster.dropped, cluster.full_for > 0) == (name == "drop", name == "quota")
 
 
 @pytest.mark.parametrize("name", [name for name in ACTS if ACTS[name][0] == "PENDING"])
@@ -317,16 +318,6 @@ def test_what_does_not_answer_comes_back(name, program, words):
     status, _, err = answer(program, call, cluster.controller, 1201.0)
     assert status == 1 and words in err
     assert answer(program, call, cluster.controller, 2000.0)[0] == 0
-
-
-def test_drop_and_quota():
-    cluster = Cluster()
-    running_job(cluster)
-    plan(cluster, "drop").look(1200.0)
-    assert cluster.dropped == 1
-    cluster.submit(1200.0)
-    plan(cluster, "quota").look(1201.0)
-    assert cluster.full_for > 0
 
 
 def test_choice_by_name_and_by_number():

@@ -42,9 +42,9 @@ def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socket
                 given, *head, rest = self.rfile.read(MAX_REQUEST).split(b"\0", 5)
                 if not hmac.compare_digest(given, secret.encode()):
                     return
-                program, folder, words, variables = (os.fsdecode(field) for field in head)
+                program, folder, words, variables = (field.decode("utf-8", "replace") for field in head)
                 *fields, stdin = rest.split(b"\0", int(words) + int(variables))
-                texts = map(os.fsdecode, fields)
+                texts = (field.decode("utf-8", "replace") for field in fields)
                 asked = tuple(itertools.islice(texts, int(words)))
                 call = Call(asked, folder, dict(text.split("=", 1) for text in texts), stdin)
                 status, *streams = answer(program, call)
@@ -193,8 +193,9 @@ class PracticeCluster:
 
     def _beat(self) -> None:
         while not self._stop.wait(HEARTBEAT_S):
-            self.controller.advance(self.clock.now())
-            self._save()
+            with contextlib.suppress(Exception):  # one job must not stop all others
+                self.controller.advance(self.clock.now())
+                self._save()
 
     def _save(self, *, ended: bool = False) -> None:
         """Update the state file. A full disk is ignored: the next change tries again."""

@@ -119,6 +119,8 @@ def sent_script(call: Call, words: list[str]) -> tuple[bytes, str]:
             "line must start with #! followed by the path to an interpreter.",
             "For instance: #!/bin/sh",
         )
+    if b"\0" in script:
+        raise Refused("The Slurm controller does not allow scripts that", "contain a NULL character '\\0'.")
     if b"\r\n" in script:
         sentence = "Batch script contains DOS line breaks (\\r\\n)"
         raise Refused(sentence, "instead of expected UNIX line breaks (\\n).")

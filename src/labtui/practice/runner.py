@@ -74,7 +74,7 @@ class JobRunner:
                     bufsize=0,
                     start_new_session=True,
                 )
-        except OSError as trouble:
+        except (OSError, ValueError) as trouble:
             # A log that cannot be opened: Slurm fails the job without a log, too.
             self.say(job, f"slurmstepd: error: {trouble}")
             threading.Thread(target=self._ended, args=(job.job_id, 1, 0), daemon=True).start()
@@ -99,7 +99,7 @@ class JobRunner:
 
     def say(self, job: Job, line: str) -> None:
         """Append a line of slurmstepd to the job's standard error; a log that cannot be written is ignored."""
-        with contextlib.suppress(OSError), open(job.stderr, "ab") as stream:  # noqa: PTH123
+        with contextlib.suppress(OSError, ValueError), open(job.stderr, "ab") as stream:  # noqa: PTH123
             stream.write(line.encode() + b"\n")
 
     def close(self) -> None:
