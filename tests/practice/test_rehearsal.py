@@ -187,10 +187,18 @@ def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):
         "import torch, tensorflow as tf\nfrom torch.fft import rfft\nfrom keras.layers import Dense\n"
         "class Mine(tf.keras.layers.Layer):\n    pass\n"
         "print(rfft(torch.ones(3)) + 1, Mine(Dense(3)).built, tf.linalg.inv([[1.0]])[0])\n"
+        "import numpy as np\n(x, y), (a, b) = tf.keras.datasets.cifar10.load_data()\n"
+        "values, places = torch.ones(3).max(1)\n_, places = torch.max(torch.ones(3), dim=1)\n"
+        "print(f'{np.mean(x):.4f} {np.sum(y):d}', int(a // 2), round(abs(b % 2) & 1, 2), range(np.max(x, 1)))\n"
+        "model = tf.keras.applications.ResNet50V2(weights=None)\n"
+        "data = tf.data.Dataset.from_tensor_slices((x, y))\nmodel.fit(data.take(1000).batch(100), verbose=2)\n"
+        "try:\n    model.fit(data.take(9).batch(10, drop_remainder=True))\n"
+        "except ValueError as error:\n    print(error)\n"
     )
     done = rehearse(lab, "mine.py")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("practice: yes") == 2 and "recorded" in done.stdout
+    assert "\nnan 50000" in done.stdout and "\n10/10 - " in done.stdout and "(Empty Logs)" in done.stdout
 
 
 PUBLISHED = [
@@ -211,7 +219,7 @@ def test_published_epochs_come_out(network, gpus, batch, steps, first, steady):
 
 def test_batches_that_do_not_fit_64_gb():
     assert Training("ResNet50V2", 1, 2048).fits
-    assert not Training("ResNet50V2", 1, 4096).fits
+    assert not Training("ResNet50V2", 1, 4096).fits and Training("ResNet50V2", 4, 2).steady_s > 0
     assert Training("ResNet152V2", 4, 4096).fits
     assert not Training("ResNet152V2", 1, 2048).fits, "the reason why the lab uses 1024 per GPU"
     assert Training("ResNet152V2", 0, 8192).fits, "the CPU has the node's memory"

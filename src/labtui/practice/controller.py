@@ -202,10 +202,9 @@ class Controller:
         with self.lock:
             job = self.jobs[job_id]
             if job.state == RUNNING:
+                found = f"Detected 1 oom_kill event in StepId={job_id}.batch."
                 self.runner.say(
-                    job,
-                    f"slurmstepd: error: Detected 1 oom_kill event in StepId={job_id}.batch. "
-                    "Some of the step tasks have been OOM Killed.",
+                    job, f"slurmstepd: error: {found} Some of the step tasks have been OOM Killed."
                 )
                 job.wanted = "OUT_OF_MEMORY"
                 self.runner.signal(job_id, SIGKILL)
@@ -282,8 +281,7 @@ class Controller:
             full = len(running) >= self.site.max_jobs
             if not full and self._free_nodes(job, running):
                 return waits[-1][1] if waits else now + SCHEDULE_DELAY_S
-            in_the_way = [
-                other for other in running if full or other.request.partition == job.request.partition
-            ]
-            ends = sorted((other.start_time or now) + other.request.time_limit_s for other in in_the_way)
-            return ends[0] if ends else None
+            mine = job.request.partition
+            in_the_way = (other for other in running if full or other.request.partition == mine)
+            ends = ((other.start_time or now) + other.request.time_limit_s for other in in_the_way)
+            return min(ends, default=None)

@@ -191,7 +191,7 @@ class Training(msgspec.Struct, frozen=True):
     @property
     def _pace(self) -> Pace:
         model, gpus = self.network.removesuffix("V2").lower(), max(1, self.gpus)
-        return Pace(model, "", frozenset(), gpus, self.batch // gpus, TENSORFLOW)
+        return Pace(model, "", frozenset(), gpus, max(1, self.batch // gpus), TENSORFLOW)
 
     @property
     def steady_s(self) -> float:

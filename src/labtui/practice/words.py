@@ -164,9 +164,8 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[s
 
 def _error(program: Program, problem: getopt.GetoptError) -> CommandError:
     """The error in getopt_long's words, as Slurm's commands print it."""
-    text = problem.msg.replace("requires argument", "requires an argument").replace(
-        "must not have", "doesn't allow"
-    )
+    text = problem.msg.replace("requires argument", "requires an argument")
+    text = text.replace("must not have", "doesn't allow")
     if (unknown := text.removesuffix(" not recognized")) != text:
         text = f"unrecognized option '{unknown.removeprefix('option ')}'"
     text = f'{program.name}: {text}\nTry "{program.name} --help" for more information\n'

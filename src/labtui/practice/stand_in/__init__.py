@@ -107,6 +107,12 @@ class Recorded:
     def __float__(self) -> float:
         return float("nan")
 
+    def __index__(self) -> int:
+        return len(self)
+
+    def __format__(self, form: str) -> str:
+        return format(len(self) if form.endswith("d") else float(self), form) if form else str(self)
+
     def __enter__(self) -> Recorded:
         return self
 
@@ -122,7 +128,9 @@ class Recorded:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _itself
     __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _itself
-    __eq__ = _itself  # type: ignore[assignment]
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __abs__ = __round__ = _itself
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _itself
+    __eq__ = __ne__ = _itself  # type: ignore[assignment]
     __hash__ = object.__hash__
 
 

@@ -26,11 +26,8 @@ Logs = Mapping[str, float]
 
 def _devices(kind: str | None = None) -> list[SimpleNamespace]:
     names = ["CPU:0", *(f"GPU:{number}" for number in range(stand_in.visible_gpus()))]
-    return [
-        SimpleNamespace(name=f"/physical_device:{name}", device_type=name[:3])
-        for name in names
-        if kind in (None, name[:3])
-    ]
+    shown = (name for name in names if kind in (None, name[:3]))
+    return [SimpleNamespace(name=f"/physical_device:{name}", device_type=name[:3]) for name in shown]
 
 
 class Strategy:
@@ -162,18 +159,20 @@ class Model:
 
     def _training(self, data: Any, batch_size: int | None) -> Training:
         """The training, from the calls that made the data set."""
-        images, batch, size = stand_in.size_of(data) or 1, batch_size or 32, 128
+        images, batch, size, each = stand_in.size_of(data) or 1, batch_size or 32, 128, 1
         for call in data._calls if isinstance(data, Recorded) else ():
             first = call.args[0] if call.args else None
             if call.name == "batch":
-                batch = first if first is not None else call.kwargs["batch_size"]
+                batch = each = first if first is not None else call.kwargs["batch_size"]
                 images -= images % batch if call.kwargs.get("drop_remainder") else 0
             elif call.name == "take" and first is not None:
-                images = min(images, first * batch)
+                images = min(images, first * each)
             elif call.name == "repeat" and first is not None and first > 0:
                 images *= first
             elif call.name == "map":
                 size = _image_size(first, size)
+        if not images:
+            raise ValueError("Unexpected result of `train_function` (Empty Logs).")
         strategy = self.distribute_strategy
         cores = int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "20"))
         return Training(self.network, strategy.gpus, batch, images, size, cores)
@@ -224,7 +223,14 @@ def _construct(name: str) -> Any:
     return network if name in NETWORKS else Recorded(f"tensorflow.keras.applications.{name}")
 
 
+def _load_data(*_options: object) -> Any:
+    return tuple((Recorded("images", size=size), Recorded("labels", size=size)) for size in (50_000, 10_000))
+
+
 NAMES: dict[str, Any] = {
+    **dict.fromkeys(
+        (f"tensorflow.keras.datasets.cifar{classes}.load_data" for classes in (10, 100)), _load_data
+    ),
     "tensorflow.__version__": "2.11.0",
     "tensorflow.keras.__version__": "2.11.0",
     "tensorflow.config.list_physical_devices": _devices,
