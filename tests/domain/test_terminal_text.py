@@ -32,12 +32,9 @@ def test_any_text_becomes_ascii_of_the_same_width(text):
     assert cell_len(shown) == cell_len(text)
 
 
-def test_the_environment_asks_for_it():
+def test_the_environment_asks_for_it_and_no_file_name_ends_in_a_dot():
     assert ascii_wanted({"LABTUI_ASCII": "1"})
     assert not ascii_wanted({"LABTUI_ASCII": "0"}) and not ascii_wanted({})
-
-
-def test_a_file_name_has_no_dot_at_its_end():
     assert file_name("a" * 119 + ".b") == "a" * 119
 
 

@@ -29,8 +29,9 @@ HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gp
 def test_logs(directives, logs):
     draft = job_file_draft("a.slurm", HEAD + directives + "true\n")
     assert dict(draft.log_patterns) == logs
-    named = replace(draft, log_patterns=(("out", "a%%u-%u"),))
-    assert logs_of(named, "/r%u", user="me") == {"out": "/r%%u/a%%u-me"}
+    assert logs_of(replace(draft, log_patterns=(("out", "a%%u-%u"),)), "/r%u", user="me") == {
+        "out": "/r%%u/a%%u-me"
+    }
 
 
 @pytest.mark.parametrize(("directives", "copies"), [
