@@ -92,7 +92,12 @@ def test_two_students_one_after_the_other_lose_nothing(folder):
     assert "changed by someone else" in said
     path = folder.answers / f"{TASK.id}.md"
     assert "second student" not in path.read_text(encoding="utf-8")
-    assert "second student" in (folder.answers / f"{TASK.id}.yours.md").read_text(encoding="utf-8")
+    for at, words in (("", "second student"), ("", "second student, longer"), ("2", "again")):
+        if at:  # another conflict
+            path.write_text(second.load(TASK.id) + "first student again\n")
+        second.save(TASK.id, f"{begun}\n{words}\n")
+        assert words in (folder.answers / f"{TASK.id}.yours{at}.md").read_text(encoding="utf-8")
+    assert "longer" in (folder.answers / f"{TASK.id}.yours.md").read_text()
     assert second.save(TASK.id, second.load(TASK.id) + "second student\n") == ""
     text = path.read_text(encoding="utf-8")
     assert "first student" in text and "second student" in text

@@ -275,6 +275,9 @@ async def test_practice_and_read_only_are_said(tmp_path):
         await until(pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app))
         keys = {each.binding.action: each.enabled for each in app.screen.active_bindings.values()}
         assert keys["pane('runs')"] and not keys["plan"] and not keys["export"]
+        app.view_model.edition = None  # as if it could not be read
+        app.repaint()
+        await pilot.press("ctrl+n")
     second.close()
     first.close()
 

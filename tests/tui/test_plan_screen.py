@@ -321,6 +321,9 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
             await click_words(pilot, "esc  Back")
             await until(pilot, lambda: app.screen is screen)
             assert not screen.plan.scripts and not session.requests
+        found, screen.plan.previews = screen.plan.errors[0], (old := screen.plan.previews) and []
+        screen.plan.make_fix(found)  # while files are checked again
+        screen.plan.previews = old
         await pilot.press("s", "y")
         await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
         assert "#SBATCH --nodes=1" in next(iter(screen.plan.scripts.values()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -314,6 +315,7 @@ class AnswerFiles:
         self._session = session
         self._folder: LabFolder = session.folder
         self._known: dict[str, str] = {}
+        self._beside: dict[str, str] = {}  # where the text of a conflict is until the file is loaded again
 
     def path(self, task_id: str) -> Path:
         """The Markdown file of a task, for another editor; a missing one is made with the task's questions."""
@@ -327,6 +329,7 @@ class AnswerFiles:
 
     def load(self, task_id: str) -> str:
         """The text of a task's file; "" if it cannot be read."""
+        self._beside.pop(task_id, None)
         self._known[task_id] = self._text(task_id) or ""
         return self._known[task_id]
 
@@ -349,7 +352,9 @@ class AnswerFiles:
         try:
             path = answer_path(self._folder, task_id)
             if path.exists() and sheet_text(self._folder, path) != self._known.get(task_id, ""):
-                mine = f"answers/{task_id}.yours.md"
+                names = (f"answers/{task_id}.yours{at}.md" for at in chain([""], count(2)))
+                free = next(name for name in names if not self._folder.has(name))
+                mine = self._beside.setdefault(task_id, free)
                 self._folder.write(mine, text.encode())
                 return f"answers/{task_id}.md was changed by someone else. Your text is in {mine}; merge the two."
             self._folder.write(path, text.encode())

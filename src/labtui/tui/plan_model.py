@@ -356,9 +356,8 @@ class Plan:
             option = found.finding.fix.title.removeprefix("remove ")
             self.task_rows = [without_option(row, option) for row in self.task_rows]
             return
-        for job in found.jobs:
-            same = self.previews[job]
-            mine = [] if isinstance(same, LabError) else same.findings
+        for job, same in enumerate(self.previews):  # none while files that changed are checked again
+            mine = [] if isinstance(same, LabError) or job not in found.jobs else same.findings
             fix = next((each.fix for each in mine if each.key == found.finding.key), None)
             text = self.file_text(fix.file, job) if fix is not None else None
             if fix is None or text is None:

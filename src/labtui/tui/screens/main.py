@@ -222,7 +222,7 @@ class MainScreen(FramedScreen):
         answers.leave()
         view = self.view
         unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
-        at = [row.task_id for row in view.tasks].index(view.task_id) + 1
+        at = next((at for at, row in enumerate(view.tasks, 1) if row.task_id == view.task_id), 0)
         ahead = next((row.task_id for row in view.tasks[at:] if row.task_id and row.status != "done"), None)
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self.action_go_to(ahead)

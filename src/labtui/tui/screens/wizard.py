@@ -109,7 +109,11 @@ class WizardScreen(Screen[None]):
     @on(Button.Pressed, "#test")
     def action_test(self) -> None:
         """Log in and out again, in a thread."""
-        settings = self.settings()
+        try:
+            settings = self.settings()
+        except LabError as error:
+            self._say(f"{error.sentence} {error.hint}", ok=False)
+            return
         self._say("Connecting ...")
         self.query_one("#test").focus()  # a login question waits while a text has the focus
         # not a Textual worker: the app would wait for it on exit
