@@ -298,8 +298,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "0:05 left" in text_of(app))
         assert offered and list(app.screen.query("FooterKey")) == offered, "the same keys are not made anew"
-        assert table.has_focus
-        assert table.selected_key == "3"
+        assert table.has_focus and table.selected_key == "3"
         await pilot.press("c")
         await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
 

@@ -243,8 +243,7 @@ def test_bars_of_several_networks_have_their_sizes_and_names_below_and_the_chose
     assert "stepping, warm-up 1, fp32 weights" in row, "the chosen one first"
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26}, kind="bars")
     chosen = [style for sign, style in cells_of(spec, 80, 16, Cursor(1, 2.0)).values() if sign == "━"]
-    assert chosen and set(chosen) == {"bold red"}
-    assert any("1.80×" in row for row in rows_of(spec, 80, 16))
+    assert chosen and set(chosen) == {"bold red"} and any("1.80×" in row for row in rows_of(spec, 80, 16))
 
 
 def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused():
