@@ -353,8 +353,7 @@ class AnswerFiles:
             path = answer_path(self._folder, task_id)
             if path.exists() and sheet_text(self._folder, path) != self._known.get(task_id, ""):
                 names = (f"answers/{task_id}.yours{at}.md" for at in chain([""], count(2)))
-                free = next(name for name in names if not self._folder.has(name))
-                mine = self._beside.setdefault(task_id, free)
+                mine = self._beside.setdefault(task_id, next(n for n in names if not self._folder.has(n)))
                 self._folder.write(mine, text.encode())
                 return f"answers/{task_id}.md was changed by someone else. Your text is in {mine}; merge the two."
             self._folder.write(path, text.encode())

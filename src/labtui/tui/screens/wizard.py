@@ -109,17 +109,12 @@ class WizardScreen(Screen[None]):
     @on(Button.Pressed, "#test")
     def action_test(self) -> None:
         """Log in and out again, in a thread."""
-        try:
-            settings = self.settings()
-        except LabError as error:
-            self._say(f"{error.sentence} {error.hint}", ok=False)
-            return
         self._say("Connecting ...")
         self.query_one("#test").focus()  # a login question waits while a text has the focus
         # not a Textual worker: the app would wait for it on exit
-        threading.Thread(target=self._try, args=(settings,), name="labtui-test", daemon=True).start()
+        threading.Thread(target=self._try, name="labtui-test", daemon=True).start()
 
-    def _try(self, settings: Settings) -> None:
+    def _try(self) -> None:
         """Log in and out again, and show whether it worked."""
         from labtui.session.lab_cluster import connection_to
         from labtui.session.settings import load_profile
@@ -127,6 +122,7 @@ class WizardScreen(Screen[None]):
         prompter: Any = self.app.prompter  # type: ignore[attr-defined]
         ok = False
         try:
+            settings = self.settings()
             with closing(connection_to(settings, load_profile(settings.profile), prompter)) as cluster:
                 cluster.connect()
                 ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.files.home()}."
@@ -169,8 +165,7 @@ class WizardScreen(Screen[None]):
 
 def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:
     """A title and its field on one line; the `first` row of a group has a blank line above it."""
-    classes = "wizard-row -first" if first else "wizard-row"
-    return Horizontal(Label(title, markup=False), field, classes=classes)
+    return Horizontal(Label(title, markup=False), field, classes="wizard-row" + " -first" * first)
 
 
 class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
