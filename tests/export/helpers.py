@@ -115,7 +115,6 @@ def page_text(page: Page) -> str:
 
 
 def block_text(block: Block) -> str:
-    """The text of a block."""
     if isinstance(block, Paragraph):
         return f"{block.bullet} {''.join(run.text for run in block.runs)}".strip()
     if isinstance(block, Listing):

@@ -257,7 +257,6 @@ PAYLOADS = (
 
 
 def test_text_from_outside_is_text_in_every_format(tmp_path):
-    """The group, an answer and the networks of logs, in each format that is written."""
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="\n\n".join((*PAYLOADS, "x" * 50_000)))
     contents = lab.contents()
     group = "".join(mark for mark in " ".join(PAYLOADS) if mark.isprintable())  # lab.toml takes no other
@@ -310,7 +309,6 @@ def test_the_notebook_shows_each_row_and_checks_each_speedup_of_the_csv(tmp_path
 
 
 def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():
-    """That clock runs ahead: as a plain time it would lie in the future."""
     for practice in (True, False):
         measured = measured_run(1, [30.0, 13.6], mark="practice" if practice else "")
         ended = tuple(replace(sample, ended_at=1_700_000_000.0) for sample in measured.run.epochs)

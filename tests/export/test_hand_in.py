@@ -92,7 +92,6 @@ def test_the_numbers_make_the_title(tmp_path, edition):
 
 
 def document_of(lab, change):
-    """The document of a lab with each run changed, or taken away."""
     runs = {number: new for number, run in lab.state.runs.items() if (new := change(run)) is not None}
     return hand_in(replace(lab, state=replace(lab.state, runs=runs)).contents())
 

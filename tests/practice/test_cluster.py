@@ -132,7 +132,6 @@ def test_nothing_stays_behind(how):
 
 
 def test_a_finished_job_is_in_the_queue_as_long_as_on_a_real_cluster(cluster):
-    """MinJobAge is for those who watch: their clock does not run faster because the cluster's does."""
     control, began = cluster.controller, cluster.clock.now()
     job = control.jobs[submit_here(cluster, b"", begin="now+1days")]
     control.cancel(job.job_id, began)
@@ -161,7 +160,6 @@ SACCT = ("-n", "-X", "-P", "-o", "JobID,State,End,ExitCode", "-j")
 
 @pytest.mark.parametrize("how", ["left", "killed"])
 def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how):
-    """One job is over, one runs, one that may be requeued runs, one waits; then the cluster ends."""
     first = PracticeCluster(tmp_path / "kept", factor=5)
     over = submit_here(first, b"#!/bin/sh\nexit 3\n")
     running = submit_here(first, b"#!/bin/sh\n/bin/sleep 600\n", **{"no-requeue": ""})
@@ -242,7 +240,6 @@ def test_an_sbatch_that_was_answered_is_on_the_disk_of_the_one_session(tmp_path)
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a line in a login shell of a cluster whose trainings are real."""
     layout = Layout(tmp_path / "cluster")
     environment = {**program_environment(layout), "LABTUI_PRACTICE_TRAIN": "yes", "USER": "nct01000"}
     make_layout(layout, environment, real_data=False)

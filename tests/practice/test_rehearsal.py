@@ -112,7 +112,6 @@ def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):
 
 
 def image_folder(lab, name="micro-224", train=12_500):
-    """A data set as the practice cluster has it: class folders, and a note of how many images they would hold."""
     for part in ("train", "val"):
         for number in range(200):
             (lab / name / part / f"n{number:03d}").mkdir(parents=True, exist_ok=True)
@@ -141,7 +140,6 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     assert run.epochs[0].seconds.value > 250  # compiled
     assert 12_288 / run.epochs[1].seconds.value == pytest.approx(5205, rel=0.02)
     assert run.gpu_memory.lo == 53
-    # The other nodes wait for the end of the first.
     waited = torchrun(lab, *VIT, each=4, nodes=8, SLURM_NODEID="3")
     assert (waited.returncode, waited.stdout) == (0, "")
 

@@ -142,7 +142,6 @@ class SlurmUse(RuleBasedStateMachine):
 
 
 def _reachable(start: str, goal: str) -> bool:
-    """Several transitions may lie between two looks."""
     found, edge = {start}, {start}
     while edge:
         edge = {after for state in edge for after in TRANSITIONS[state]} - found
@@ -202,6 +201,16 @@ def test_a_job_on_two_nodes_says_so_everywhere():
 
     assert asked("squeue", "-h", "-o", "%D %N") == "2 as01r1b[01-02]\n"
     assert asked("squeue", "-h").split()[6] == "2"
+    assert asked("squeue", "-h", "-t", "PD") == asked("squeue", "-h", "-t", "CANCELLED") == ""
+    assert asked("squeue", "-h", "-t", "r", "-o", "%i") == "1\n"
+    for state, wanted in (("PD", ""), ("RUNNING", "CANCELLED")):
+        assert (asked("scancel", "-t", state, "1"), job.wanted) == ("", wanted)
+    refused = "sbatch: error: practice cluster: --array is not supported\n"
+    for words, told in (
+        (("scontrol", "update", "TimeLimit=1", "JobId=1"), ""),
+        (("sbatch", "-a", "1-3"), refused),
+    ):
+        assert answer(words[0], Call(words[1:], "/", {}), control, 62.0)[2] == told
     assert asked("sacct", "-X", "-n", "-P", "-o", "NNodes,NodeList") == "2|as01r1b[01-02]\n"
 
 
@@ -227,7 +236,6 @@ class Cluster:
 
 
 def plan(cluster, name):
-    """A plan, and `happened`: what it told of."""
     happened = []
     made = IncidentPlan(cluster, [name], happened.append)
     made.happened = happened

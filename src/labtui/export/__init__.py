@@ -77,7 +77,7 @@ def export_lab(
         formats = () if contents.edition.hands_in == "report" else DECKS
     notes, work = _documents(contents, formats, reports)
     if plots:
-        work |= drawings(_plots(contents), stamp=stamp_of(contents.results), folder="plots/")
+        work |= drawings(_plots(contents), stamp=stamp_of(contents.results), into="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = partial(contents.measurements.json_text, contents.results)
     work["results.csv"] = partial(csv_text, contents.results)
@@ -173,13 +173,13 @@ def drawings(
     formats: Sequence[Format] = ("png", "svg"),
     *,
     stamp: str = "",
-    folder: str = "",
+    into: str = "",
 ) -> Work:
     """Functions that draw each chart once and save it in these formats; files are named after the chart's key."""
 
     def drawn(chart: ChartSpec) -> dict[str, bytes]:
         made = pictures(chart, formats, stamp=stamp)
-        return {f"{folder}{chart.key}.{form}": data for form, data in made.items()}
+        return {f"{into}{chart.key}.{form}": data for form, data in made.items()}
 
     return {f"chart {each.key}": partial(drawn, each) for each in charts}
 

@@ -73,10 +73,11 @@ def squeue(asked: Asked) -> Iterable[str]:
         raise CommandError("slurm_load_jobs error: Invalid job id specified\n")
     form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
     rows = [] if "noheader" in options else [HEADINGS]
+    states = options.get("states", "")
     rows += [
         queue_row(job, asked.call.environment, asked.control, asked.now)
         for job in jobs
-        if _matches(job, options) and (not job.finished or options.get("states", "").lower() == "all")
+        if _matches(job, options) and (states.lower() == "all" or job.is_in(states))
     ]
     return [formatted(form, row) for row in rows]
 
@@ -102,12 +103,12 @@ def sacct(asked: Asked) -> Iterable[str]:
 
 
 def scancel(asked: Asked) -> Iterable[str]:
-    """``scancel``: cancel jobs by id, with ``--state`` only pending ones."""
+    """``scancel``: cancel jobs by id, with ``--state`` only those in it."""
     for word in asked.rest:
         if not word.isdecimal():
             raise CommandError(f"scancel: error: Invalid job id {word}\n")
         with contextlib.suppress(Refused):
-            asked.control.cancel(int(word), asked.now, only_waiting="states" in asked.options)
+            asked.control.cancel(int(word), asked.now, asked.options.get("states", ""))
     return ()
 
 
@@ -189,7 +190,7 @@ def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
 def _update(words: list[str], control: Controller, now: float) -> None:
     """Change a job's time limit, the only change that labtui asks for."""
     given = {name.lower(): value for name, _, value in (word.partition("=") for word in words)}
-    if list(given) != ["jobid", "timelimit"]:
+    if given.keys() != {"jobid", "timelimit"}:
         words_are = f"Update of this parameter is not supported: {' '.join(words)}"
         raise CommandError(f"{words_are}\nRequest aborted\n")
     limit_s = minutes_s(given["timelimit"])

@@ -195,10 +195,8 @@ def _image_size(function: Any, usual: int) -> int:
 
 def summary_line(steps: int, seconds: float, metrics: Logs) -> str:
     """The line Keras 2.11 prints after an epoch with verbose=2."""
-    values = "".join(
-        f" - {name}: {value:.4f}" if value > 1e-3 else f" - {name}: {value:.4e}"
-        for name, value in metrics.items()
-    )
+    forms = {name: ".4f" if value > 1e-3 else ".4e" for name, value in metrics.items()}
+    values = "".join(f" - {name}: {metrics[name]:{form}}" for name, form in forms.items())
     return f"{steps}/{steps} - {seconds:.0f}s{values} - {_per(seconds, 'epoch')} - {_per(seconds / steps, 'step')}"
 
 

@@ -207,10 +207,8 @@ def _weights(part: Any) -> int:
     """The number of trained parameters of a part of a network."""
     if isinstance(part, Layer) and type(part).__name__ in _WEIGHTS:
         return _WEIGHTS[type(part).__name__](*part._given[0], **part._given[1])
-    parts = (
-        vars(part).values() if isinstance(part, Module) else part if isinstance(part, (list, tuple)) else ()
-    )
-    return sum(map(_weights, parts))
+    parts = list(vars(part).values()) if isinstance(part, Module) else part
+    return sum(map(_weights, parts if isinstance(parts, (list, tuple)) else ()))
 
 
 # --------------------------------------------------------------------------------------- data, ranks
