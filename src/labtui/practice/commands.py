@@ -97,7 +97,7 @@ def sacct(asked: Asked) -> Iterable[str]:
     ]
     if "parsable" in options or "parsable2" in options:
         mark = options.get("delimiter", "|")
-        tail = mark if "parsable" in options else ""
+        tail = mark * ("parsable" in options)
         return [mark.join(row[name] for name in names) + tail for row in rows]
     return [" ".join(f"{row[name]:<12.12}" for name in names) for row in rows]
 
@@ -224,8 +224,7 @@ def sinfo(asked: Asked) -> Iterable[str]:
             "G": f"gpu:hopper:{node.gpus}" if node.gpus else "(null)",
         }
         rows.append({"a": "up", "D": "1", "m": "20000", **row})
-    form = options.get("format", "%9P %.5a %.10l %.6D %.6t %N")
-    return [formatted(form, row).rstrip() for row in rows]
+    return [formatted(options.get("format", "%9P %.5a %.10l %.6D %.6t %N"), row).rstrip() for row in rows]
 
 
 def sacctmgr(asked: Asked) -> Iterable[str]:

@@ -18,8 +18,6 @@ from labtui.practice.job import PENDING, RUNNING, Job
 _AFTER_S = 60
 """Seconds that a job has to run before an incident happens to it."""
 
-Inject = Callable[[PracticeCluster, Job, float], object]
-
 
 class IncidentNote(msgspec.Struct, frozen=True):
     """What the practice screen shows about an incident: its name, what happens, and what that means."""
@@ -55,7 +53,7 @@ def _stop_controller(cluster: PracticeCluster, _job: Job, now: float) -> None:
     cluster.controller.down_until = now + 45 * cluster.clock.factor
 
 
-ACTS: dict[str, tuple[str, Inject]] = {
+ACTS: dict[str, tuple[str, Callable[[PracticeCluster, Job, float], object]]] = {
     "queue": (PENDING, _wait_in_queue),
     "time-limit": (RUNNING, _run_out_of_time),
     "node-failure": (RUNNING, lambda cluster, job, now: cluster.controller.fail_node(job.job_id, now)),
