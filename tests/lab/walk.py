@@ -92,7 +92,7 @@ def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> t
     files = export_lab(folder, formats=decks, reports=reports, plots=whole, state=state).files
     if not whole:
         charts = _plots(read_contents(session.folder, state=state))
-        files += write_files(drawings(charts, ("svg",), folder="plots/"), folder, folder)
+        files += write_files(drawings(charts, ("svg",), into="plots/"), folder, folder)
     names = {path.relative_to(folder).as_posix() for path in files}
     assert all(path.stat().st_size for path in files), names
     for task in tasks:

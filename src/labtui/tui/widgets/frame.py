@@ -264,7 +264,8 @@ class TaskList(OptionList):
         """Select the task that the cursor moved to."""
         event.stop()
         if event.option_id not in (None, self.screen.view.task_id):
-            self.screen.choose_task(event.option_id)
+            # a plan that was opened meanwhile is left first
+            getattr(self.app.screen, "choose_task", self.screen.choose_task)(event.option_id)
 
 
 class NextStepText(ViewPart):

@@ -45,7 +45,7 @@ class Grid:
             if place * 8 >= bottom:
                 sign, tone = "▒" if live else EIGHTHS[min(8, top - place * 8)], style
             elif joined and there in EIGHTHS[1:]:
-                sign, tone = there, f"{colour} on {style}"
+                sign, tone = there, f"{colour} on {style}" if top >= 8 * place + 8 else colour
             elif bottom - place * 8 == 4:
                 sign, tone = "▀", style
             else:
