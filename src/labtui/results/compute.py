@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, Interval
+from labtui.domain.model import EpochSample, Interval, plural
 from labtui.results import grouping, measured
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_work
 from labtui.results.laws import fit_laws, karp_flatt
@@ -252,10 +252,10 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     elif mine != theirs:
         words = f"{baseline.configuration.batch_words}, this run {mine:,.0f}"
         yield f"The one-GPU baseline has {words}: the speedup mixes both effects."
-    if len(baseline.members) > 1:
-        numbers = [str(run.run_id) for run in baseline.members if run.run_id]
-        which = f"runs {', '.join(numbers)}" if numbers else f"{len(baseline.members)} runs"
-        yield f"{measured.MEAN_BASELINE} {which}."
+    timed = [run for run in baseline.members if measured.steady_samples(run)] or baseline.members
+    if len(timed) > 1:
+        numbers = ", ".join(str(run.run_id) for run in timed if run.run_id)
+        yield f"{measured.MEAN_BASELINE} {f'runs {numbers}' if numbers else plural(len(timed), 'run')}."
     if row.configuration.apart:
         yield "The log names no model: its runs are treated as one model and compared only with each other."
     if not row.from_rate and (row.images is None or baseline.images is None):

@@ -261,10 +261,9 @@ class TaskList(OptionList):
         self._shown = shown
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Select the task that the cursor moved to."""
+        """Select the task that the cursor moved to; a plan that was opened meanwhile is left first."""
         event.stop()
         if event.option_id not in (None, self.screen.view.task_id):
-            # a plan that was opened meanwhile is left first
             getattr(self.app.screen, "choose_task", self.screen.choose_task)(event.option_id)
 
 
