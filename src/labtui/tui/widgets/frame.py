@@ -221,9 +221,9 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     left.append(f"{row.task_id} ".lstrip(), "bold" if current else styles.soft)
     right = ink(f"{row.word} " if row.live else "", role)
     if width >= 60:
-        cells = (view.count(kind, row.task_id) for kind in ("runs", "charts", "answers"))
-        for count in cells:
-            right.append(f"{str(count) or words.NOTHING:>9}", styles.good if count.full else styles.quiet)
+        for count in (view.count(kind, row.task_id) for kind in ("runs", "charts", "answers")):
+            said = "outdated" if count.stale else str(count) or words.NOTHING
+            right.append(f"{said:>9}", styles.good if count.full else styles.quiet)
         right.append("  ")
     style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
     indent = left.cell_len
