@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from labtui.commands import options
-from labtui.commands.terminal import folder_here, print_json, print_line, say
+from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, say
 from labtui.domain.errors import UsageError
 from labtui.domain.model import SubmissionDraft, plural
 from labtui.slurm.values import number
@@ -108,8 +108,8 @@ def show_findings(previews: Sequence[Preview]) -> int:
 
 
 def finding_row(found: Finding) -> dict[str, Any]:
-    names = ("rule", "severity", "file", "line", "text", "effect")
-    return {name: getattr(found, name) for name in names} | {"fix": found.fix.title if found.fix else None}
+    row = fields_of(found, "rule severity file line text effect")
+    return row | {"fix": found.fix.title if found.fix else None}
 
 
 def lint_arguments(parser: argparse.ArgumentParser) -> None:
@@ -181,21 +181,18 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
         given["account"] = account  # as `labtui submit` does
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
-    def look() -> tuple[Finding, ...]:
-        context = ScriptContext(
-            files,
-            None,
-            profile,
-            account,
-            remote=beside,
-            main=main,
-            given=given,
-            makes_folders=folder is not None,
-            bash_errors=bash_errors(files, main),
-        )
-        return preflight(context)
+    how: dict[str, Any] = {
+        "remote": beside,
+        "main": main,
+        "given": given,
+        "makes_folders": folder is not None,
+    }
 
-    found = look()
+    def look(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
+        errors = bash_errors(files, main)
+        return preflight(ScriptContext(files, None, profile, account, bash_errors=errors, **how))
+
+    found = look(files)
     if args.diff:
         for item in found:
             if item.fix is not None and item.fix.file in files:
@@ -208,8 +205,7 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
             if data != files[name] and (path.parent / name).is_file():
                 (path.parent / name).write_bytes(data)
         say(f"{path}: changed")
-        files = changed
-        found = look()
+        files, found = changed, look(changed)
     return found
 
 

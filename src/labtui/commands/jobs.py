@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.commands import options, terminal
-from labtui.commands.terminal import OpenLab, print_commands, print_json, print_line, run_row, say, say_error
+from labtui.commands.terminal import (
+    OpenLab,
+    fields_of,
+    print_commands,
+    print_json,
+    print_line,
+    run_row,
+    say,
+    say_error,
+)
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.run import MARKS
@@ -102,20 +111,14 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
 
     state, run = view.state, line.run
     submission = state.submissions[run.token]
-    row = run_row(state, run) | {
+    sent = fields_of(submission, "token status job_file held accepted")
+    row = run_row(state, run) | fields_of(run, "cause diagnosis")
+    row |= {
         "state": line.word,
         "batch_size": run.spec.batch_size,
         "epochs": {"read": run.epochs_read, "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
-        "cause": run.cause,
-        "diagnosis": run.diagnosis,
-        "submission": {
-            **{
-                name: getattr(submission, name)
-                for name in ("token", "status", "job_file", "held", "accepted")
-            },
-            "sentence": waiting_reason(state, profile, submission),
-        },
+        "submission": sent | {"sentence": waiting_reason(state, profile, submission)},
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,
         "limit_warning": limit_warning(submission.job, state.runs[run.run_id], line.row, state.cluster_time),

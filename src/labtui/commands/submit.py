@@ -6,6 +6,7 @@ A dry run does the same except for sending.
 from __future__ import annotations
 
 import argparse
+import itertools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.commands import job_files, options, terminal
-from labtui.commands.terminal import OpenLab, confirm, print_json, print_line, say, say_error
+from labtui.commands.terminal import OpenLab, confirm, fields_of, print_json, print_line, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
@@ -90,7 +91,8 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
     trouble = None if args.dry_run and args.offline else _ask_paths(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
     if args.dry_run:
-        return _dry_run(lab, args, drafts, previews, trouble)
+        answers = [] if args.offline else _ask_cluster(lab, drafts, trouble)
+        return _show_dry_run(lab, args, drafts, previews, answers)
     if sentence:
         say(sentence)
     for draft, preview in zip(drafts, previews, strict=True):
@@ -206,15 +208,15 @@ def _overrides(args: argparse.Namespace) -> PlanOverrides:
 # --------------------------------------------------------------------------- dry run
 
 
-def _dry_run(
+def _show_dry_run(
     lab: OpenLab,
     args: argparse.Namespace,
     drafts: list[SubmissionDraft],
     previews: list[Preview],
-    trouble: LabError | None,
+    answers: list[SbatchAnswer],
 ) -> int:
-    answers = [None] * len(drafts) if args.offline else _ask_cluster(lab, drafts, trouble)
-    jobs = list(zip(drafts, previews, answers, strict=True))
+    """Print the jobs; `answers` are the cluster's to the first of them, as far as it could be asked."""
+    jobs = list(itertools.zip_longest(drafts, previews, answers))
     if args.json:
         print_json({"dry_run": True, "submissions": [_row(*job) for job in jobs]})
     else:
@@ -228,18 +230,16 @@ def _dry_run(
                 print_line(f"# {job_files.finding_line(found)}")
             if answer is not None:
                 print_line(f"# the cluster says: {answer.sentence}")
-    refused = any(answer is not None and not answer.ok and not answer.wait for answer in answers)
+    refused = any(not answer.ok and not answer.wait for answer in answers)
     return 1 if refused or job_files.is_blocked(previews) else 0
 
 
-def _ask_cluster(
-    lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError | None
-) -> list[SbatchAnswer | None]:
-    """The cluster's answer to `sbatch --test-only` for each draft; None if it could not be asked or for `trouble`."""
+def _ask_cluster(lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError | None) -> list[SbatchAnswer]:
+    """The cluster's answers to `sbatch --test-only` for the drafts, up to the first `trouble`."""
+    answers: list[SbatchAnswer] = []
     if lab.session.elsewhere:
         say(NOT_CHECKED)
-        return [None] * len(drafts)
-    answers: list[SbatchAnswer | None] = []
+        return answers
     try:
         if trouble is not None:
             raise trouble
@@ -248,25 +248,18 @@ def _ask_cluster(
     except LabError as error:
         say_error(error)
         say("Not checked on the cluster.")
-    return [*answers, *[None] * (len(drafts) - len(answers))]
+    return answers
 
 
-_DRAFT_FIELDS = ["job_name", "account", "qos", "partition", "nodes", "gpus", "cpus", "time_limit_minutes"]
+_DRAFT_FIELDS = "form job_name account qos partition nodes gpus cpus time_limit_minutes runs"
 
 
 def _row(draft: SubmissionDraft, preview: Preview, answer: SbatchAnswer | None) -> dict[str, Any]:
-    return {
-        "task": draft.task_id,
-        "form": draft.form,
-        **{name: getattr(draft, name) for name in _DRAFT_FIELDS},
-        "runs": draft.runs,
-        "script": preview.script,
-        "files": preview.files,
-        "findings": list(map(job_files.finding_row, preview.findings)),
-        "seconds": preview.seconds,
-        "gpu_hours": preview.gpu_hours,
-        "test_only": {"ok": answer.ok, "kind": answer.key, **msgspec.to_builtins(answer)} if answer else None,
-    }
+    row = {"task": draft.task_id} | fields_of(draft, _DRAFT_FIELDS)
+    row |= fields_of(preview, "script files seconds gpu_hours")
+    row["findings"] = list(map(job_files.finding_row, preview.findings))
+    row["test_only"] = answer and {"ok": answer.ok, "kind": answer.key} | msgspec.to_builtins(answer)
+    return row
 
 
 # --------------------------------------------------------------------------- submitting
@@ -350,16 +343,5 @@ def _settled(lab: OpenLab, state: LabState, tokens: list[str], *, wait: bool) ->
 
 def _submission_row(state: LabState, token: str) -> dict[str, Any]:
     item = state.submissions[token]
-    return {
-        "token": token,
-        "task": item.task_id,
-        "job_name": item.job_name,
-        "status": item.status.value,
-        "job_id": item.job.job_id if item.job else None,
-        "sentence": item.sentence,
-        "hint": item.hint,
-        "runs": list(item.run_ids),
-        "script_file": item.script_file,
-        "job_file": item.job_file,
-        "accepted": item.accepted,
-    }
+    row = fields_of(item, "token job_name status sentence hint script_file job_file accepted")
+    return row | {"task": item.task_id, "job_id": item.job and item.job.job_id, "runs": item.run_ids}

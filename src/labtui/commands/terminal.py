@@ -262,6 +262,11 @@ class OpenLab:
             raise ConnectionLost(connection.sentence, connection.hint)
 
 
+def fields_of(record: msgspec.Struct, names: str) -> dict[str, Any]:
+    """Some fields of a record, which JSON has under their own names; `names` have blanks between them."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def run_row(state: LabState, run: RunState) -> dict[str, Any]:
     """The fields that the rows of `queue --json` and `watch --json` share."""
     mark = state.mark_of(run)
