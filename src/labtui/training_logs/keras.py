@@ -171,10 +171,8 @@ def epoch_interval(summary: Summary) -> Interval:
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
         both = [(max(low, shortest), min(high, longest)) for shortest, longest in readings]
-        common = [bounds for bounds in both if bounds[0] <= bounds[1]]
-        if common:
-            lows, highs = zip(*common, strict=True)
-            low, high = min(lows), max(highs)
+        if common := [bounds for bounds in both if bounds[0] <= bounds[1]]:
+            low, high = min(common)[0], max(longest for _, longest in common)
     return Interval.between(max(0.0, low - CLOCK_SECONDS), high + CLOCK_SECONDS)
 
 

@@ -1,5 +1,6 @@
 """Records of what was read from a log: runs, failures, numbers of GPUs, the report; and bounds of printed numbers."""
 
+import functools
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -99,6 +100,7 @@ NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,2}(?!\d))?(?![.,_]?\d)"
 """A whole printed number, no part of ``1,234.5``; exponents of two digits keep what is computed from several finite."""
 
 
+@functools.lru_cache(4096)
 def rounded(text: str) -> Interval:
     """A printed number, perhaps with an exponent (``4.19e+04``), give or take half a unit of its last digit."""
     number = Decimal(text)

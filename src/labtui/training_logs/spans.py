@@ -89,6 +89,8 @@ _OPENING = ("run_start", "init_start", "submission_benchmark", "global_batch_siz
 def said_of(line: int, record: Record) -> list[Said]:
     """What a record says. Unknown keys say nothing."""
     key = record.key
+    if key in ("epoch_start", "epoch_stop", "block_start", "block_stop"):
+        return _said_of_bound(record, block=key.startswith("block"))
     said: list[Said] = [Begins("record", text=key)] if key in _OPENING else []
     if (facts := _facts(record)) != NO_FACTS:
         said.append(Says(facts, late=True))
@@ -99,8 +101,6 @@ def said_of(line: int, record: Record) -> list[Said]:
         success = status in ("success", "") and record.values.get("success") is not False
         outcome = _REASONS.get(record.word("reason"))
         said.append(Ends(success=success, outcome=outcome, final=True))
-    elif key in ("epoch_start", "epoch_stop", "block_start", "block_stop"):
-        said += _said_of_bound(record, block=key.startswith("block"))
     elif key in ("tracked_stats", "eval_accuracy"):
         value = record.values[key]
         values = value if isinstance(value, dict) else {key: value}
@@ -174,7 +174,7 @@ class RecordLines(msgspec.Struct):
     """The state of a run in MLPerf's records: the epochs that they time, and the one that is open.
 
     `reach` is the last epoch timed, of a block its last one. `fractional`: the numbers have fractions, so epochs are
-    counted instead. `claimed` is a rate in `tracked_stats`, with its line.
+    counted instead.
     """
 
     epochs: dict[int, EpochSample] = {}
@@ -182,7 +182,6 @@ class RecordLines(msgspec.Struct):
     reach: int = 0
     zero_based: bool = False
     fractional: bool = False
-    claimed: tuple[float, int] | None = None
 
     def number_of(self, given: float | None) -> int:
         """An epoch's number, from 1; numbers from 0 are shifted; without numbers, epochs are counted."""
