@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.cluster.target import failure
-from labtui.domain.errors import LabError, RemoteFailure
+from labtui.domain.errors import RemoteFailure
 from labtui.slurm.job_control import classify
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 
@@ -213,14 +213,10 @@ class RemoteFiles:
         except TimeoutError:
             raise
         except OSError as problem:
-            raise file_failure(path, problem) from None
-
-
-def file_failure(path: str, problem: OSError) -> LabError:
-    """The error for a refused file operation. SFTP reports a full disk or quota only as "Failure"."""
-    known = {errno.ENOENT: "no-file", errno.EACCES: "closed-file"}
-    reason = known.get(problem.errno or 0, "bad-file")
-    return failure(reason, path=path, text=problem, wait=reason == "bad-file")
+            # SFTP reports a full disk or quota only as "Failure".
+            known = {errno.ENOENT: "no-file", errno.EACCES: "closed-file"}
+            reason = known.get(problem.errno or 0, "bad-file")
+            raise failure(reason, path=path, text=problem, wait=reason == "bad-file") from None
 
 
 def request_size(sftp: paramiko.SFTPClient) -> int:

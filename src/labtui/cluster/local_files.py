@@ -70,11 +70,6 @@ def expand_home(text: str | Path) -> Path:
         return Path(text)
 
 
-def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """The text (UTF-8, without a BOM) of a file that a person named, as `read_file`. Raises OSError, ValueError."""
-    return read_file(path, max_bytes).decode("utf-8-sig")
-
-
 def read_file(path: Path, max_bytes: int) -> bytes:
     """The bytes of a regular file that a person named; links are followed. Raises OSError."""
     with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS & ~_NOFOLLOW), "rb") as file:

@@ -368,6 +368,6 @@ class Poller:
         """Take a job as finished when its log ends and neither queue nor accounting has known it for a minute."""
         at = self._context.at()
         vanished = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
-        if vanished and self._context.readings.script_ended(token):
+        if vanished and self._context.readings.reader(self._context.state, token).script_ended:
             finished = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
             self._store_jobs({token: finished})

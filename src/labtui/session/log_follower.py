@@ -91,7 +91,6 @@ class LogFollower:
         self._on_screen: frozenset[str] = frozenset()
         self._visible: tuple[str, Stream] | None = None
         self._screen_was_last = False
-        self._settled: set[tuple[str, Stream]] = set()
         self._disk_retry_at = 0.0
 
     def watch(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
@@ -109,25 +108,22 @@ class LogFollower:
     def _refresh(self) -> None:
         for submission in self._context.state.in_status(SubmissionStatus.ACCEPTED):
             if submission.job is not None:
+                current = self._context.readings.are_current(submission)
                 for stream in mirrors.STREAMS:
-                    self._refresh_log(submission, submission.job, (submission.token, stream))
-                unread = not self._context.readings.are_current(submission)
-                if unread and is_over(submission) and not known_logs(submission):
+                    self._refresh_log(submission, submission.job, (submission.token, stream), current)
+                if not current and is_over(submission) and not known_logs(submission):
                     self._end_runs(submission.token)
 
-    def _refresh_log(self, submission: SubmissionState, job: JobView, key: tuple[str, Stream]) -> None:
+    def _refresh_log(
+        self, submission: SubmissionState, job: JobView, key: tuple[str, Stream], current: bool
+    ) -> None:
+        """Follow a log unless it is complete and its submission's runs are `current`."""
         known, log = self._followed.get(key), submission.logs.get(key[1])
         if known is not None and known.job_id == job.job_id:
             return
         self._followed.pop(key, None)
-        if job.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
-            self._settled.discard(key)  # the job was requeued or replaced by another one
-        remote = None if key in self._settled else log_path(submission, key[1])
-        if remote is None:
-            return
-        if log is not None and log.complete and self._context.readings.are_current(submission):
-            self._settled.add(key)
-        else:
+        settled = log is not None and log.complete and current
+        if not settled and (remote := log_path(submission, key[1])) is not None:
             copy = LogCopy(remote, self._context.folder.path, submission.mirror(key[1]))
             self._followed[key] = Followed(*key, job.job_id, copy)
 
@@ -406,8 +402,6 @@ class LogFollower:
 
     def _settle(self, item: Followed) -> None:
         """Stop following a complete log; the reader that its last check made goes, too."""
-        key = item.token, item.stream
-        del self._followed[key]
-        self._settled.add(key)
+        del self._followed[item.token, item.stream]
         if is_over(self._context.state.submissions[item.token]):
             self._context.readings.drop(item.token)

@@ -230,10 +230,6 @@ class Readings:
         self._readers[token] = reader
         return reader
 
-    def script_ended(self, token: str) -> bool:
-        """Whether the part of a submission's log that was parsed shows every planned run complete."""
-        return token in self._readers and self._readers[token].script_ended
-
     def drop(self, token: str) -> None:
         """Forget a submission's reader; its mirrors are parsed from the beginning if they are needed again."""
         self._readers.pop(token, None)

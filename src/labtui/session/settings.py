@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import platformdirs
 
-from labtui.cluster.local_files import expand_home, mkdir_private, read_inside, read_text_file, write_private
+from labtui.cluster.local_files import (
+    MAX_TEXT_BYTES,
+    expand_home,
+    mkdir_private,
+    read_file,
+    read_inside,
+    write_private,
+)
 from labtui.domain import decode
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
@@ -106,7 +113,7 @@ def read_text(path: Path, name: str) -> str:
         DataError: it cannot be read, or is not UTF-8.
     """
     try:
-        return read_text_file(path)
+        return read_file(path, MAX_TEXT_BYTES).decode("utf-8-sig")
     except OSError as error:
         why, fix = f"cannot be read: {error.strerror}", "Check the path."
     except UnicodeDecodeError:
