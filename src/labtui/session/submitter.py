@@ -39,8 +39,8 @@ REBUILT_SENTENCE = "`labtui repair` found only its job script; the cluster has n
 REBUILT_HINT = "It is not sent automatically. Submit the task again if you still want this run."
 
 
-_RETRY_DELAYS_S = (15.0, 30.0, 60.0)
-"""Seconds until a queue that refused for now is tried again, by the number of refusals in a row."""
+_RETRY_AFTER_S = 30.0
+"""How long a queue that refused for now is left alone, unless a job ends before."""
 
 
 class _Pending(msgspec.Struct):
@@ -60,7 +60,6 @@ class Submitter:
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._pending: defaultdict[str, _Pending] = defaultdict(_Pending)
-        self._refusals: dict[str, int] = {}
         self._open_at: dict[str, float] = {}
         self._busy = False
 
@@ -232,7 +231,6 @@ class Submitter:
 
     def _accept(self, submission: SubmissionState, job_id: str) -> None:
         token, pending = submission.token, self._pending[submission.token]
-        self._refusals.pop(submission.queue, None)
         at = self._context.at()
         self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
         for future in pending.sent:
@@ -243,13 +241,11 @@ class Submitter:
 
     def _postpone(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
         """Keep it waiting and use its queue no more for a while: the queue is full, or the files cannot be pushed."""
-        token, queue = submission.token, submission.queue
+        token = submission.token
         if self._pending[token].cancelled:  # the student cancelled it meanwhile
             self._withdraw(submission)
             return
-        self._refusals[queue] = self._refusals.get(queue, 0) + 1
-        delay_s = _RETRY_DELAYS_S[min(self._refusals[queue], len(_RETRY_DELAYS_S)) - 1]
-        self._open_at[queue] = self._context.now() + delay_s
+        self._open_at[submission.queue] = self._context.now() + _RETRY_AFTER_S
         tries = submission.attempt + tried
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
 
