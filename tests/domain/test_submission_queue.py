@@ -51,6 +51,5 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
     assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
     assert waiting_reason(after(*base), PROFILE, waits).startswith("one takes one job")
     for others in ((), (planned(1, "many"),)):  # nothing is ahead of it in its queue
-        assert (
-            waiting_reason(after(*others, base[1]), PROFILE, waits) == "Sent as soon as the queue accepts it."
-        )
+        said = waiting_reason(after(*others, base[1]), PROFILE, waits)
+        assert said == "Sent as soon as the queue accepts it."

@@ -131,9 +131,14 @@ def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench, acco
     bench.run(60, lambda: only(bench).job.phase is JobPhase.RUNNING)
 
 
-def test_nothing_is_asked_any_more_after_the_end(bench):
+def test_an_error_in_the_log_brings_the_end_soon_and_nothing_is_asked_after_it(bench):
     accepted(bench)
-    bench.cluster.end("100")
+    bench.run(95)
+    bench.cluster.write(
+        "100", b"slurmstepd: error: *** JOB 100 ON a CANCELLED DUE TO TIME LIMIT ***\n", "err"
+    )
+    bench.cluster.end("100", "TIMEOUT")
+    bench.run(9, lambda: only(bench).job.phase is JobPhase.FINISHED)
     bench.run(600)
     polls = bench.cluster.count("tick")
     bench.run(3600)

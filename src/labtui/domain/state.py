@@ -355,6 +355,11 @@ _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
 # --------------------------------------------------------------------------- the submission queue
 
 
+UNKNOWN_SENTENCE = (
+    "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
+)
+
+
 def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:
     """The submissions that wait to be sent, oldest first, without those that the student holds."""
     free = (item for item in state.in_status(SubmissionStatus.WAITING) if not item.held)
@@ -392,12 +397,9 @@ def waiting_reason(
 ) -> str:
     """Why a submission has no job yet, or how it ended: the sentence for screens and commands."""
     if submission.status is not SubmissionStatus.WAITING:
-        plain = {
-            SubmissionStatus.SENDING: f"The job of run {submission.run_ids[0]} is being sent to Slurm.",
-            SubmissionStatus.UNKNOWN: "No answer arrived. labtui looks for the job and never sends it twice.",
-        }
-        said = f"{submission.sentence} {submission.hint}".strip()
-        return said or plain.get(submission.status, "")
+        sending = f"The job of run {submission.run_ids[0]} is being sent to Slurm."
+        is_sending = submission.status is SubmissionStatus.SENDING
+        return sending if is_sending else f"{submission.sentence} {submission.hint}".strip()
     if submission.held:
         return "Held until you release it."
     if not online:

@@ -164,7 +164,7 @@ class LogFollower:
         try:
             if self._has_unread(item, reader) and not (item.behind and now - item.read_at < COPY_AHEAD_S):
                 if self._read_piece(item, reader):
-                    self._apply(reader.apply_to)
+                    self._apply(reader, reader.apply_to)
                 item.again_at = item.read_at = now
             else:
                 self._check_log(submission, item)
@@ -251,7 +251,7 @@ class LogFollower:
         if grown and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
             self._context.note_change()
         if grown or told:
-            self._apply(self._size_change(submission, item), *([reader.apply_to] if told else []))
+            self._apply(reader, self._size_change(submission, item), *([reader.apply_to] if told else []))
         if not grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at = now
@@ -266,12 +266,13 @@ class LogFollower:
         log = replace(log, size=item.copy.size, complete=complete)
         return lambda state: state.with_log(item.token, item.stream, log)
 
-    def _apply(self, *changes: Change) -> None:
-        """Store what was copied and parsed. The end of a run will soon show in the queue, too: poll more often."""
-        runs = self._context.state.runs
+    def _apply(self, reader: SubmissionReader, *changes: Change) -> None:
+        """Store what was copied and parsed. An error or a run's end will soon show in the queue: poll more often."""
+        runs, failures = self._context.state.runs, reader.failures
         self._context.journal.change(*changes)
         new = self._context.state.runs.items()
-        if any(run.outcome is not None and (n not in runs or runs[n].outcome is None) for n, run in new):
+        ended = (run.outcome is not None and (n not in runs or runs[n].outcome is None) for n, run in new)
+        if reader.failures > failures or any(ended):
             self._context.note_change()
 
     def _interval(self, submission: SubmissionState, item: Followed) -> float:
@@ -303,7 +304,8 @@ class LogFollower:
             return state.with_log(item.token, item.stream, LogState(segment=segment))
 
         self._context.journal.change(begins)
-        self._apply(self._reader(submission).apply_to)
+        reader = self._reader(submission)
+        self._apply(reader, reader.apply_to)
         self._delete_old_segment(submission, item.stream, segment)
         local = self._context.state.submissions[item.token].mirror(item.stream)
         item.copy = LogCopy(item.copy.remote, self._context.folder.path, local)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import FolderError, FolderTaken, LabError, NotWritable, StoreError
 from labtui.domain.model import Stream, SubmissionStatus, plural
-from labtui.domain.state import LabState, LogState, SubmissionState
+from labtui.domain.state import UNKNOWN_SENTENCE, LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
 from labtui.session.mirrors import state_of
@@ -260,7 +260,7 @@ def _with_json_files(folder: LabFolder, state: LabState) -> LabState:
         elif replace(item, logs=known.logs) == known:
             continue
         if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # it may have been sent since
-            item = replace(item, status=SubmissionStatus.UNKNOWN, sentence="", hint="")
+            item = replace(item, status=SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE, hint="")
         state = state.with_planned(replace(item, logs=_segments(folder, item)))
     return state
 

@@ -66,6 +66,8 @@ class SubmissionReader:
         """How many bytes of each log were parsed."""
         self.ended = False
         """Whether `end` was called."""
+        self.failures = 0
+        """How many failed processes the logs showed at the last `apply_to`."""
 
     def feed(self, stream: Stream, data: bytes) -> bool:
         """Parse the next bytes of a log; return whether they changed anything in its runs."""
@@ -102,7 +104,7 @@ class SubmissionReader:
         self, submission: SubmissionState, state: LabState, parsed_runs: Sequence[ParsedRun]
     ) -> list[RunState]:
         report = join_streams(self._readers["out"].report, self._readers["err"].report)
-        match = self._match
+        match, self.failures = self._match, len(report.failures)
         index_of = {number: index for index, number in match.run_ids.items()}
         matched = match.run_ids.keys() | match.superseded
         unmatched = (  # an iterator: each is reported for one run only

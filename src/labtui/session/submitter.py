@@ -17,7 +17,7 @@ import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, SubmitRefused, UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.state import LabState, SubmissionState, sendable
+from labtui.domain.state import UNKNOWN_SENTENCE, LabState, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import STORE_KEY, Request
 from labtui.session.worker_context import Done, WorkerContext, fail, settle
@@ -27,9 +27,6 @@ from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
 _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
-UNKNOWN_SENTENCE = (
-    "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
-)
 SILENT_SENTENCE = (
     "Slurm has no job of this submission yet. The request may still be under way; labtui checks again."
 )
