@@ -1,15 +1,12 @@
 """Control runs split slower steps, and are no point of a chart and no run of a task."""
 
 import pytest
-from msgspec.structs import replace
 
-from labtui.domain.model import RunSpec
-from labtui.lab.expected_time import control_epochs
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.messages import energy_sentence, loss_message
 from labtui.results.report import loss_text
-from labtui.results.rows import ResultRow, Results, Scatter
+from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import INDEPENDENT, ONE_BATCH, lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log
 
@@ -117,18 +114,6 @@ def test_a_control_run_moves_no_number_and_no_line():
     assert [row.n_gpus for row in line.rows] == [1, 4] and line.name == "ResNet50"
     names = {row.name for row in both.rows if row.configuration.control}
     assert names == {"ResNet50 (control: independent)", "ResNet50 (control: one-batch)"}
-
-
-@pytest.mark.parametrize(("scatter", "epochs"), [(0.0, 4), (0.02, 8), (0.03, 11), (0.2, 11)])
-def test_a_control_run_has_epochs_enough_for_its_step(scatter, epochs):
-    """Its mean within 2 % at 95 %, by how much the epochs of the training scattered; ten at most."""
-    row = on_four(results(*TRAININGS))
-    assert row.epoch_seconds is not None
-    deviation = scatter * row.epoch_seconds.value
-    row = replace(row, scatter=Scatter(deviation, 4))
-    spec = RunSpec(model="ResNet50", device="gpu", n_gpus=4, batch_size=256, epochs=5, script="ResNet50.py")
-    assert control_epochs(spec, [row]) == epochs
-    assert control_epochs(spec, []) == 4
 
 
 def test_parts_that_cost_nothing_share_a_line():

@@ -125,11 +125,11 @@ def test_what_a_file_name_tells(name, model, device, n_gpus, job_id):
 def test_what_the_log_says_goes_before_its_name_and_where_it_leaves_open_which_run_all_have_a_doubt():
     other = run(2, [29, 14], model="ResNet152").run
     (one,) = measured_from_reports([("ResNet50_seq_CPU.1.out", report(other))])
-    assert (one.run.model, one.run.n_gpus, one.doubts) == ("ResNet152", 2, ())
+    assert (one.run.model, one.run.n_gpus, one.run.notes) == ("ResNet152", 2, ())
     first = replace(run(1, [29, 14]).run, first_line=1, last_line=10)
     second = replace(run(2, [29, 8]).run, first_line=11, last_line=20)
     runs = measured_from_reports([("a.out", report(first, second, lines=((15, "out"),)))])
-    assert [one.no_gpu for one in runs] == [False, True] and not runs[0].doubts
+    assert [one.no_gpu for one in runs] == [False, True] and not runs[0].run.notes
     (alone,) = measured_from_reports([("a.out", report(first, lines=((3, "err"),)))])
     assert alone.no_gpu and not compute_results([alone]).rows
     both = measured_from_reports([("a.out", report(first, second, lines=((3, "err"),)))])

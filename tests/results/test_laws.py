@@ -67,8 +67,6 @@ def test_many_exact_points_leave_nothing_to_say():
 @pytest.mark.parametrize(("times", "says"), [
     *(({1: 10, 2: 6, 4: 4}, "too few to determine a law"), ({1: 10, 2: 4.5, 4: 2.2}, "superlinear")),
     ({1: 100, 2: 52, 4: 40}, "rises with the GPUs"),
-    # MNIST, as a student published it: nothing is gained after two.
-    ({1: 2.229, 2: 1.609, 3: 1.589, 4: 1.594}, "from 2 to 3 GPUs gained nothing (less"),
 ])  # fmt: skip
 def test_a_fit_that_means_little_says_why(times, says):
     results = compute_results([run(n, [9, time]) for n, time in times.items()])
@@ -88,7 +86,6 @@ def test_a_fit_that_means_little_says_why(times, says):
     found = compute_results(run(n, [9, 9 / n], tuning=tuning) for n in (1, 2, 4) for tuning in tunings)
     assert "ResNet50, naive, 2" in fit_sentences(found.fits)[-1]
     assert row_json(found.rows[-1])["tuning"] == ["naive rate"]
-    assert not any("gained nothing" in " ".join(fit.remarks) for fit in results_of("ResNet50.31337.out").fits)
 
 
 # --------------------------------------------------------------------------- noise

@@ -175,8 +175,7 @@ def _control_drafts(
     from labtui.lab.plan import drafts_from
     from labtui.lab.plan_table import control_rows, rows_of
 
-    measured = session.results().measured
-    rows = control_rows(rows_of(drafts), (args.control,), measured, practice=session.practice)
+    rows = control_rows(rows_of(drafts), (args.control,), practice=session.practice)
     if args.epochs:
         rows = [replace(row, spec=replace(row.spec, epochs=args.epochs)) for row in rows]
     return list(drafts_from(rows, drafts, None, session.edition, session.profile))

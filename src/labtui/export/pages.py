@@ -15,7 +15,7 @@ from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, networks
 from labtui.results.charts import ChartSpec, doubling_axes, slug
 from labtui.results.measured import is_accuracy
-from labtui.results.numbers import Table, clean, program_columns, table_of
+from labtui.results.numbers import PROGRAM, Table, clean, table_of
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines
 
@@ -297,7 +297,7 @@ def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterab
         fits = [fit for fit in contents.named.fits if not plan.models or fit.model in plan.models]
         yield from (tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
-        yield table_of(results.programs, program_columns(results.programs))
+        yield table_of(results.programs, PROGRAM)
     elif plan.table and results.measured:
         rows = results.rows
         if plan.table == "acceleration":

@@ -252,7 +252,7 @@ def markdown_text(results: Results, names: Mapping[str, str]) -> str:
     tables = (
         ("Precise", named.rows, numbers.PRECISE),
         ("As printed (whole seconds of epoch 2)", named.measured * is_printed, numbers.AS_PRINTED),
-        ("Programs timed without epochs", named.programs, numbers.program_columns(named.programs)),
+        ("Programs timed without epochs", named.programs, numbers.PROGRAM),
     )
     parts = []
     for title, rows, columns in (each for each in tables if each[1]):

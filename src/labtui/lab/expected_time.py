@@ -10,7 +10,7 @@ from labtui.domain.profile import Profile
 from labtui.domain.tuning import Tuning
 from labtui.lab.edition import Edition
 from labtui.results.measured import own_options
-from labtui.results.rows import ResultRow, Scatter
+from labtui.results.rows import ResultRow
 
 MARGIN = 2.0
 """The time limit is the longest expected time, times this: a job cut short costs more than a longer wait."""
@@ -103,24 +103,6 @@ def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interv
         return seconds
     ratio = batch / run.batch_size  # of the steps
     return Interval(seconds.value * (1 + ratio) / 2, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))
-
-
-CONTROL_SHARE = 0.02
-"""How precisely a control run should measure its time per step, as a fraction of that time."""
-_STEADY = range(3, 11)
-
-
-def control_epochs(run: RunSpec, rows: Sequence[ResultRow]) -> int:
-    """The epochs of a run's control run: one for warm-up, then the fewest of `_STEADY` that meet `CONTROL_SHARE`.
-
-    That is, with the scatter between the run's own epochs, the 95 % margin of the mean is within that share.
-    """
-    row, steady = _matching_row(run, rows, run.tuning), _STEADY[0]
-    if row is not None and row.scatter is not None and row.epoch_seconds is not None:
-        wanted = CONTROL_SHARE * row.epoch_seconds.value
-        deviation = row.scatter.deviation
-        steady = next((n for n in _STEADY if Scatter(deviation, n).margin <= wanted), _STEADY[-1])
-    return 1 + steady
 
 
 def _matching_row(run: RunSpec, rows: Sequence[ResultRow], tuning: Tuning) -> ResultRow | None:

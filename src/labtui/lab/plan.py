@@ -122,14 +122,16 @@ CONTROLS = {
     "one-batch": "the same batch again and again, without a loader",
 }
 """What each kind of control run does, by the scripts' value of ``--control``."""
+CONTROL_EPOCHS = 6
+"""The epochs of a control run: one for warm-up, and five whose scatter says how well the step is known."""
 
 
-def control_run(spec: RunSpec, control: str, epochs: int) -> RunSpec | None:
+def control_run(spec: RunSpec, control: str) -> RunSpec | None:
     """The control run of a run; None if its script has no such control, or if it needs several GPUs and has one."""
     name, least = spec.script.rpartition("/")[2], 2 if control == "independent" else 1
     if spec.is_control or spec.n_gpus < least or not name.startswith(("train_", "ResNet")):
         return None
-    return replace(spec, epochs=epochs, extra_args=(*spec.extra_args, "--control", control))
+    return replace(spec, epochs=CONTROL_EPOCHS, extra_args=(*spec.extra_args, "--control", control))
 
 
 def _chosen_plans(task: Task, wanted: PlanOverrides) -> list[RunPlan]:

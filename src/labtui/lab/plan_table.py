@@ -13,9 +13,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
-from labtui.lab.expected_time import control_epochs
 from labtui.lab.plan import PlanRow, control_run
-from labtui.results.rows import ResultRow
 from labtui.slurm.values import number
 from labtui.training_logs.patterns import SIZE
 
@@ -35,9 +33,7 @@ def rows_of(drafts: Sequence[SubmissionDraft]) -> tuple[PlanRow, ...]:
     return tuple(PlanRow(spec, origin) for origin, draft in enumerate(drafts) for spec in draft.runs)
 
 
-def control_rows(
-    rows: Sequence[PlanRow], controls: Iterable[str], measured: Sequence[ResultRow], *, practice: bool
-) -> list[PlanRow]:
+def control_rows(rows: Sequence[PlanRow], controls: Iterable[str], *, practice: bool) -> list[PlanRow]:
     """The control runs of the included rows, as rows; `controls` are keys of `CONTROLS`.
 
     Raises:
@@ -50,8 +46,7 @@ def control_rows(
         replace(row, spec=spec, limit=None)
         for control in controls
         for row in rows
-        if row.included
-        and (spec := control_run(row.spec, control, control_epochs(row.spec, measured))) is not None
+        if row.included and (spec := control_run(row.spec, control)) is not None
     ]
     if not made:
         hint = "ResNet*.py, train_ddp.py and train_multiworker.py have them; independent needs several GPUs."

@@ -4,7 +4,6 @@ Sources: Amdahl (AFIPS 1967), Gustafson (CACM 31(5), 1988), Karp and Flatt (CACM
 the formulas.
 """
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -72,8 +71,6 @@ def _ordered(value: float, lo: float, hi: float) -> Interval:
     return Interval(value, min(lo, value), max(hi, value))
 
 
-_GAIN = 1.02
-"""A speedup that grows by less than this factor counts as no gain."""
 _SAME = 1e-9
 """Fractions closer than this differ only by rounding."""
 
@@ -116,8 +113,8 @@ def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:
     if any(row.scatter is None for row in rows):
         rounding = "The interval covers the rounding of the printed times, not the scatter between epochs"
         yield f"{rounding}: one size has a single epoch."
-    bend = "" if share.hi < 0 else _bend_sentence(rows)  # no cost grows where more GPUs gain more
-    yield from filter(None, (bend, _gain_sentence(rows)))
+    if share.hi >= 0:  # no cost grows where more GPUs gain more
+        yield from filter(None, [_bend_sentence(rows)])
 
 
 def _bend_sentence(rows: Sequence[ResultRow]) -> str:
@@ -127,13 +124,4 @@ def _bend_sentence(rows: Sequence[ResultRow]) -> str:
         return "The Karp-Flatt fraction rises with the GPUs: some cost grows with their number."
     if last.hi < first.lo - _SAME:
         return "The Karp-Flatt fraction falls with the GPUs: the loss is not one constant serial part."
-    return ""
-
-
-def _gain_sentence(rows: Sequence[ResultRow]) -> str:
-    """Say which step to more GPUs gained nothing; "" if none."""
-    for fewer, more in itertools.pairwise(rows):
-        if fewer.speedup and more.speedup and more.speedup.value < fewer.speedup.value * _GAIN:
-            least = f"less than {100 * _GAIN - 100:.0f} %"
-            return f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs gained nothing ({least})."
     return ""

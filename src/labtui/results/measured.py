@@ -81,10 +81,10 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run with where it was read and what decides whether it counts.
 
     `source` is the log's path as given (bare files) or its name in the lab folder. Runs with a `mark` are never pooled
-    with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `doubts` are
-    sentences about what the log leaves open. `data_set` names the images where a lab has several data sets ("" for
-    others and for bare logs). `job_name` stands for the model where neither plan nor log names one. `takes_images`: the
-    edition's number of images applies, since the script is the edition's, as labtui sent it.
+    with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `data_set`
+    names the images where a lab has several data sets ("" for others and for bare logs). `job_name`
+    stands for the model where neither plan nor log names one. `takes_images`: the edition's number of images applies,
+    since the script is the edition's, as labtui sent it.
     """
 
     run: RunRecord
@@ -95,7 +95,6 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     mark: Mark = ""
     live: bool = False
     no_gpu: bool = False
-    doubts: tuple[str, ...] = ()
     task_id: str = ""
     data_set: str = ""
     takes_images: bool = True
@@ -173,15 +172,15 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
     """The runs of bare logs, given as pairs of a path and its report.
 
     Model and device that a log does not print (the sequential script has no banner) are taken from the file's name,
-    which Slurm made from the job name; `doubts` say which.
+    which Slurm made from the job name; the run's notes say which.
     """
     measured = []
     for path, report in reports:
         for run in report.runs:
-            named, guessed = _complete_from_name(run, path)
-            no_gpu, unsure = _no_gpu(named, report)
-            one = MeasuredRun(run=named, job_id=_job_id_in_name(path), source=path, no_gpu=no_gpu)
-            measured.append(replace(one, mark=run.mark, doubts=(*guessed, *unsure)))
+            no_gpu, unsure = _no_gpu(named := _complete_from_name(run, path), report)
+            told = replace(named, notes=(*unsure, *named.notes))
+            job = _job_id_in_name(path)
+            measured.append(MeasuredRun(run=told, job_id=job, source=path, mark=run.mark, no_gpu=no_gpu))
     return tuple(measured)
 
 
@@ -191,16 +190,17 @@ def _job_id_in_name(path: str) -> str:
     return pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
 
 
-def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str, ...]]:
-    """The run with facts that only the file's name has, and a sentence about each."""
-    told, found = facts_of_name(PurePath(path).name), []
-    if run.model is None and told.model is not None:
-        run = replace(run, model=told.model)
+def _complete_from_name(run: ParsedRun, path: str) -> ParsedRun:
+    """The run with facts that only the file's name has, and a note on each."""
+    name, found = facts_of_name(PurePath(path).name), []
+    if run.model is None and name.model is not None:
+        run = replace(run, model=name.model)
         found.append("model")
-    if run.device is None and run.n_gpus is None and told.device is not None:
-        run = replace(run, device=told.device, n_gpus=told.n_gpus)
+    if run.device is None and run.n_gpus is None and name.device is not None:
+        run = replace(run, device=name.device, n_gpus=name.n_gpus)
         found.append("device")
-    return run, tuple(f"The {each} was read from the file's name; the log does not say." for each in found)
+    told = (f"The {each} was read from the file's name; the log does not say." for each in found)
+    return replace(run, notes=(*told, *run.notes)) if found else run
 
 
 _NAMELESS = "The log names no model: name it with `labtui submit --model NAME` to compare its runs."
@@ -213,7 +213,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
     if all(run.run_id and run.run.model is None and run.run.program is None for run in members):
         notes.append(_NAMELESS)
-    remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
+    remarks = (line for run in members for line in (*run.run.notes, *run.run.contradictions))
     return (*notes, *dict.fromkeys(remarks))
 
 

@@ -185,13 +185,13 @@ def with_uncertainty(row: ResultRow, value: Interval | None) -> str:
 class Column(msgspec.Struct, frozen=True):
     """A column: its heading, the text of a row's cell, and whether it holds numbers (right-aligned).
 
-    A table leaves it out where `has` is false for all rows.
+    A table leaves out an `optional` column in which no row has anything.
     """
 
     heading: str
     cell: Callable[[ResultRow], str]
     number: bool = True
-    has: Callable[[ResultRow], bool] = lambda row: True
+    optional: bool = False
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -231,41 +231,32 @@ _WHAT = (
 )
 
 BATCH = _WHAT[2]
-EPOCH = Column(
-    "epoch, s",
-    lambda row: with_uncertainty(row, row.epoch_seconds),
-    has=lambda row: row.epoch_seconds is not None or not row.from_rate,
-)
+EPOCH = Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds), optional=True)
 RATE = Column("images/s", lambda row: rate_text(row.throughput))
 PER_GPU = Column(
     "images/s per GPU",
-    lambda row: rate_text(row.per_gpu_throughput),
-    has=lambda row: row.configuration.unit == "tokens",
+    lambda row: rate_text(row.per_gpu_throughput if row.configuration.unit == "tokens" else None),
+    optional=True,
 )
-MEMORY = Column(
-    "GPU memory, GiB", lambda row: memory_text(row.gpu_memory), has=lambda row: row.gpu_memory is not None
-)
+MEMORY = Column("GPU memory, GiB", lambda row: memory_text(row.gpu_memory), optional=True)
 TOTAL = Column(
     "whole training, s",
     lambda row: ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
-    has=lambda row: row.total_seconds is not None,
+    optional=True,
 )
 SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))
 EFFICIENCY = Column("efficiency", lambda row: percent_text(row.efficiency))
 PRINTED = (
-    Column(
-        "epoch, s",
-        lambda row: ABSENT if (s := row.as_printed.epoch_seconds) is None else f"{s:g}",
-        has=EPOCH.has,
-    ),
+    Column("epoch, s", lambda row: _seconds_printed(row) or ABSENT, optional=True),
     Column("images/s", lambda row: rate_text(row.as_printed.throughput)),
     Column("speedup", lambda row: ratio_text(row.as_printed.speedup)),
     Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
 )
 _EPOCHS = Column("epochs", epochs_text, number=False)
-
 _ACCURACY = Column(
-    "val. accuracy", lambda row: percent_text(validated(row.members[-1].run)), has=lambda row: row.learns
+    "val. accuracy",
+    lambda row: percent_text(validated(row.members[-1].run) if row.learns else None),
+    optional=True,
 )
 PRECISE = (*_WHAT, _ACCURACY, EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY, _EPOCHS)
 """The precise reading: all digits of the log, with the uncertainty."""
@@ -274,40 +265,24 @@ AS_PRINTED = (*_WHAT, *PRINTED)
 """The textbooks' reading: whole printed seconds of epoch 2."""
 
 
+def _seconds_printed(row: ResultRow, unit: str = "") -> str:
+    seconds = row.as_printed.epoch_seconds
+    return "" if seconds is None else f"{seconds:g}{unit}"
+
+
 def as_printed_text(row: ResultRow) -> str:
     """The textbooks' reading: seconds of epoch 2 or the printed rate, speedup, efficiency: ``14 s, 2.80, 70.0 %``."""
     printed = row.as_printed
-    seconds = "" if printed.epoch_seconds is None else f"{printed.epoch_seconds:g} s"
-    first = seconds or ("" if printed.throughput is None else f"{rate_text(printed.throughput)}/s")
+    rate = "" if printed.throughput is None else f"{rate_text(printed.throughput)}/s"
+    first = _seconds_printed(row, " s") or rate
     if not first or printed.speedup is None:
         return first or ABSENT
     return f"{first}, {ratio_text(printed.speedup)}, {percent_text(printed.efficiency)}"
 
 
-_PRINTED = Column("as printed", as_printed_text, False, lambda row: as_printed_text(row) != ABSENT)
+_PRINTED = Column("as printed", as_printed_text, number=False, optional=True)
 ANSWER = (*PRECISE, _PRINTED)
 """The precise reading, and the textbooks' reading in one column."""
-
-
-def program_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
-    """The columns of programs; strong and weak scaling each add their own where they occur."""
-    programs = [row.program for row in rows if row.program is not None]
-    units = {program.shown_in for program in programs}
-    in_one = len(units) == 1
-    unit = f", {min(units)}" if in_one else ""
-    counts = " or ".join(dict.fromkeys(program.counts for program in programs))
-    columns = [
-        Column("program", lambda row: clean(row.model) + mark_words(row.mark), number=False),
-        Column("size", lambda row: clean(row.size) or ABSENT, number=False),
-        Column(counts, lambda row: f"{row.processes:,}"),
-        Column(f"time{unit}", lambda row: time_text(row).partition(" ")[0] if in_one else time_text(row)),
-        Column("±", lambda row: _half_width(row.shown)),
-    ]
-    if any(row.speedup is not None for row in rows):
-        columns += [SPEEDUP, EFFICIENCY]
-    if any(row.is_weak for row in rows):
-        columns.append(Column("weak efficiency", lambda row: percent_text(row.weak_efficiency)))
-    return tuple(columns)
 
 
 def time_text(row: ResultRow) -> str:
@@ -322,6 +297,19 @@ def time_text(row: ResultRow) -> str:
 def _half_width(time: Interval | None) -> str:
     width = 0.0 if time is None else time.half_width
     return f"{width:.2g}" if width >= 0.001 or not width else "< 0.001"
+
+
+PROGRAM = (
+    Column("program", lambda row: clean(row.model) + mark_words(row.mark), number=False),
+    Column("size", lambda row: clean(row.size) or ABSENT, number=False),
+    Column("on", lambda row: row.counted),
+    Column("time", time_text),
+    Column("±", lambda row: _half_width(row.shown)),
+    replace(SPEEDUP, optional=True),
+    replace(EFFICIENCY, optional=True),
+    Column("weak efficiency", lambda row: percent_text(row.weak_efficiency), optional=True),
+)
+"""The columns of programs that are timed without epochs."""
 
 
 def memory_text(memory: Interval | None) -> str:
@@ -340,8 +328,8 @@ def unit_of(rows: Sequence[ResultRow]) -> str:
 def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns that any of these rows has, with the unit of their rates in the headings."""
     unit = unit_of(rows)
-    found = (each for each in columns if any(map(each.has, rows)))
-    return tuple(replace(each, heading=each.heading.replace("images", unit)) for each in found)
+    told = (each for each in columns if not each.optional or any(each.cell(row) != ABSENT for row in rows))
+    return tuple(replace(each, heading=each.heading.replace("images", unit)) for each in told)
 
 
 def table_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:

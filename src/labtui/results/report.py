@@ -84,7 +84,7 @@ def _programs(results: Results, width: int | None) -> Iterable[str]:
     for kind in ("strong", "weak"):
         rows = [row for row in results.programs if row.is_weak is (kind == "weak")]
         notes = list(dict.fromkeys(note for row in rows for note in row.notes))
-        table = text_table(rows, numbers.program_columns(rows), width)
+        table = text_table(rows, numbers.PROGRAM, width)
         yield _section(f"Programs, {kind} scaling (± from rounding)", notes, width, table)
 
 

@@ -233,7 +233,7 @@ class Plan:
         plain = [row for row in self.rows if not row.spec.is_control]
         if len(plain) < len(self.rows):
             return plain
-        return [*plain, *control_rows(plain, CONTROLS, self.measured, practice=self.session.practice)]
+        return [*plain, *control_rows(plain, CONTROLS, practice=self.session.practice)]
 
     # ------------------------------------------------------------------ job forms
 
