@@ -259,7 +259,7 @@ def test_the_runs_are_made_once_more(folder, capsys, control, sizes):
     shown = capsys.readouterr().out
     commands = [line for line in shown.splitlines() if f"--control {control}" in line]
     assert {int(found) for line in commands for found in re.findall(r"--n_gpus (\d+)", line)} == sizes, shown
-    assert all("ResNet50.py" in line and "--epochs 4" in line for line in commands)
+    assert all("ResNet50.py" in line and "--epochs 6" in line for line in commands)
 
 
 @pytest.mark.parametrize(
