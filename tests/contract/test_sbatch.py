@@ -114,7 +114,8 @@ CASES: dict[str, tuple[str, int, list[str]]] = {
         "srun --ntasks=3 sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS; echo err >&2'", 0,
         ["0 of 3", "1 of 3", "2 of 3", "err", "err", "err"],
     ),
-    "exported": ("srun -n 1 --export=ALL,WORD=said sh -c 'echo $WORD'", 0, ["said"]),
+    "exported": ("MINE=1 srun -n 1 --export=ALL,WORD=said sh -c 'echo $WORD $MINE'", 0, ["said 1"]),
+    "exported-alone": ("MINE=1 srun -n 1 --export=WORD=said /bin/sh -c 'echo $WORD $MINE'", 0, ["said"]),
     "per-node-alone": (
         "unset SLURM_NTASKS SLURM_NPROCS; srun -N 1 --tasks-per-node=2 echo x", 0, ["x", "x"],
     ),

@@ -57,11 +57,12 @@ def test_names_and_comments_come_back_as_given(jobs):
 def test_a_users_limit_can_be_made_shorter_and_the_job_ends_by_it(jobs):
     job, held = jobs.submit(f"{jobs.gpu()} long.sh"), jobs.submit(f"{jobs.cpu} --hold long.sh")
     jobs.wait_for(job, "RUNNING")
-    for wanted in (job, held):
-        completed = jobs.run(f"scontrol update JobId={wanted} TimeLimit=5")
+    for words in (f"hold {job}", *(f"update JobId={each} TimeLimit=5" for each in (job, held))):
+        completed = jobs.run(f"scontrol {words}")
         assert (completed.status, completed.out, completed.err) == (0, "", "")
     rows = jobs.queue()
     assert [rows[each]["%l"] for each in (job, held)] == ["5:00", "5:00"]
+    assert (rows[job]["%T"], rows[job]["%r"]) == ("RUNNING", "JobHeldUser"), "held to no effect"
     assert int(rows[job]["%e"]) == int(rows[job]["%S"]) + 300
     longer = jobs.run(f"scontrol update JobId={job} TimeLimit=9")
     assert (longer.status, longer.err) == (1, f"Access/permission denied for job {job}")

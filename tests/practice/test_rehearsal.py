@@ -243,3 +243,6 @@ def test_what_a_slow_laptop_takes_to_start_a_script_is_no_time_of_its_job(monkey
     assert slept == []
     clock.advance(60.0)
     assert slept == [1.0]
+    monkeypatch.setattr(os, "execvpe", lambda *_: None)
+    programs.date([])
+    assert programs.unaccounted_s() == 0, "no training begins before the start that the log's head names"

@@ -91,7 +91,6 @@ class PracticeCluster:
         # In real seconds, because labtui polls the queue in real seconds however fast this clock runs.
         min_job_age_s = MIN_JOB_AGE_S * self.clock.factor
         self.controller = Controller(self.site, self.runner, min_job_age_s=min_job_age_s)
-        self.controller.next_id = 1 + _last_job(self.layout.scratch)
         if saved:
             self.controller.restore(saved.jobs, saved.clock)
             self._save()
@@ -202,9 +201,3 @@ class PracticeCluster:
         if self._state_file:
             with contextlib.suppress(OSError):
                 self._state_file.save(self.controller, self.clock.now(), ended=ended)
-
-
-def _last_job(scratch: Path) -> int:
-    """The highest job id in the logs of earlier sessions in this folder, from which job ids continue; 0 for none."""
-    numbers = (path.stem.rsplit(".", 1)[-1] for path in scratch.rglob("*.out"))
-    return max((int(number) for number in numbers if number.isascii() and number.isdigit()), default=0)

@@ -1,4 +1,4 @@
-"""Slurm's commands as far as labtui sends them, and plain `squeue`, `sacct` and `sinfo`.
+"""Slurm's commands as far as labtui sends them, and plain `squeue` and `sacct`.
 
 There is only one user, so options that name a user are ignored.
 """
@@ -83,32 +83,30 @@ def squeue(asked: Asked) -> Iterable[str]:
 
 
 def sacct(asked: Asked) -> Iterable[str]:
-    """``sacct``: the jobs in accounting, with ``--parsable`` between bars, else in columns."""
-    options, control = asked.options, asked.control
-    columns = options.get("format", "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode").split(",")
+    """``sacct``: the jobs in accounting, between bars."""
+    options = asked.options
+    columns = options.get("format", "JobIDRaw,JobName,Partition,State,ExitCode").split(",")
     names = [{field.lower(): field for field in FIELDS}.get(each.lower(), "") for each in columns]
     if "" in names:
         raise CommandError(f'sacct: error: Invalid field requested: "{columns[names.index("")]}"\n')
     rows = [] if "noheader" in options else [dict(zip(FIELDS, FIELDS, strict=True))]
     rows += [
-        account_row(job, asked.call.environment, control, asked.now)
-        for job in control.accounting()
+        account_row(job, asked.call.environment, asked.now)
+        for job in asked.control.accounting()
         if _matches(job, options)
     ]
-    if "parsable" in options or "parsable2" in options:
-        mark = options.get("delimiter", "|")
-        tail = mark * ("parsable" in options)
-        return [mark.join(row[name] for name in names) + tail for row in rows]
-    return [" ".join(f"{row[name]:<12.12}" for name in names) for row in rows]
+    mark = options.get("delimiter", "|")
+    tail = mark * ("parsable" in options)
+    return [mark.join(row[name] for name in names) + tail for row in rows]
 
 
 def scancel(asked: Asked) -> Iterable[str]:
-    """``scancel``: cancel jobs by id, with ``--state`` only those in it."""
+    """``scancel``: cancel jobs by id."""
     for word in asked.rest:
         if not word.isdecimal():
             raise CommandError(f"scancel: error: Invalid job id {word}\n")
         with contextlib.suppress(Refused):
-            asked.control.cancel(int(word), asked.now, asked.options.get("states", ""))
+            asked.control.cancel(int(word), asked.now)
     return ()
 
 
@@ -131,7 +129,7 @@ def sbatch(asked: Asked) -> Iterable[str]:
             when, node = stamp(now + 60, call.environment, ""), control.site.nodes_of(request.partition)[0]
             where = f"{request.cpus} processors on nodes {node.name} in partition {request.partition}"
             raise CommandError(f"sbatch: Job {control.next_id} to start at {when} using {where}\n", status=0)
-        environment = {} if options.get("export", "").upper() == "NONE" else call.environment
+        environment = words.exported(options.get("export", ""), call.environment)
         job = control.submit(
             request, script=script, arguments=tuple(asked.rest[1:]), environment=environment, now=now
         )
@@ -201,30 +199,13 @@ def _update(words: list[str], control: Controller, now: float) -> None:
 
 # -------------------------------------------------------------------------------------- sinfo, sacctmgr
 
-_SINFO_HEADINGS = {
-    "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "N": "NODELIST",
-    "c": "CPUS", "m": "MEMORY", "G": "GRES", "z": "S:C:T",
-}  # fmt: skip
-
 
 def sinfo(asked: Asked) -> Iterable[str]:
-    """``sinfo``: a line for each node. Students may not run it on MareNostrum 5, but on other clusters."""
-    site, options = asked.control.site, asked.options
-    used = {name for job in asked.control.in_queue(asked.now) if not job.finished for name in job.all_nodes}
-    rows = [] if "noheader" in options else [_SINFO_HEADINGS]
-    for node in sorted(site.nodes, key=lambda node: node.partition):
-        row = {
-            "P": node.partition + "*" * (node.partition == site.partitions[-1]),
-            "R": node.partition,
-            "t": "mix" if node.name in used else "idle",
-            "N": node.name,
-            "l": duration_text(MAX_PARTITION_S),
-            "c": str(node.cpus),
-            "z": f"{node.cpus}:1:1",
-            "G": f"gpu:hopper:{node.gpus}" if node.gpus else "(null)",
-        }
-        rows.append({"a": "up", "D": "1", "m": "20000", **row})
-    return [formatted(options.get("format", "%9P %.5a %.10l %.6D %.6t %N"), row).rstrip() for row in rows]
+    """``sinfo --noheader``: partition, CPUs and GPUs of each node. Students may not run it on MareNostrum 5."""
+    for node in asked.control.site.nodes:
+        gpus = f"gpu:hopper:{node.gpus}" if node.gpus else "(null)"
+        row = {"R": node.partition, "c": str(node.cpus), "G": gpus}
+        yield formatted(asked.options.get("format", "%R %c %G"), row)
 
 
 def sacctmgr(asked: Asked) -> Iterable[str]:
@@ -263,9 +244,9 @@ _COMMANDS: dict[str, tuple[str, Callable[[Asked], Iterable[str]], str]] = {
     "sbatch": ("", sbatch, ""),
     "squeue": (_SQUEUE, squeue, "slurm_load_jobs error"),
     "sacct": (_SACCT, sacct, _DATABASE),
-    "scancel": ("t=states= V=version", scancel, "scancel: error: slurm_kill_job"),
+    "scancel": ("V=version", scancel, "scancel: error: slurm_kill_job"),
     "scontrol": ("o=oneliner V=version", scontrol, "slurm_load_jobs error"),
-    "sinfo": ("h=noheader o=format= N=Node e=exact V=version", sinfo, "slurm_load_partitions"),
+    "sinfo": ("h=noheader o=format= e=exact V=version", sinfo, "slurm_load_partitions"),
     "sacctmgr": ("n=noheader P=parsable2 r=readonly V=version", sacctmgr, _DATABASE),
 }
 """By command: its options, its function, and its error while the controller or accounting is down (sbatch: own)."""

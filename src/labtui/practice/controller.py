@@ -119,14 +119,14 @@ class Controller:
                 self.hold(job_id, True, now)
             return job
 
-    def cancel(self, job_id: int, now: float, states: str = "") -> None:
-        """``scancel`` of a job that is in one of the `states`. Raises Refused."""
+    def cancel(self, job_id: int, now: float) -> None:
+        """``scancel``. Raises Refused."""
         with self.lock:
             job = self._living(job_id, now)
-            if job.state == PENDING and job.is_in(states):
+            if job.state == PENDING:
                 job.reason = "None"
                 job.end("CANCELLED", now)
-            elif job.is_in(states):
+            else:
                 self._end(job, "CANCELLED", "", now)
 
     def hold(self, job_id: int, held: bool, now: float) -> None:

@@ -120,8 +120,8 @@ HEADINGS = {
 }  # fmt: skip
 """squeue's headings, by format letter."""
 FIELDS = (
-    "Account", "AllocCPUS", "Comment", "Elapsed", "ElapsedRaw", "End", "ExitCode", "JobID", "JobIDRaw", "JobName",
-    "NNodes", "NodeList", "Partition", "QOS", "Start", "State", "Submit", "Timelimit", "TimelimitRaw", "User",
+    "Comment", "ElapsedRaw", "End", "ExitCode", "JobIDRaw", "JobName", "NodeList", "Partition", "QOS", "Start", "State",
+    "Submit", "TimelimitRaw",
 )  # fmt: skip
 """The fields that sacct knows."""
 
@@ -154,30 +154,23 @@ def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now
     }
 
 
-def account_row(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> dict[str, str]:
+def account_row(job: Job, environment: Mapping[str, str], now: float) -> dict[str, str]:
     """A job's values by sacct's field."""
-    asked, number, used_s = job.request, str(job.job_id), job.elapsed_s(now)
+    asked = job.request
     values = (
-        asked.account,
-        str(asked.cpus if job.node or (job.start_time is None and job.finished) else 0),
         asked.comment,
-        duration_text(used_s),
-        str(used_s),
+        str(job.elapsed_s(now)),
         stamp(job.end_time if job.finished else None, environment, "Unknown"),
         job.exit_code,
-        number,
-        number,
+        str(job.job_id),
         asked.name,
-        str(asked.nodes),
         job.node_list or "None assigned",
         asked.partition,
         asked.queue.name,
         stamp(job.start_time, environment, "Unknown"),
         "CANCELLED by 1000" if job.state == "CANCELLED" else job.state,
         stamp(job.submit_time, environment, "Unknown"),
-        duration_text(asked.time_limit_s),
         str(asked.time_limit_s // 60),
-        control.site.user,
     )
     return dict(zip(FIELDS, values, strict=True))
 

@@ -115,11 +115,12 @@ def ask_cluster(program: str, words: list[str]) -> None:
 
 
 def date(words: list[str]) -> None:
-    """Run this computer's `date` with the cluster's time."""
+    """Run this computer's `date` with the cluster's time, before which no later training of the job begins."""
     if not any(word.startswith(("-d", "--date", "-r", "--reference", "-s")) for word in words):
         # GNU takes -d @SECONDS, BSD (macOS) takes -r SECONDS.
         now = PracticeClock.from_environment().now()
         words = (["-r", str(int(now))] if sys.platform == "darwin" else ["-d", f"@{now:.6f}"]) + words
+        account()
     os.execvpe("date", ["date", *words], {**os.environ, "PATH": os.confstr("CS_PATH") or "/bin:/usr/bin"})
 
 
@@ -134,8 +135,10 @@ def sleep(words: list[str]) -> None:
 def account() -> None:
     """Note that all real time until now is accounted for in the job's time (see `unaccounted_s`)."""
     if folder := os.environ.get("LABTUI_PRACTICE_JOB"):
-        with open(os.path.join(folder, "accounted"), "wb"):
-            pass
+        with open(os.path.join(folder, "accounted"), "wb") as note:
+            os.utime(
+                note.fileno(), ns=(time.time_ns(),) * 2
+            )  # the file system's own clock lags by milliseconds
 
 
 def unaccounted_s() -> float:

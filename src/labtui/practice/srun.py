@@ -16,9 +16,18 @@ from pathlib import Path
 
 import msgspec
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.words import KILL_WAIT_S, SRUN, CommandError, compress, expand, parse_words, ranges
+from labtui.practice.words import (
+    KILL_WAIT_S,
+    SRUN,
+    CommandError,
+    compress,
+    expand,
+    exported,
+    parse_words,
+    ranges,
+)
 
 
 class JobStep(msgspec.Struct, frozen=True):
@@ -109,7 +118,7 @@ def run_step(step: JobStep, number: int) -> int:
                     [program, *step.command[1:]],
                     executable=found,
                     cwd=step.options.get("chdir"),
-                    env={**os.environ, **_environment(step, number, task)},
+                    env=_environment(step, number, task),
                     stdin=subprocess.DEVNULL,
                     stdout=outputs.get("stdout"),
                     stderr=outputs.get("stderr"),
@@ -148,8 +157,7 @@ def _environment(step: JobStep, number: int, task: int) -> dict[str, str]:
     }
     if step.cpus_per_task:
         values["SLURM_CPUS_PER_TASK"] = str(step.cpus_per_task)
-    exported = (piece.partition("=") for piece in step.options.get("export", "").split(","))
-    return values | {name: value for name, equals, value in exported if equals}
+    return exported(step.options.get("export", ""), os.environ) | values
 
 
 def step_number(folder: Path) -> int:

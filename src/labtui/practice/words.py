@@ -28,6 +28,16 @@ def stamp(seconds: float | None, environment: Mapping[str, str], unknown: str) -
     return time.strftime(form, moment)
 
 
+def exported(text: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a job or step gets by ``--export``: all, or besides the cluster's own only those named."""
+    pieces = [piece.partition("=") for piece in (text or "ALL").split(",")]
+    names = {name for name, _, _ in pieces}
+    whole, own = "ALL" in map(str.upper, names), ("SLURM_", "CUDA_", "LABTUI_PRACTICE")
+    found = environment.items()
+    kept = {name: value for name, value in found if whole or name in {*names, "PATH"} or name.startswith(own)}
+    return kept | {name: value for name, equals, value in pieces if equals}
+
+
 Answer = tuple[int, str, str]
 """(exit status, standard output, standard error)."""
 

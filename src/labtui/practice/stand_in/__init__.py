@@ -93,6 +93,8 @@ class Recorded:
         return 1 if self._size is None else self._size
 
     def __iter__(self) -> Iterator[Recorded]:
+        if self._calls and self._name.endswith((".shape", ".size")):
+            raise NotImplementedError("Practice knows only the length of a tensor: write n = x.shape[0].")
         return iter((self, self, self))
 
     def __getitem__(self, key: Any) -> Recorded:
