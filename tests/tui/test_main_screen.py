@@ -104,6 +104,9 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
         for key, words in wanted.items():
             await pilot.press(key)
             await until(pilot, lambda words=words: words in text_of(app), words)
+        for keys, turn in ("r1", "1/2"), ("r1", "1/2"), ("1", "2/2"):  # from another pane it only opens
+            await pilot.press(*keys)
+            await until(pilot, lambda turn=turn: f"1 Time {turn}" in text_of(app), turn)
         await pilot.click("#task")
         await until(pilot, lambda: app.main.pane == "task")
         await click_words(pilot, "s Plan")
@@ -195,32 +198,6 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         assert not {"cancel_run", "end_after", "hold_run", "screen.retry_run"} & offered
         await pilot.press("full_stop")
         await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
-
-
-async def test_a_plan_that_takes_long_is_announced_at_once(session, monkeypatch):
-    painted: list[str] = []
-    before: list[bool] = []
-    display, drafts = LabApp._display, session.drafts
-
-    def noted(app: LabApp, screen: Any, renderable: Any) -> None:
-        display(app, screen, renderable)
-        painted.append(text_of(app))
-
-    def made(task_id: str) -> Any:
-        before.append("Reading the plan ..." in painted[-1])
-        return drafts(task_id)
-
-    monkeypatch.setattr(LabApp, "_display", noted)
-    monkeypatch.setattr(session, "drafts", made)
-    monkeypatch.setattr(LabApp, "_tick", lambda app: None)  # nothing else is painted meanwhile
-    async with screens(session, "task") as (app, pilot):
-        app.go_to_task("10.5")
-        await until(pilot, lambda: "No run yet" in text_of(app) and bool(app.view_model.checks))
-        await until(pilot, lambda: not app._batch_count and app.main.view.checks)
-        await pilot.pause()
-        await pilot.press("s")
-        await until(pilot, lambda: "esc Back" in text_of(app))
-        assert before == [True]
 
 
 async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_session):

@@ -128,7 +128,7 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
         for at, row in enumerate(planned.task_rows)
     ]
     columns, rows = table_of(planned, width)
-    assert [row.cells[-1] for row in rows] == [f"--warmup {at} --seed {at}" for at in range(3)]
+    assert [row[-1] for row in rows.values()] == [f"--warmup {at} --seed {at}" for at in range(3)]
     assert "each with --eval_batch_size 128 --compile" in runs_title(planned, Roles(*["white"] * 10)).plain
     assert sum(column.width + 2 for column in columns) <= width
     assert columns[-1].key == "options" and columns[-1].width >= 16

@@ -146,7 +146,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
     assert row is not None
     rail = task_text(row, view, ROLES, 0).plain
     columns, rows = table_of(view, ROLES, 86)
-    table = {int(each.key): " ".join(map(str, each.cells)) for each in rows}
+    table = {int(each): " ".join(map(str, cells)) for each, cells in rows.items()}
     live = [line for line in view.lines if line.phase in LIVE]
     # header, list and title name the phase of the furthest run
     if live:
@@ -332,10 +332,10 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
         for n in runs
     }
     _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100)
-    assert [str(row.cells[2]) for row in rows] == ["minem…ine1", "minem…ine2"], "what tells them apart"
+    assert [str(row[2]) for row in rows.values()] == ["minem…ine1", "minem…ine2"], "what tells them apart"
     tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
     view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
-    assert [str(row.cells[2]) for row in table_of(view, ROLES, 86)[1]] == ["naive", "linear"]
+    assert [str(row[2]) for row in table_of(view, ROLES, 86)[1].values()] == ["naive", "linear"]
 
 
 def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_their_own_end():
@@ -489,8 +489,8 @@ def test_the_state_of_a_run_is_never_cut(width):
         runs[number] = replace(run, run_id=number)
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
     assert sum(column.width + 2 for column in columns) <= width
-    assert [str(row.cells[-1]) for row in rows] == ["failed: out of memory"] * 2
-    assert [str(row.cells[2]) for row in rows] == ["ResNet50", "ResNet152"]
+    assert [str(row[-1]) for row in rows.values()] == ["failed: out of memory"] * 2
+    assert [str(row[2]) for row in rows.values()] == ["ResNet50", "ResNet152"]
 
 
 def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it():
@@ -507,7 +507,7 @@ def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it(
         view = replace(seen(state), edition=chapter, task_id="12.3")
         columns, rows = table_of(view, ROLES, 86)
         heads = [column.title for column in columns]
-        return heads[2], [tuple(map(str, row.cells[1:4])) for row in rows]
+        return heads[2], [tuple(map(str, row[1:4])) for row in rows.values()]
 
     assert table(1, 2, 3, 4, 5) == ("data set", [
         ("4", "tiny-224", "4"), ("1", "tiny-224", "32"),
@@ -518,13 +518,29 @@ def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it(
     assert table(2, 3) == ("model", [("2", "custom", "8"), ("3", "ViT-H/14", "32")])
 
 
+@pytest.mark.parametrize("width", [78, 86, 118])
+@pytest.mark.parametrize(
+    ("name", "task"), [("hpc4ai-ch10", "10.6"), ("thesis-2019", "7"), ("thesis-2019", "3")]
+)
+def test_a_run_that_waits_trains_and_ends_changes_no_column(name, task, width):
+    edition, heads = load_edition(name), set()
+    plans = edition.task(task).runs[:2]  # type: ignore[union-attr]
+    for phase, read in (("queued", 0), ("running", 0), ("running", 2), ("done", 2)):
+        epochs = tuple(sample(at, metrics={"val_accuracy": 0.7}) for at in range(1, read + 1))
+        more = {"task_id": task, "phase": RunPhase(phase), "epochs": epochs, "images": 50_000}
+        runs = {at: one_run(at, plan.spec, token=f"lt{at}", **more) for at, plan in enumerate(plans, 1)}
+        view = replace(seen(LabState(runs=runs)), edition=edition, task_id=task)
+        heads.add(tuple(column.key for column in table_of(view, ROLES, width)[0]))
+    assert len(heads) == 1
+
+
 def test_batches_that_differ_stand_in_the_table_and_what_no_log_tells_is_left_out():
     runs = {number: one_run(number, spec(batch=batch)) for number, batch in enumerate((2048, 65536), 1)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)
     titles = [column.title for column in columns]
     assert sum(column.width + 2 for column in columns) <= 86 and "efficiency" in titles
     at = titles.index("per GPU")
-    assert [str(row.cells[at]) for row in rows] == ["2,048", "65,536"]
+    assert [str(row[at]) for row in rows.values()] == ["2,048", "65,536"]
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 86)
     assert "gpus" not in {column.key for column in columns}
@@ -724,7 +740,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
     assert remedy(full, view.every[4]) == NextStep("", "The task needs no other run.")
-    assert [row.key for row in table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
+    assert [*table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     assert selected(view.state) == 4  # what happened last
     assert selected(view.state, full.checks) == 3, "the run that counts"
 
@@ -734,8 +750,8 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_
     told = replace(run, total_seconds=Interval(525.5, 525.0, 526.0), gpu_memory=Interval(53.0, 53.0, 53.99))
     last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
-    columns, (row,) = table_of(view, ROLES, 120)
-    assert row.cells[[column.title for column in columns].index("GPU-h")] == "0.01"
+    columns, rows = table_of(view, ROLES, 120)
+    assert rows["1"][[column.title for column in columns].index("GPU-h")] == "0.01"
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GiB" in facts
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
@@ -745,9 +761,9 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart_and_with_
     assert result(study)[:2] == ("70.9 %", "accuracy in validation at best") and "70.9 %" in headline(study)
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
-    for width, there in ((60, False), (86, True)):
-        columns, (row,) = table_of(view, ROLES, width)
-        cells = dict(zip([column.title for column in columns], map(str, row.cells), strict=True))
+    for width, there in ((60, False), (100, True)):
+        columns, rows = table_of(view, ROLES, width)
+        cells = dict(zip([column.title for column in columns], map(str, rows["1"]), strict=True))
         assert (cells.get("training") == "8:45") is (cells.get("GPU mem.") == "53 GiB") is there
 
 

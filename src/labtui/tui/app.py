@@ -84,8 +84,6 @@ class LabApp(SanitizedApp[int]):
     """What is shown: the main screen and each pane watch it and take their part."""
     keep_in: Path | None = None
     """Where to keep a practice session that would otherwise be deleted."""
-    _refused = ""
-    """Why the last disabled action was refused."""
     with_tour = False
     """Whether to show the tour of the first start."""
 
@@ -175,11 +173,6 @@ class LabApp(SanitizedApp[int]):
         for below in self.screen_stack[:-1]:
             self.call_later(below.query(ToastRack).set, display=False)
 
-    def forget_notices(self, which: Callable[[Notification], bool]) -> None:
-        """Take these messages away before their time."""
-        for notice in [each for each in self._notifications if which(each)]:
-            self._unnotify(notice)
-
     def exit_on_signal(self) -> None:
         self.save_answers()
         super().exit_on_signal()
@@ -196,10 +189,8 @@ class LabApp(SanitizedApp[int]):
         """
         home = self if default_namespace is None else default_namespace
         if reason := self.why_disabled(*self._parse_action(action, home, namespaces)):
-            self._refused = reason
             self.notify(reason, severity="warning", timeout=4)
             return True
-        self.forget_notices(lambda notice: notice.message == self._refused)
         try:
             return await super().run_action(action, default_namespace, namespaces)
         except LabError as error:
@@ -242,8 +233,6 @@ class LabApp(SanitizedApp[int]):
             before = main.view
             with self.one_frame(main):
                 self.view = self.view_model.view()
-            if "online" == self.view.state.connection.status != before.state.connection.status:
-                self.forget_notices(lambda notice: notice.severity == "warning")  # such as that it was cut
             old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
             if same and old is not None and new is not None and new.done and not old.done:
                 told = f"Task {new.task_id} is done", result_line(self.view)
@@ -371,10 +360,9 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.plan import PlanScreen
 
         if (edition := self.view_model.edition) is not None:
-            held = contextlib.ExitStack()
-            plan = Plan(self.session, edition, task_id, tuple(drafts), why)
-            held.enter_context(self.batch_update())
-            await self.push_screen(PlanScreen(plan, held))
+            screen = PlanScreen(Plan(self.session, edition, task_id, tuple(drafts), why))
+            with self.one_frame(screen):
+                await self.push_screen(screen)
 
     def action_page(self, name: str) -> None:
         """Push a page of text (a key of `PAGES`); on that page itself, close it."""

@@ -25,7 +25,7 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.run_pane import Row, TableColumn
+from labtui.tui.widgets.run_pane import Rows, TableColumn
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -223,7 +223,7 @@ OPTIONAL = ("job", "batch", "expected")
 MIN_OPTIONS = 16
 
 
-def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
+def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
     """The table: one row a run, without columns that are empty for these runs; the last column is cut to fit."""
     rows = plan.rows
     programs = any(row.spec.program is not None for row in rows)
@@ -256,7 +256,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], list[Row]]:
     wide["options"] = min(wide["options"], max(1, room))
     names, left = [name for name in titles if name not in drop], {"in", "model", "options"}
     columns = [TableColumn(name, titles[name], right=name not in left, width=wide[name]) for name in names]
-    return columns, [Row(str(at), tuple(row[name] for name in names)) for at, row in enumerate(made)]
+    return columns, {str(at): [row[name] for name in names] for at, row in enumerate(made)}
 
 
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:

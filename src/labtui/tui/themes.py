@@ -19,7 +19,7 @@ from rich.text import Text
 from textual.app import App
 from textual.color import Color
 from textual.driver import Driver
-from textual.events import Event, Key, Resize
+from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
@@ -71,12 +71,11 @@ _Result = TypeVar("_Result")
 
 
 class SanitizedApp(App[_Result]):
-    """The base class of labtui's apps: sanitized output, two themes, and no frame with outdated sizes or colours."""
+    """The base class of labtui's apps: sanitized output, two themes, and no frame with outdated colours."""
 
     _sanitizer = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     prompter: ScreenPrompter | None = None
     keys_since = 0.0
-    _resizing: contextlib.ExitStack | None = None
 
     def __init__(self) -> None:
         """Replace Textual's themes by `OURS`, before the stylesheets are first parsed with the theme's variables."""
@@ -155,20 +154,6 @@ class SanitizedApp(App[_Result]):
         """Drop keys that were typed before `keys_since`, when the screen that would get them was not shown yet."""
         if not (isinstance(event, Key) and event.time < self.keys_since):
             await super().on_event(event)
-
-    def on_resize(self, event: Resize) -> None:
-        """Hold painting until texts, classes and layout have the new size, so that no frame shows two sizes."""
-        if self._resizing is None and self._size not in (None, event.size):
-            self._resizing = contextlib.ExitStack()
-            self._resizing.enter_context(self.batch_update())
-
-    def _check_resize(self) -> None:
-        """Release painting after Textual has told the screen its new size, which happens here, after `on_resize`."""
-        super()._check_resize()
-        if self._resizing is not None:
-            self._resizing.callback(self.screen.refresh)
-            self.screen.call_later(self._settle, self.screen, self._resizing, 6)
-            self._resizing = None
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, then the sanitizer."""

@@ -194,8 +194,9 @@ class MainScreen(FramedScreen):
         """Show a view of the charts, by its number there."""
         from labtui.tui.widgets.charts_pane import VIEWS
 
+        again = self.pane == "charts"  # from another pane it only opens
         await self.show_pane("charts")
-        self.query_one("ChartsPane").action_view([*VIEWS][number - 1])  # type: ignore[attr-defined]
+        self.query_one("ChartsPane").action_view([*VIEWS][number - 1], again)  # type: ignore[attr-defined]
 
     def action_task_list(self) -> None:
         """Show the task list as a page, with what each task still needs."""
@@ -234,17 +235,8 @@ class MainScreen(FramedScreen):
 
     # ------------------------------------------------------------------ plans
 
-    def action_plan(self) -> None:
-        """Announce the current task's plan in the note line at once; `action_show_plan` then makes it."""
-        note = self.query_one(NoteLine)
-        if not note.plan:
-            note.plan = "Reading the plan ..."
-            note._check_refresh()  # so that it is painted before the plan is made
-            self.call_after_refresh(self.app.run_action, "show_plan", self)
-
-    async def action_show_plan(self) -> None:
-        """Make the plan and push its screen."""
-        self.query_one(NoteLine).plan = ""
+    async def action_plan(self) -> None:
+        """Make the plan of the current task and push its screen."""
         task_id = self.app.view_model.task_id
         await self.app.show_plan(task_id, self.app.session.drafts(task_id) if task_id else ())
 

@@ -4,7 +4,7 @@ What is submitted is what is shown: files that changed meanwhile are read and ch
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -68,10 +68,9 @@ class PlanScreen(FramedScreen):
         key("C", "controls", "Controls", "short runs that show why it does not scale"),
     ]
 
-    def __init__(self, plan: Plan, held: ExitStack | None = None) -> None:
-        """`held` is closed, to release painting, once the screen has its width."""
+    def __init__(self, plan: Plan) -> None:
         super().__init__()
-        self.plan, self.held = plan, held
+        self.plan = plan
         self.columns: list[str] = []
         self.sending = False  # whether to submit as soon as the files are checked
         self.sent = False  # then the new runs are the plan's own
@@ -222,12 +221,7 @@ class PlanScreen(FramedScreen):
 
     def on_resize(self) -> None:
         """Repaint, because the layout of texts depends on the width."""
-        self.call_after_refresh(self._widened)
-
-    def _widened(self) -> None:
-        self.show()
-        if self.held is not None:
-            self.held.close()
+        self.call_after_refresh(self.show)
 
     def action_script(self) -> None:
         """Switch between the plan and the job script."""

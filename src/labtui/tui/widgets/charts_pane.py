@@ -241,9 +241,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         }.get(action, (True, ""))
         return "" if acts else reason
 
-    def action_view(self, name: str) -> None:
-        """Show a view; for the current one, its next chart."""
-        if name == self.view_name and self._chosen:
+    def action_view(self, name: str, again: bool = True) -> None:
+        """Show a view; for the current one, its next chart (not `again`: the same one)."""
+        if again and name == self.view_name and self._chosen:
             self._turn[name] += not self._four
         elif "training" in (name, self.view_name):  # its x axis has epochs, the others' have sizes
             self._x = None

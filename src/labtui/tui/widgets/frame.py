@@ -314,13 +314,12 @@ class Rail(Vertical):
 
 
 class NoteLine(ViewPart):
-    """The line above the footer: the plan being made, else a problem, else what waits; at its end the export."""
+    """The line above the footer: a problem, else what waits; at its end the export."""
 
-    plan: reactive[str] = reactive("")
     export: reactive[str] = reactive("")
 
     def text(self, view: View, styles: Roles) -> Text:
-        severity, text = ("", self.plan) if self.plan else status_line(view)
+        severity, text = status_line(view)
         role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
         step, width = self.screen.step, self.size.width - 2
         line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)

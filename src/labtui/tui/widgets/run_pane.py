@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
@@ -29,45 +28,31 @@ class TableColumn(msgspec.Struct, frozen=True):
     width: int = 0
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A row with a stable key and one cell per column; strings are shown as they are, never as markup."""
-
-    key: str
-    cells: tuple[str | Text, ...]
+Rows = Mapping[str, Sequence[str | Text]]
+"""For each row's stable key one cell per column; strings are shown as they are, never as markup."""
 
 
 class KeyedTable(DataTable[Text]):
     """A data table with keys for its rows and columns; set its content with `sync` only."""
 
-    _shown_columns: tuple[TableColumn, ...] = ()
-    _shown: Mapping[str, list[object]] = MappingProxyType({})
+    _shown: object = None
 
-    def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> None:
-        """Show these columns and rows; if only cells changed, only they are updated."""
-        before, columns = self._shown, tuple(columns)
-        self._shown = shown = {row.key: [appearance(cell) for cell in row.cells] for row in rows}
-        if columns != self._shown_columns or list(shown) != list(before):
-            self._fill(columns, rows)
+    def sync(self, columns: Sequence[TableColumn], rows: Rows) -> None:
+        """Show these columns and rows; the cursor stays on its row."""
+        shown = columns, [(name, *map(appearance, cells)) for name, cells in rows.items()]
+        if shown == self._shown:
             return
-        for row in rows:
-            for at, column in enumerate(columns):
-                if shown[row.key][at] != before[row.key][at]:
-                    self.update_cell(row.key, column.key, _cell(row.cells[at], column))
-
-    def _fill(self, columns: tuple[TableColumn, ...], rows: Sequence[Row]) -> None:
-        """Replace all rows and columns; the cursor stays on its row."""
+        self._shown = shown
         selected, column = self.selected_key or "", self.cursor_column
         with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
             self.clear(columns=True)
             for each in columns:
                 title = Text(each.title, justify="right" if each.right else "left")
                 self.add_column(title, key=each.key, width=each.width)
-            for row in rows:
-                cells = [_cell(cell, each) for cell, each in zip(row.cells, columns, strict=True)]
-                self.add_row(*cells, key=row.key)
-            if selected in self._shown:
+            for name, cells in rows.items():
+                self.add_row(*map(_cell, cells, columns), key=name)
+            if selected in rows:
                 self.move_cursor(row=self.get_row_index(selected), column=column)
-        self._shown_columns = columns
         self._update_dimensions(self._new_rows)  # at once, so that the next layout knows the height
         self.on_resize()
 
@@ -83,7 +68,7 @@ class KeyedTable(DataTable[Text]):
 
     def select_key(self, key: str) -> None:
         """Move the cursor to a row."""
-        if key in self._shown:
+        if key in self.rows:
             self.move_cursor(row=self.get_row_index(key), animate=False)
             self.on_resize()
 

@@ -23,12 +23,12 @@ from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
-from labtui.tui.widgets.run_pane import KeyedTable, Row, RunPane, TableColumn, last_line
+from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, last_line
 from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
-MIN_STATE = 21
-"""The most cells that the state needs, enough for ``failed: out of memory``."""
+MIN_STATE, MAX_STATE = 15, 21
+"""The cells that the state needs: a short bar with the time left, or ``failed: out of memory``."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -140,27 +140,41 @@ class RunsPane(RunPane):
 # ------------------------------------------------------------------ the table
 
 
-def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], list[Row]]:
-    """The table: one row a run, by size. Columns that are the same or unknown for all runs are left out.
-
-    So are those that do not fit beside the state.
-    """
+def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], Rows]:
+    """The table: one row a run, by size."""
     head, names = _telling_column(view)
     order = list(dict.fromkeys(names.values()))
     lines = sorted(
         view.lines,
         key=lambda line: (order.index(names[line.run_id]), line.run.spec.n_gpus or line.run.spec.processes),
     )
-    batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
-    unit = unit_of(view)
-    timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     half, told = longest // 2, names.items()  # names often differ at their end
     names = {at: f"{name[:half]}…{name[1 - half :]}" if name[longest:] else name for at, name in told}
+    states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
+    need = min(MAX_STATE, max(MIN_STATE, *states)) if states else 0
+    columns = _columns(view, head, max(map(len, names.values()), default=0), width, need)
+    rows = {}
+    for line in lines:
+        cells = _cells(view, line, styles, columns[-1].width) | {"model": names[line.run_id]}
+        rows[str(line.run_id)] = [cells[column.key] for column in columns]
+    return columns, rows
+
+
+def _columns(view: View, head: str, longest: int, width: int, need: int) -> list[TableColumn]:
+    """The columns, without those that are the same or unknown for all runs, or do not fit beside the state.
+
+    `head` is the title of the telling column, `longest` the width of its names, `need` what the state needs.
+    Whether a run waits or trains changes none of them.
+    """
+    lines, unit = view.lines, unit_of(view)
+    batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
+    timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
+    learns = any("lr_policy" in dict(line.run.spec.tuning) for line in lines)
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
-        "model": (head, min(longest, max(map(len, order), default=0))),
+        "model": (head, longest),
         "gpus": (words.counted(line.run.spec for line in lines), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", 9),
@@ -178,13 +192,10 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
-    drop |= {"speedup", "efficiency"} if words.learned(view) else {"accuracy"}
-    drop |= set() if _compares(view) else {"speedup", "efficiency"}
+    drop |= {"speedup", "efficiency"} if learns else {"accuracy"}
+    drop |= set() if _compares(view) else {"speedup", "efficiency", "cost"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
-    drop |= {"cost"} if not _compares(view) or any(line.live for line in lines) else set()
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
-    states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
-    need = min(MIN_STATE, max(states, default=0))
     last = ("batch", "efficiency") if head else ("efficiency", "batch")
     for name in ("", "cost", "training", "memory", "rate", *last):
         drop.add(name)
@@ -196,13 +207,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
         for name, (title, cells) in titles.items()
         if name not in drop
     ]
-    columns.append(TableColumn("state", "", width=max(need, room)))
-    rows = [
-        Row(str(line.run_id), tuple(cells[column.key] for column in columns))
-        for line in lines
-        if (cells := _cells(view, line, styles, columns[-1].width) | {"model": names[line.run_id]})
-    ]
-    return columns, rows
+    return [*columns, TableColumn("state", "", width=max(need, room))]
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
@@ -232,7 +237,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
-    cost = 0.0 if "n_gpus" in spec.unknown else training_gpu_hours(spec.n_gpus, line.run)
+    cost = 0.0 if line.live or "n_gpus" in spec.unknown else training_gpu_hours(spec.n_gpus, line.run)
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
         "run": ink(str(line.run_id), styles.quiet),
