@@ -15,9 +15,8 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
-from labtui.export.documents import chart_rows
-from labtui.export.drawing import MARK_LINES, chart_style, chart_text, end_text, panels, rows_of
-from labtui.export.hand_in import Listing, Page, Paragraph, Picture
+from labtui.export.drawing import MARK_LINES, chart_rows, chart_style, chart_text, end_text, panels, rows_of
+from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import AS_BARS, default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
@@ -133,9 +132,10 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
 
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
     pages = document_of(lab, own).pages
-    (page,) = (page for page in pages if "My Net" in page.title)
-    assert page.kicker.startswith("10.5") and "Four GPUs train My Net 2.53 times as fast" in page.title
-    alone = [chart.heading for chart in page.charts if len(chart.measured) == 1]
+    mine = [page for page in pages if "My Net" in page.title]
+    assert {page.kicker[:4] for page in mine} == {"10.5"}
+    assert "Four GPUs train My Net 2.53 times as fast" in mine[-1].title
+    alone = [chart.heading for page in mine for chart in page.charts if len(chart.measured) == 1]
     assert alone and all("My Net" in heading for heading in alone), "the page is of ResNet50"
     document = document_of(lab, lambda run: replace(own(run), task_id=run.task_id.replace("10.5", "")))
     assert "My Net" not in f"{document.facts}{''.join(map(page_text, document.pages))}"
@@ -147,9 +147,9 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
         return replace(mine, spec=replace(mine.spec, unknown=("batch_size",)), batch_size=None)
 
     document = document_of(lab, apart)
-    (page,) = (page for page in document.pages if "My Net" in page.title)
-    assert "batch of My Net on 2 GPUs and 4 GPUs or of its one-GPU baseline" in page.note
-    assert [len(chart.measured[0].points) for chart in page.charts if chart.family == "epoch-time"] == [3]
+    first, last = (page for page in document.pages if "My Net" in page.title)
+    assert "batch of My Net on 2 GPUs and 4 GPUs or of its one-GPU baseline" in last.note
+    assert [len(chart.measured[0].points) for chart in first.charts if chart.family == "epoch-time"] == [3]
     assert "My Net on 1 GPU" in page_text(document.pages[-1]) and "My Net" not in f"{document.facts}"
 
 
@@ -401,7 +401,33 @@ def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(models, counts
     found = {chart.family: chart for chart in catalogue(compute_results(runs))}
     bars = {family: replace(found[family], kind="bars") for family in AS_BARS if len(models) < 5}
     charts = tuple((found | bars)[family] for family in SCALING)
-    assert [len(row) for row, _ in chart_rows(Page(title="", charts=charts))] == counts
+    assert [len(row) for row in chart_rows(charts)] == counts
+
+
+def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
+    lab = make_lab(tmp_path / "lab", "thesis-2019", answer=ANSWER)
+    rate, error = (page for page in hand_in(lab.contents()).pages if page.kicker == "2  The naive way")
+    assert (rate.title, rate.charts[0].family, rate.answers, rate.facts) == (
+        "The naive way",
+        "learning-rate",
+        (),
+        (),
+    )
+    assert error.title.startswith("Top-1 error") and error.answers and error.charts[0].family == "error"
+
+
+def test_a_bar_stands_out_where_it_is_best_and_a_part_alone_has_its_number_once():
+    def colours(*values):
+        points = tuple(Point(x=float(n), y=y, lo=y - 1, hi=y + 1) for n, y in enumerate(values))
+        ticks = tuple((p.x, str(p.x)) for p in points)
+        spec = ChartSpec(key="k", title="t", kind="bars", x_axis="names", x_ticks=ticks, x_label="", y_label="s",
+                         series=(Series(name="x", points=points),))  # fmt: skip
+        return {bar.get_facecolor() for bar in drawn(spec).axes[0].patches}
+
+    assert [len(colours(*values)) for values in ((9, 5, 4), (9, 8, 4), (9, 9, 4))] == [2, 1, 1]
+    for edition, within in (("thesis-2019", False), ("hpc4ai-ch10", True)):
+        (axes,) = drawn(next(each for each in charts_of(edition) if each.family == "efficiency-loss")).axes
+        assert any(text and "points lost" not in text for text in words_of(axes.texts)) is within
 
 
 def test_a_picture_is_the_same_each_time_and_says_practice():
@@ -432,6 +458,7 @@ def test_more_than_four_lines_become_panels():
     assert title_facts(study)[0] == ("71.3 %", "accuracy in validation at best")
     (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")
     assert len(panels(errors)) == 5, "a study has one for each policy"
+    assert all(len(panels(each)) == 1 for each in lab_charts(study) if each.x_axis == "batch"), "few marks"
     axes = drawn(errors).axes[0]
     names = [each.get_window_extent() for each in axes.texts if each.get_gid() == "name"]
     grey = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_zorder() == 1]

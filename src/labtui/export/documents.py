@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
-from labtui.export.drawing import inches, panels, rows_of
+from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.plots import chart_picture
@@ -25,7 +25,7 @@ from labtui.results.numbers import Table
 
 NOTE_SIZE = 14
 """The size in points of notes and questions on a slide."""
-LEFT, WIDTH, TOP, BOTTOM, GUTTER = 0.6, 12.133, 1.65, 6.7, 0.4
+LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 """Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
 WIDE, WITH_FACTS = 873.0, 640.0
@@ -71,11 +71,15 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     found: dict[str, Any] = _json_value(page, folder)
     found["answers"] = [_json_value(a, folder) for a in (answers_of(page) if slides else page.answered)]
     found["columns"] = answer_columns(page)
-    width = WITH_FACTS if page.facts else WIDE
-    found["charts"] = []
-    for charts, height in chart_rows(page if slides else Page(title="", charts=page.charts)):
-        drawn, alt = chart_picture(charts, width / 72, height), " ".join(map(drawing.chart_text, charts))
-        found["charts"].append({"file": _json_value(drawn, folder), "width": width, "alt": alt})
+    found["chart"] = None
+    if page.charts:
+        width = WITH_FACTS if page.facts else WIDE
+        height = chart_height(page if slides else Page(title="", charts=page.charts))
+        drawn, alt = (
+            chart_picture(page.charts, width / 72, height),
+            " ".join(map(drawing.chart_text, page.charts)),
+        )
+        found["chart"] = {"file": _json_value(drawn, folder), "width": width, "alt": alt}
     return found
 
 
@@ -151,18 +155,10 @@ def _least_height(spec: ChartSpec) -> float:
     return 2.0 * rows_of(parts) if len(parts) > 1 else 2.6 + 0.25 * len(spec.measured[2:])
 
 
-def chart_rows(page: Page) -> list[tuple[tuple[ChartSpec, ...], float]]:
-    """The charts that stand side by side, and their height in inches; only the last ones have words below them."""
-    rows = drawing.chart_rows(page.charts, WIDTH)
-    pages = (page if row is rows[-1] else Page(title="") for row in rows)
-    return [(row, chart_height(replace(each, charts=row))) for row, each in zip(rows, pages, strict=True)]
-
-
 def answers_of(page: Page) -> list[Answer]:
     """The answers of a slide; their questions are short where charts stand above them."""
-    rows = chart_rows(page)
     below = _note_height(page) + sum(map(block_height, page.blocks)) + _words_height(page)
-    short = bool(rows) and TOP + rows[-1][1] + below <= BOTTOM + 0.01
+    short = bool(page.charts) and TOP + chart_height(page) + below <= BOTTOM + 0.01
     return [replace(a, question=a.short if short else a.question) for a in page.answered]
 
 

@@ -41,6 +41,8 @@ MAX_MARKED = 14
 MAX_NAMED, MAX_IN_PANEL = 20, 6
 """The names of more lines than this do not fit beside a chart, or beside a panel, whose heading counts them."""
 MAX_TICKS = 12
+WIDTH = 12.133
+"""The width of a slide between its margins in inches."""
 
 
 DASHES = {"Amdahl": "dotted", "Gustafson": "dashdot"}
@@ -97,8 +99,8 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
     groups: dict[str, list[Series]] = {}
     for series in lines:
         groups.setdefault(series.group or series.short or series.name, []).append(series)
-    alone = spec.kind != "lines" or len(lines) <= MAX_LINES or not 1 < len(groups) <= 12
-    if alone:
+    few_marks = spec.x_axis == "batch"
+    if spec.kind != "lines" or few_marks or len(lines) <= MAX_LINES or not 1 < len(groups) <= 12:
         return [("", lines)]
     found = zip(distinct(list(groups)), groups.values(), strict=True)
     return [(name + f", {len(mine)} runs" * (len(mine) > MAX_IN_PANEL), mine) for name, mine in found]
@@ -134,13 +136,21 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
     return found
 
 
-def chart_rows(specs: tuple[ChartSpec, ...], width: float) -> list[tuple[ChartSpec, ...]]:
-    """The charts in as few rows of this width, in inches, as they need, about as many in each."""
+def chart_rows(specs: tuple[ChartSpec, ...]) -> list[tuple[ChartSpec, ...]]:
+    """The charts in as few rows of a slide's width as they need, about as many in each."""
     for count in (-(-len(specs) // rows) for rows in range(1, len(specs))):
         found = [specs[at : at + count] for at in range(0, len(specs), count)]
-        if all(sum(widths(row)) <= width for row in found):
+        if all(sum(widths(row)) <= WIDTH for row in found):
             return found
     return [(spec,) for spec in specs]
+
+
+def best_bar(spec: ChartSpec) -> Point | None:
+    """The bar in colour among the others: the longest, or the short one of repeats; None where others may equal it."""
+    way = -1 if spec.kind == "repeats" else 1
+    *others, best = sorted((p for s in spec.measured for p in s.points), key=lambda point: way * point.y)
+    below, above = bounds(best)
+    return None if any(abs(best.y - p.y) <= max(below, above) + max(bounds(p)) for p in others) else best
 
 
 def rows_label(spec: ChartSpec) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from labtui.export import tables
+from labtui.export import drawing, tables
 from labtui.export.contents import LabContents, small_notes, stamp_of, without_small
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, one_line, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
@@ -108,12 +108,15 @@ def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
     elif plan.kind == "sources":
         yield _sources(contents)
     elif plan.kind == "task" and (task := contents.edition.task(plan.task)) is not None:
-        yield _task_page(contents, plan, task)
+        yield from _task_pages(contents, plan, task)
 
 
-def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
+def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[Page]:
+    """A page for each row of charts that fits, titled by what these show; all else is on the last."""
     results = _page_results(contents, plan, task)
-    charts = tuple(_charts(plan, results))
+    *before, charts = drawing.chart_rows(tuple(_charts(plan, results))) or [()]
+    for row in before:
+        yield _page_of(plan, task, results, row)
     listings = (_listing(contents, task, wanted) for wanted in plan.excerpts)
     found = tuple(_tables(contents, plan, results))
     large = tables.large_cells(found) if not charts else ()
@@ -122,12 +125,20 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
     answers = tuple(_answers(contents, plan, task))
     unrun = still_to_run(contents.checks[task.id], plan.models)
     lacks = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
-    if {"speedup", "efficiency"}.intersection(plan.charts).difference(chart.family for chart in charts):
+    families = {chart.family for row in (*before, charts) for chart in row}
+    if {"speedup", "efficiency"}.intersection(plan.charts).difference(families):
         lacks += filter(None, [messages.why_no_speedup(results.rows)])
     warnings = [" ".join(lacks)] if lacks else []
     warnings += _unanswered(task, [each.number for each in answers if not each.blocks])
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
+    page = _page_of(plan, task, results, charts)
+    facts = large or (() if before else tables.page_facts(charts, results))
+    yield replace(page, facts=facts, blocks=blocks, answers=answers, warnings=tuple(warnings))
+
+
+def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[ChartSpec, ...]) -> Page:
+    """The part of a task's page that follows from its charts and numbers."""
     shown = bool(charts or plan.table)
     notes = [note for chart in charts for note in chart.captions]
     notes += messages.baseline_notes(results.rows) if plan.table else ()
@@ -135,11 +146,7 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task) -> Page:
         title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",
         charts=charts,
-        facts=large or tables.page_facts(charts, results),
-        blocks=blocks,
-        answers=answers,
         note=" ".join(dict.fromkeys(map(clean, notes))),
-        warnings=tuple(warnings),
         numbers=tuple(_provenance(results)) if shown else (),
         practice=shown and _is_marked(results),
     )

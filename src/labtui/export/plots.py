@@ -351,11 +351,11 @@ def _set_rows(axes: Axes, names: list[str]) -> None:
 
 
 def draw_rows(axes: Axes, spec: ChartSpec) -> None:
-    """Draw named bars as rows: the name at the left, the value at the right, the longest bar in colour."""
-    best = max(p.y for s in spec.measured for p in s.points)
+    """Draw named bars as rows: the name at the left, the value at the right, the best bar in colour."""
+    best = drawing.best_bar(spec)
     for series in spec.measured:
         points = series.points
-        shades = [drawing.SERIES[0] if p.y >= best else drawing.OTHER for p in points]
+        shades = [drawing.SERIES[0] if p is best else drawing.OTHER for p in points]
         axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
         for point in points:
             end = point.y + bounds(point)[1] * is_tall(spec, point)
@@ -365,7 +365,7 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
             axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
     _set_rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
     axes.set_ylabel(drawing.rows_label(spec), rotation=0, y=1.0, ha="right", va="bottom")
-    axes.set_xlim(0, best * 1.12)
+    axes.set_xlim(0, 1.12 * max(p.y for s in spec.measured for p in s.points))
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
 
@@ -397,7 +397,10 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     for order, part in enumerate(parts):
         colour = COLOUR_OF_PART.get(part.short, -1)
         shade, ink = drawing.PARTS[colour], "white" if colour in drawing.DARK_PARTS else drawing.TEXT
-        labels = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
+        wide = [
+            abs(p.y) >= 0.012 and len(parts) > 1 for p in part.points
+        ]  # a part alone is the sum at the end
+        labels = [p.label.removesuffix(" points") * shown for p, shown in zip(part.points, wide, strict=True)]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
         bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
@@ -413,7 +416,8 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
     names = [f"{clean(label)}{' GPUs' * label.isdecimal()}" for _, label in spec.x_ticks]
-    _set_rows(axes, [f"{name}\n{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
+    then = "\n" if len(names) <= 8 else ", "
+    _set_rows(axes, [f"{name}{then}{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
     axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
     axes.set_xlabel("points of efficiency")
     _legend(axes, min(3, len(parts)))

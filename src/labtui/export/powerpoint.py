@@ -22,8 +22,8 @@ from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Emu, Inches, Pt
 
 from labtui.export import documents, drawing
-from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP, WIDTH, run_text
-from labtui.export.drawing import inches, panels, rows_of
+from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP, run_text
+from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
 from labtui.export.markdown import PNG_DPI, formula_picture
 from labtui.export.plots import names_alike
@@ -185,18 +185,16 @@ class _Slides:
     def add_charts(self) -> None:
         """Charts side by side, where there is room for their numbers and names; one with panels has its own slide."""
         width = 8.9 if self.page.facts else WIDTH
-        for at, (charts, height) in enumerate(documents.chart_rows(self.page)):
-            if at:
-                self.new_slide()
-            if len(panels(charts[0])) > 1:
-                self.add_panels(charts[0], width, height - 0.35 * bool(at))  # for the questions
-                continue
-            shares, x = drawing.widths(charts), LEFT
-            for spec, share in zip(charts, shares, strict=True):
-                named = spec is charts[0] or not names_alike(spec, charts[0])
-                self.chart(spec, (x, self.y, width * share / sum(shares) - 0.1, height), named=named)
-                x += width * share / sum(shares)
-            self.y += height + 0.1
+        charts, height = self.page.charts, documents.chart_height(self.page)
+        if len(panels(charts[0])) > 1:
+            self.add_panels(charts[0], width, height - 0.35 * bool(self.page.answered))  # for the questions
+            return
+        shares, x = drawing.widths(charts), LEFT
+        for spec, share in zip(charts, shares, strict=True):
+            named = spec is charts[0] or not names_alike(spec, charts[0])
+            self.chart(spec, (x, self.y, width * share / sum(shares) - 0.1, height), named=named)
+            x += width * share / sum(shares)
+        self.y += height + 0.1
 
     def chart(self, spec: ChartSpec, box: Box, **how: Any) -> None:
         add_chart(self.slide, spec, box, **how)

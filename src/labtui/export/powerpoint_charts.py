@@ -323,7 +323,7 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
-    best = (min if spec.kind == "repeats" else max)(p.y for s in spec.measured for p in s.points)
+    best = drawing.best_bar(spec)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
             native.format.fill.background()
@@ -343,7 +343,7 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
         for at, (x, _) in enumerate(_categories(spec)):
             if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
                 text = value_text(spec, point).removesuffix("×").removesuffix(" points")
-                pale = point.hollow or point.live or (flat and not lost and point.y != best)
+                pale = point.hollow or point.live or (flat and not lost and point is not best)
                 ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
                 _add_label(native, at, text, ink, side, bold=inside or lost)
                 if pale:
