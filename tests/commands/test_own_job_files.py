@@ -68,8 +68,6 @@ def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     assert any("nct_999" in str(each["effect"]) for each in found(capsys, code=1))
     assert not any("nct_999" in str(each["effect"]) for each in found(capsys, "--account", "nct_000", code=0))
 
-
-def test_a_partition_is_named_to_sbatch_this_time(folder, capsys):
     (folder.path / "job.slurm").write_text(JOB.replace("train.py", "ResNet50.py"))
     more = ("--partition", "old", "--dry-run", "--offline", "--force", "a test")
     (job,) = answer_of(capsys, "submit", "job.slurm", *more)["submissions"]

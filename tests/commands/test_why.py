@@ -87,14 +87,10 @@ def test_the_parts_come_with_the_clocks_that_differ(tmp_path, monkeypatch, comma
 
 def steps(*means: float, **more: float) -> StepTimes | None:
     """Epochs whose step takes 1.0 s of which `means` are waiting for data."""
-    names = ("compute", "imbalance", "allreduce")
-    same = {"step_seconds": 1.0, **{f"step_{name}_seconds": 0.1 for name in names}}
-    told = [same | {"step_data_seconds": mean, **more} for mean in means]
-    second = Interval.exact(1.0)
-    return step_times_of(
-        EpochSample(epoch=2 + place, seconds=second, metrics=metrics, source="mllog", line=1)
-        for place, metrics in enumerate(told)
-    )
+    same = {"step_seconds": 1.0, **{f"step_{n}_seconds": 0.1 for n in ("compute", "imbalance", "allreduce")}}
+    told = enumerate((same | {"step_data_seconds": mean, **more} for mean in means), 2)
+    how = {"seconds": Interval.exact(1.0), "source": "mllog", "line": 1}
+    return step_times_of(EpochSample(epoch=epoch, metrics=metrics, **how) for epoch, metrics in told)
 
 
 def test_a_part_has_bounds_by_how_much_its_epochs_differ():

@@ -210,14 +210,6 @@ def test_markdown_keeps_its_parts_and_every_word():
     paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
     assert [(b.bullet, b.level) for b in paragraphs if b.bullet] == [("•", 1), ("1.", 1), ("•", 2)]
     assert [b.runs[0].text for b in paragraphs if b.style == "formula"] == ["a^2"]
-    for tex, parts in (
-        (r"S = T_1/T_4 = 2.55", ["S =", "T_1/T_4 =", "2.55"]),
-        (r"\frac{a = 1}{b}", [r"\frac{a = 1}{b}"]),
-    ):
-        (line,) = blocks_of(f"${tex}$", {}.get)
-        assert [run.text for run in line.runs if run.tex] == parts, (
-            "a line breaks after a relation, in no fraction"
-        )
     words = " ".join(block_text(block) for block in blocks)
     assert all(part in words for part in ("Text[^1] and", "[x] done", "quoted", "[^1]: note", "x = 1"))
     assert "[picture: a chart]" in " ".join(block_text(b) for b in blocks_of(text))
@@ -474,11 +466,9 @@ def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
     assert drawing.y_ticks(0, 4.2, log=False) == [*range(5)]
 
 
-@pytest.mark.parametrize(("wanted", "placed"), [
-    ([0.0, 100.0], [0.0, 100.0]), ([10.0, 10.0], [0.0, 20.0]), ([0.0, 5.0, 50.0], [-7.5, 12.5, 50.0])
-])  # fmt: skip
-def test_labels_are_moved_no_further_than_they_must(wanted, placed):
-    assert sorted(spread(wanted, 20)) == pytest.approx(placed)
+def test_labels_are_moved_no_further_than_they_must():
+    assert [spread([0.0, y], 20) for y in (100.0, 0.0)] == [[0.0, 100.0], [-10.0, 10.0]]
+    assert sorted(spread([0.0, 5.0, 50.0], 20)) == pytest.approx([-7.5, 12.5, 50.0])
     found = sorted(spread([3.0, 3.1, 3.2, 3.3, 60.0, 61.0], 20))
     assert all(b - a >= 20 - 1e-6 for a, b in itertools.pairwise(found))
     assert spread([2.0, 2.0, 5.0], 20, 10.0) == [10.0, 30.0, 50.0], "no label stands on the axis"

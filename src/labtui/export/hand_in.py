@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from labtui.lab.evidence import one_line
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
 
@@ -141,12 +142,7 @@ def plain(
     text: str, style: ParagraphStyle = "body", *, bullet: str = "", level: int = 0, tone: Tone = "ink"
 ) -> Paragraph:
     """A paragraph in one style; line breaks become blanks, control characters are replaced."""
-    return Paragraph((Run(one_line(text), tone=tone),), style, level, bullet)
-
-
-def one_line(text: str) -> str:
-    """The text on one line, without doubled blanks and control characters."""
-    return " ".join(safe(text).split())
+    return Paragraph((Run(one_line(safe(text)), tone=tone),), style, level, bullet)
 
 
 def safe(text: str) -> str:

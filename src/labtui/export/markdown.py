@@ -16,7 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.export.drawing import TEXT
-from labtui.export.hand_in import Block, CodeLine, Listing, Paragraph, Picture, Run, one_line, safe
+from labtui.export.hand_in import Block, CodeLine, Listing, Paragraph, Picture, Run, safe
+from labtui.lab.evidence import one_line
 from labtui.results.numbers import Table
 
 if TYPE_CHECKING:
@@ -184,9 +185,7 @@ def _pieces(node: SyntaxTreeNode, look: dict[str, Any], pictures: Pictures) -> I
         elif kind in ("softbreak", "hardbreak"):
             yield Run(" " if kind == "softbreak" else "\n", **look)
         elif kind == "math_inline":
-            for at, part in enumerate(_breakable(one_line(child.content))):
-                yield from [Run(" ", **look)] * (at > 0)
-                yield Run(part, **look, tex=True)
+            yield Run(one_line(child.content), **look, tex=True)
         elif kind.startswith("math_inline"):  # between double dollar signs: on its own line
             yield _formula(child)
         elif kind == "image":
@@ -212,12 +211,6 @@ class FormulaPicture(msgspec.Struct, frozen=True):
     data: bytes
     height: float
     depth: float
-
-
-def _breakable(tex: str) -> list[str]:
-    """A formula within a line in parts, between which the line may break: after each relation, as TeX does."""
-    parts = re.split(r"(?:(?<==)|(?<=\\approx)) *(?=.)", tex)
-    return parts if all(map(formula_picture, parts)) else [tex]
 
 
 @functools.lru_cache(maxsize=256)

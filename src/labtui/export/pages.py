@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from labtui.export import drawing, tables
 from labtui.export.contents import LabContents, small_notes, stamp_of, without_small
-from labtui.export.hand_in import Answer, Block, Document, Listing, Page, one_line, plain
+from labtui.export.hand_in import Answer, Block, Document, Listing, Page, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
+from labtui.lab.evidence import one_line
 from labtui.lab.run_choice import has_run, runs_made, runs_of
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, networks
