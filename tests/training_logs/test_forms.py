@@ -8,7 +8,7 @@ from labtui.commands.cli import main
 from labtui.domain.errors import DataError
 from labtui.training_logs.forms import TABLE, Forms
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.patterns import own_pattern, read_hand_written
+from labtui.training_logs.patterns import own_pattern, read_hand_written, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tests.training_logs.samples import ALL, LOGS
@@ -137,17 +137,29 @@ def test_what_is_no_pattern(pattern, tmp_path, command):
     assert "pattern" in command(["parse", str(log), "--pattern", pattern], 2).err
 
 
-@pytest.mark.parametrize(("line", "alone"), [
-    ("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", True), ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000", True),
-    ("Epoch: [0]  [   0/200]  eta: 0:05:00  time: 0.4346  data: 0.4000", True), ("Epoch 1 took 1,234.5 s", True),
-    ("Epoch 3 needed 1h 5min 3s", False), ("Ep 3 [2/10] done after 47.04 s, 812.5 img/s", False),
+@pytest.mark.parametrize(("line", "suggested"), [
+    ("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", False),
+    *(("[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32", False), ("Epoch 1 took 1,234.5 s", False)),
+    *(("Epoch 1 took 1500000 us", False), ("Epoch 1 took 1 day, 2:03:04", False), ("Epoch 1 took 1.05e+01s", False)),
+    *(("Epoch 3: train 20.1 s, val 3.0 s", False), ("Epoch 3 needed 1h 5min 3s", True)),
+    ("Epoch: [0]  [   0/200]  eta: 0:05:00  time: 0.4346  data: 0.4000", False),
+    ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000", False),
+    *(("Ep 3 [2/10] done after 47.04 s, 812.5 img/s", True), ("epoch 4 finished, time 47.04", True)),
+    *(("epoch 7: 1234 ms (it's late)", True), ("Epoch=5 speed 31.97 samples/s", True)),
 ])  # fmt: skip
-def test_the_likeliest_line_of_an_unread_log_is_named(line, alone, tmp_path, command):
+def test_the_likeliest_line_of_an_unread_log_is_named_with_a_pattern_that_matches(
+    line, suggested, tmp_path, command
+):
     log = tmp_path / "job.out"
-    log.write_text(f"hello\nworld\n{line}\n" if alone else f"epoch 1\nsee https://x/s\n{line}\n")
+    log.write_text(f"epoch 1\nsee https://x/s\n{line}\n" if suggested else f"hello\nworld\n{line}\n")
     shown = command(["parse", str(log)], 1).out
     assert "No epoch time or rate found." in shown and "Hugging Face Trainer" in shown
     assert f"Line 3 may contain an epoch or a rate: {line.split(chr(9))[0]}" in shown and "--pattern" in shown
+    pattern = suggested_pattern(line)
+    assert suggested == (pattern is not None), "it would read a wrong number"
+    if suggested:
+        assert pattern is not None and own_pattern(pattern).search(line) is not None
+        assert f"--pattern '{pattern}'" in shown
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from labtui.results.rows import ResultRow, is_step_time
 from labtui.slurm.values import job_id
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.forms import FORMS_READ
-from labtui.training_logs.patterns import EXAMPLE_PATTERN, own_pattern
+from labtui.training_logs.patterns import EXAMPLE_PATTERN, own_pattern, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport, ParsedRun
 
@@ -224,12 +224,13 @@ def _has_data(report: LogReport) -> bool:
 
 def _no_data_lines(report: LogReport) -> list[str]:
     """Say that no epoch or rate was found, which line may have one, and how to describe such a line."""
-    lines = ["  No epoch time or rate found."]
+    lines, pattern = ["  No epoch time or rate found."], EXAMPLE_PATTERN
     if report.mention is not None:
         number, text = report.mention
+        pattern = suggested_pattern(text) or pattern
         lines.append(f"{_INDENT}Line {number} may contain an epoch or a rate: {text}")
     hint = "Describe such a line by a regular expression with named groups"
-    lines.append(f"{_INDENT}{hint}: --pattern '{EXAMPLE_PATTERN}'")
+    lines.append(f"{_INDENT}{hint}: --pattern '{pattern}'")
     lines.append(f"{_INDENT}Known log formats: {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.")
     return lines
 

@@ -21,14 +21,14 @@ from typing import Any
 import re2
 
 from labtui.domain.errors import DataError
-from labtui.domain.model import Interval, Program
+from labtui.domain.model import Interval, Program, WorkUnit
 from labtui.training_logs.runs import RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
 
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
-_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "v_num"}
+_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "unit", "v_num"}
 MAX_PATTERN_CHARS = 2000
 """The most characters of a line that a user's own pattern is tried on."""
 
@@ -188,7 +188,18 @@ def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> Said
     if rate is None or rate.lo <= 0:
         return None
     facts = RunFacts(epochs_planned=planned or None)
-    return Rate(form, rate, printed=rate.value, facts=facts)
+    return Rate(form, rate, unit_of(groups.get("unit", "")), printed=rate.value, facts=facts)
+
+
+_UNITS: dict[str, WorkUnit] = {
+    "im": "images", "sa": "samples", "ex": "samples", "to": "tokens", "se": "sequences", "sent": "sentences",
+}  # fmt: skip
+
+
+def unit_of(word: str) -> WorkUnit:
+    """What a rate counts, from the log's word: imgs, samples, examples, tok, sent, seq."""
+    lower = word.lower()
+    return _UNITS.get(lower[:4]) or _UNITS.get(lower[:2]) or "images"
 
 
 # --------------------------------------------------------------------------- users' own patterns
@@ -238,6 +249,33 @@ def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
+_STEP = re.compile(r"(?i)\] *\[ *\d{1,9}/\d{1,9}\]|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d")
+_SUGGEST = re.compile(
+    r"(?P<epoch>(?i:\bepochs?)\W{0,4})\d+"
+    r"|(?P<plain>(?i:\b(?:time|duration|took|in)\b)[ :=]{1,3})\d+(?:\.\d+)?(?![.,:]?\d| ?[^\W\d])"
+    r"|(?<![\w.,:+-])\d+(?:\.\d+)?(?:(?P<rate>(?= ?[a-z]{2,12}/s(?:ec)?\b))|(?P<milliseconds>(?= ?ms\b(?!/)))"
+    r"|(?P<seconds>(?= ?s(?:ec(?:ond)?s?)?\b(?!/)))|(?P<minutes>(?= ?m(?:in(?:ute)?s?)?\b))"
+    r"|(?P<hours>(?= ?h(?:ours?|rs?)?\b)))|\d[\d.]*"
+)
+
+
+def suggested_pattern(text: str) -> str | None:
+    """A pattern that would read a line; None where no number, or more than one, is surely a time or a rate."""
+    pieces, last, text = [], 0, text[:MAX_PATTERN_CHARS]
+    if _STEP.search(text):
+        return None
+    for match in _SUGGEST.finditer(text):
+        before = re.escape(text[last : match.start()] + (match["epoch"] or match["plain"] or ""))
+        digits = r"\d{1,9}" if match["epoch"] else r"[\d.]{1,20}"
+        pieces.append(before.replace("\\ ", " ").replace("'", "."))
+        pieces.append(f"(?P<{match.lastgroup}>{digits})" if match.lastgroup else digits)
+        last = match.end()
+    pieces += re.findall(r"\A(?: ?[a-z]+\b)?", text[last:])
+    pattern = "".join(pieces).replace("<plain>", "<seconds>")
+    with contextlib.suppress(DataError, re.error):  # it names no time or rate, or one of them twice
+        own_pattern(re.compile(pattern).pattern)
+        return pattern
+    return None
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs
