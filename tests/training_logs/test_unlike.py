@@ -20,6 +20,18 @@ def test_records_that_stop_lend_nothing_to_what_follows():
     assert (run.batch_size, len(run.epochs), run.notes) == (4096, 1, ())
 
 
+def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out():
+    text = mllog("run_start", ms=0)
+    for n in (1, 2, 3):
+        at = 1e5 * n
+        text += mllog("epoch_start", ms=at, epoch_num=n) + mllog("epoch_stop", ms=at + 1e4, epoch_num=n)
+        text += mllog("tracked_stats", {"throughput": 12_900.0}, epoch_num=n)
+    (run,) = runs_of(mllog("train_samples", 117_266) + text)
+    assert run.images == 117_266 and run.notes == ()
+    (run,) = runs_of(mllog("train_samples", 659) + text)
+    assert (run.images, run.throughput) == (None, None) and "Line 1 gives 659" in run.notes[0]
+
+
 def test_steps_that_are_called_samples_are_no_rate():
     head = "  Num examples = 10,000\n  Num Epochs = 3\n  Instantaneous batch size per device = 32\n"
     rates = "'train_samples_per_second': 9.375, 'train_steps_per_second': 9.375"

@@ -160,6 +160,8 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         run.note(
             f"The log has two global batches, {before:,} and {run.facts.batch_size:,}: the later one counts."
         )
+    if said.facts.images:
+        run.images_line = line
     if run is fold.open:
         run.last_line = max(run.last_line, line)
         run.batch_line = run.batch_line or said.batch_line
@@ -233,6 +235,8 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     if run is None:
         return
     run.last_line = line
+    if said.form == CLOCK and said.metrics.get("throughput", 0.0) > 0:
+        run.records.claimed = (said.metrics["throughput"], line)
     number = next(reversed(run.records.epochs), run.last)
     if said.form == IMAGENET:
         spans.complete(fold, run, proven=True)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
-from labtui.training_logs.keras_runs import KERAS, KerasLines, are_apart, union
+from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
 from labtui.training_logs.patterns import grow_like_total
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
@@ -45,6 +45,7 @@ class OpenRun(msgspec.Struct):
     options: dict[str, str] = {}
     epochs: dict[int, EpochSample] = {}  # as printed
     shift: int = 0  # added to numbers that count from 0
+    images_line: int = 0
     measures: dict[int, dict[str, tuple[float, int]]] = {}  # metrics on lines of their own: value and line
     records: RecordLines = msgspec.field(default_factory=RecordLines)
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
@@ -362,10 +363,11 @@ class OpenRun(msgspec.Struct):
         apart = self._times_apart()
         numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
-        notes = (*self.notes, *list(apart.values())[:MAX_NOTES])
+        images, notes = self._agreed_images(samples)
+        notes += (*apart.values(),)[:MAX_NOTES]
         if grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
             samples, notes = (), (*notes, _TOTAL)
-        told = self.facts.given()
+        told = self.facts.given() | {"images": images}
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
@@ -401,6 +403,21 @@ class OpenRun(msgspec.Struct):
                 lines = (clocked.line, one.value, printed.line, other.value)
                 notes[number] = _TIMES_APART.format(number, *lines)
         return notes
+
+    def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
+        """The images of an epoch and the notes; None images where a rate of the same log contradicts them."""
+        images = self.facts.images
+        if images is None or self.records.claimed is None or len(samples) < 2:
+            return images, tuple(self.notes)
+        rate, line = self.records.claimed
+        seconds = statistics.median(sample.seconds.value for sample in samples[1:])
+        if rate <= 0 or seconds <= 0 or abs(images / seconds / rate - 1) <= APART:
+            return images, tuple(self.notes)
+        note = (
+            f"Line {self.images_line} gives {images:,} samples an epoch, so {images / seconds:,.1f} samples/s; "
+            f"line {line} says {rate:,.1f}. Neither is shown."
+        )
+        return None, (*self.notes, note)
 
     def _rates_as_printed(self) -> dict[str, Any]:
         """Work per second as printed, or the batch over the printed time of a step; as fields of the run.

@@ -174,7 +174,7 @@ class RecordLines(msgspec.Struct):
     """The state of a run in MLPerf's records: the epochs that they time, and the one that is open.
 
     `reach` is the last epoch timed, of a block its last one. `fractional`: the numbers have fractions, so epochs are
-    counted instead.
+    counted instead. `claimed` is a rate in `tracked_stats`, with its line.
     """
 
     epochs: dict[int, EpochSample] = {}
@@ -182,6 +182,7 @@ class RecordLines(msgspec.Struct):
     reach: int = 0
     zero_based: bool = False
     fractional: bool = False
+    claimed: tuple[float, int] | None = None
 
     def number_of(self, given: float | None) -> int:
         """An epoch's number, from 1; numbers from 0 are shifted; without numbers, epochs are counted."""
