@@ -187,6 +187,7 @@ def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):
         "print(rfft(torch.ones(3)) + 1, Mine(Dense(3)).built, tf.linalg.inv([[1.0]])[0])\n"
         "import numpy as np\n(x, y), (a, b) = tf.keras.datasets.cifar10.load_data()\n"
         "values, places = torch.ones(3).max(1)\n_, places = torch.max(torch.ones(3), dim=1)\n"
+        "n, c = x.shape\nn, c, h, w = torch.ones(3).size()\ntorch.ones(3).max(1).indices\n"
         "print(f'{np.mean(x):.4f} {np.sum(y):d}', int(a // 2), round(abs(b % 2) & 1, 2), range(np.max(x, 1)))\n"
         "model = tf.keras.applications.ResNet50V2(weights=None)\n"
         "data = tf.data.Dataset.from_tensor_slices((x, y))\nmodel.fit(data.take(1000).batch(100), verbose=2)\n"

@@ -31,6 +31,7 @@ NEAR = [
     job("stray-word", "quoted", ("--job-name=ResNet50", "--job-name='my net'  # so \"named\"")),
     job("account", "short option", (f"--account {ACCOUNT}", f"-A {ACCOUNT}")),
     job("script-missing", "elsewhere", ("module purge", "cd /gpfs/elsewhere"), (RUN1, "python3 own/missing.py")),
+    *(job("gpu-count", branch, ("module purge", f"{branch}\nmodule purge"), (LAST, "    python ResNet50.py --n_gpus ${N:-16}")) for branch in ("N=4\n[ -d x ] && N=8", "case $X in\n a | b) N=4 ;;\n c)\n N=8 ;;\nesac", "N=4; true || N=8")),
     job("gpu-count", "of all nodes", ("--gres=gpu:4", "--gpus 8"), ("--nodes 1", "--nodes 2"), (LAST, "    srun -c 80 python ResNet50.py --n_gpus 4")),
     *(job("time", value, ("--time 01:15:00", f"--time {value}")) for value in ("75", "75:00", "0-01:30")),
     job("few-cpus", "tasks", ("--cpus-per-task 80", "--cpus-per-task 20"), ("--ntasks-per-node 1", "--ntasks-per-node 4")),

@@ -23,8 +23,10 @@ _RANKS = frozenset({"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"})
 _ASSIGN = re.compile(r"\s*(?:(?:export|local|readonly|declare(?:\s+-\w+)*)\s+)?([A-Za-z_]\w*)=(.*)\Z", re.S)
 _FOR = re.compile(r"\s*for\s+([A-Za-z_]\w*)\s+in\s+(.*)\Z", re.S)
 _KEYWORD = re.compile(
-    r"\A\s*(?:(?:do|then|else|if|elif|while|until|!|\{|time)(?:\s+|\Z))+|\A\s*(?:done|fi|\})\s*\Z"
+    r"\A\s*(?:(?:do|then|else|if|elif|while|until|!|\{|time|case\s.*?\sin|[^\s()]+\))(?:\s+|\Z))+"
+    r"|\A\s*(?:done|fi|esac|\})\s*\Z"
 )
+"""What may stand before a command, the patterns of ``case`` among them; or all of a statement that ends others."""
 _SUM = re.compile(r"\s*([0-9]{1,9})\s*(?:([*+/-])\s*([0-9]{1,9})\s*)?\Z")
 _VALUES = (
     r"\$\(\((?P<sum>[^()]{1,80})\)\)"
@@ -42,17 +44,22 @@ _SPANNING = re.compile(r"[\\'\"(]")
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A command in the physical lines `line` to `end`."""
+    """A command in the physical lines `line` to `end`. `maybe`: it follows ``&&`` or ``||``."""
 
     line: int
     end: int
     text: str
+    maybe: bool = False
 
 
 class _Shell(msgspec.Struct):
     variables: dict[str, str | tuple[str, ...]] = {}
     made: list[Command] = []
     before_if: list[dict[str, str | tuple[str, ...]]] = []
+
+    def assign(self, name: str, value: str | tuple[str, ...], *, maybe: bool) -> None:
+        """Set a variable. If it may keep another value it is unknown, which its own name as its value says."""
+        self.variables[name] = value if not maybe or self.variables.get(name) == value else f"${name}"
 
 
 def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> tuple[Command, ...]:
@@ -131,24 +138,23 @@ def _run_statement(shell: _Shell, statement: Command) -> None:
     assigned = _ASSIGN.match(text)
     value = assigned[2].strip() if assigned else ""
     if assigned and value.startswith("(") and value.endswith(")"):
-        words = split_words(value[1:-1])[:_MAX_WORDS]
-        shell.variables[assigned[1]] = tuple(_expand(shell, word, line) for word in words)
+        words = tuple(_expand(shell, word, line) for word in split_words(value[1:-1])[:_MAX_WORDS])
+        shell.assign(assigned[1], words, maybe=statement.maybe)
     elif assigned and (value.startswith("(") or len(split_words(value)) <= 1):
-        shell.variables[assigned[1]] = _expand(shell, value, line)
+        shell.assign(assigned[1], _expand(shell, value, line), maybe=statement.maybe)
     elif filled := _expand(shell, text, line).strip():
         shell.made.append(Command(line, statement.end, filled))
 
 
 def _follow_branches(shell: _Shell, keywords: Iterable[str]) -> None:
-    """At the end of a branch of an ``if`` what it assigned is no longer known: another one may have run."""
+    """At the end of a branch of ``if`` or ``case`` what it assigned is no longer known: another one may have run."""
     for word in keywords:
-        if word == "if":
+        if word in ("if", "case"):
             shell.before_if.append({**shell.variables})
-        elif word in ("elif", "else", "fi") and shell.before_if:
-            known = shell.before_if[-1] if word != "fi" else shell.before_if.pop()
-            shell.variables = {
-                name: text for name, text in shell.variables.items() if known.get(name) == text
-            }
+        elif (word in ("elif", "else", "fi", "esac") or word.endswith(")")) and shell.before_if:
+            known = shell.before_if.pop() if word in ("fi", "esac") else shell.before_if[-1]
+            for name, value in shell.variables.items():
+                shell.assign(name, known.get(name, ""), maybe=known.get(name) != value)
 
 
 def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
@@ -229,7 +235,7 @@ def _add_up(text: str, otherwise: str) -> str:
 
 def statements_of(command: Command) -> Iterator[Command]:
     """A logical line split at ``;``, ``&&``, ``||``, ``|`` and a single ``&`` outside quotes and substitutions."""
-    text, start, depth = command.text, 0, 0
+    text, start, depth, maybe = command.text, 0, 0, False
     for at, (char, _, sign) in enumerate(quoting(text) if _SEPARATES.search(text) else ()):
         if not sign or at < start:
             continue
@@ -239,10 +245,10 @@ def statements_of(command: Command) -> Iterator[Command]:
             depth -= 1
         elif not depth and (width := _separator(text, at)):
             if text[start:at].strip():
-                yield Command(command.line, command.end, text[start:at])
-            start = at + width
+                yield Command(command.line, command.end, text[start:at], maybe)
+            start, maybe = at + width, text[at : at + width] in ("&&", "||")
     if text[start:].strip():
-        yield Command(command.line, command.end, text[start:])
+        yield Command(command.line, command.end, text[start:], maybe)
 
 
 def _separator(text: str, at: int) -> int:

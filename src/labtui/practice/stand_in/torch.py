@@ -12,7 +12,6 @@ import pickle
 import re
 import sys
 import time
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,18 +140,6 @@ RESULT_METHODS: dict[str, Callable[..., Any]] = {
     "step": _step,
     "tolist": lambda _sums: STATE.sums(),
 }
-
-
-_Places = namedtuple("_Places", ("values", "indices"))
-
-
-def _with_places(values: Recorded, *more: Any, **options: Any) -> Any:
-    """The result of `max`: along a dimension, the values and their places."""
-    along = any(isinstance(each, int) for each in (*more, *options.values()))
-    return _Places(values, values) if along and not values._name.startswith("numpy") else values
-
-
-RESULT_METHODS |= dict.fromkeys(("max", "min", "topk"), _with_places)
 
 
 class Device:
@@ -317,7 +304,6 @@ NAMES: dict[str, Any] = {
     "torch.distributed.HashStore": Store,
     "torch.distributed.TCPStore": Store,
     "torch.distributed.PrefixStore": lambda _prefix, store: store,
-    **dict.fromkeys(("torch.max", "torch.min", "torch.topk"), _with_places),
     "torch.nn.*": stand_in.class_factory("torch.nn", Layer),
     "torch.nn.Module": Module,
     "torch.nn.parallel.DistributedDataParallel": _identity,
