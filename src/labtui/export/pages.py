@@ -41,9 +41,15 @@ def hand_in(contents: LabContents) -> Document:
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
     notes = [] if author else ["The title page has no author: write group = 'your names' in lab.toml."]
     notes += [line for page in pages for line in page.warnings if not line.startswith(UNANSWERED)] or missing
-    for task in filter(lambda each: each.questions, edition.tasks):  # their pages may be several, or none
+    on_pages = {plan.task for plan in _plans(contents)}
+    for task in filter(lambda each: each.questions, edition.tasks):
         answered = contents.answers[task.id].answered
-        notes += _unanswered(task, [at for at, there in enumerate(answered, 1) if not there])
+        if task.id in on_pages:  # their pages may be several
+            notes += _unanswered(task, [at for at, there in enumerate(answered, 1) if not there])
+        elif any(answered):
+            notes.append(
+                f"No page shows the answers of task {task.id}: they are only in answers/{task.id}.md."
+            )
     return Document(
         title=one_line(edition.title),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
