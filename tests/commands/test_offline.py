@@ -43,10 +43,21 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["submit", "99"], ["submit", "10.5", "--gpus", "9"], ["submit", "10.5", "--gpus", "x"]]
+    ("arguments", "said"),
+    [
+        *(
+            (["submit", "99"], ""),
+            (["submit", "10.5", "--gpus", "9"], ""),
+            (["submit", "10.5", "--gpus", "x"], ""),
+        ),
+        (
+            ["init", "new", "--port", "99999"],
+            "Argument --port: '99999' is not a whole number from 1 to 65535.",
+        ),
+    ],
 )
-def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments):
-    assert "labtui: " in command(arguments, 2).err
+def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments, said):
+    assert f"labtui: {said}" in command(arguments, 2).err
 
 
 @pytest.mark.parametrize("option", [(), ("--offline",)])
