@@ -17,7 +17,6 @@ _C1_ESCAPES = re.compile(r"\x9b[0-?]*[ -/]*[@-~]|[\x90\x98\x9d-\x9f].*?(?:\x9c|\
 _MOVES = re.compile(r"[\r\x08]+")
 _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-TAB = 8
 
 
 def display_text(raw: bytes) -> str:
@@ -30,7 +29,8 @@ def display_text(raw: bytes) -> str:
     text = _C1_ESCAPES.sub("", text)
     if "\r" in text or "\x08" in text:
         text = _overwrite(text)
-    return _visible(text.expandtabs(TAB))
+    text = text.expandtabs(8)
+    return _replaced(text, lambda char: char if unicodedata.category(char) == "Zs" else _REPLACEMENT)
 
 
 def _overwrite(text: str) -> str:
@@ -55,10 +55,6 @@ def _write(line: list[str], at: int, piece: str) -> int:
     else:
         line[at : at + len(piece)] = piece
     return at + len(piece)
-
-
-def _visible(text: str) -> str:
-    return _replaced(text, lambda char: char if unicodedata.category(char) == "Zs" else _REPLACEMENT)
 
 
 def sanitize(text: str) -> str:

@@ -22,7 +22,6 @@ from typing import get_args
 import msgspec
 
 from labtui.cluster import local_files
-from labtui.cluster.local_files import expand_home
 from labtui.domain import decode
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import TemplateForm
@@ -117,7 +116,7 @@ class LabFolder(msgspec.Struct, frozen=True):
         Raises:
             FolderError: when there is none.
         """
-        folder = cls(expand_home(path).resolve())
+        folder = cls(local_files.expand_home(path).resolve())
         if not folder.settings_path.is_file():
             hint = "`labtui init DIR --lab ID --cluster PROFILE` makes one; `labtui labs` lists the labs."
             raise FolderError(f"{folder.path} is not a lab folder: it has no {SETTINGS_FILE}.", hint)
@@ -304,7 +303,7 @@ def refuse_lab_folder(path: str | Path) -> Path:
     Raises:
         FolderError: when it is one already.
     """
-    whole = expand_home(path).resolve()
+    whole = local_files.expand_home(path).resolve()
     if (whole / SETTINGS_FILE).exists():
         hint = f"Edit its {SETTINGS_FILE}, or choose another folder."
         raise FolderError(f"{whole} is a lab folder already.", hint)
@@ -317,7 +316,7 @@ def find_folder(start: str | Path = ".") -> Path:
     Raises:
         UsageError: when there is none.
     """
-    here = expand_home(start).resolve()
+    here = local_files.expand_home(start).resolve()
     me = os.geteuid() if hasattr(os, "geteuid") else 0
     for candidate in (here, *here.parents):
         file = candidate / SETTINGS_FILE

@@ -25,7 +25,6 @@ from labtui.domain.model import Stream, SubmissionStatus, plural
 from labtui.domain.state import UNKNOWN_SENTENCE, LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
-from labtui.session.mirrors import state_of
 from labtui.session.settings import check_trust, effects_of
 from labtui.session.store import NO_WRITING, Store, backup_path, damaged
 
@@ -123,7 +122,7 @@ def stored_state(folder: LabFolder) -> LabState:
         with contextlib.suppress(NotWritable):  # SQLite reads beside a writer only if it can create a file
             store = Store(folder.database_path, read_only=True)
     with contextlib.closing(store or copied_store(folder)) as opened:
-        return state_of(folder, opened)
+        return mirrors.state_of(folder, opened)
 
 
 def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabError | None = None) -> Store:
@@ -212,7 +211,7 @@ def _repair(folder: LabFolder) -> RepairReport:
         state = before if healthy else _with_json_files(folder, before)
         fresh = state.submissions.keys() - before.submissions.keys()
         store.write(before, state)
-        whole = state_of(folder, store)
+        whole = mirrors.state_of(folder, store)
     return RepairReport(
         submissions=len(state.submissions),
         rebuilt=len(fresh),

@@ -21,7 +21,6 @@ from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
 from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat, serve
-from labtui.session.mirrors import AT_ONCE_BYTES, Readings
 from labtui.session.opening import lock_folder, open_store
 from labtui.session.settings import cluster_user, load_named
 from labtui.session.store import Store
@@ -56,7 +55,7 @@ class Session:
         self._store = store
         self._lock = lock
         self._journal = Journal(store, functools.partial(records.keep_files, folder))
-        self.readings = Readings(folder, store)
+        self.readings = mirrors.Readings(folder, store)
         self._journal.change(self._mirrored)
         self._save_readings()
         self._worker: ClusterWorker | None = None
@@ -158,7 +157,7 @@ class Session:
             lock.release()
             state = replace(state, connection=WRITER_GONE)
             self._store.refusal = FolderTaken(WRITER_GONE.sentence, WRITER_GONE.hint)
-        return self.readings.catch_up(mirrors.with_sizes(self.folder, state), AT_ONCE_BYTES)
+        return self.readings.catch_up(mirrors.with_sizes(self.folder, state), mirrors.AT_ONCE_BYTES)
 
     def _save_readings(self) -> None:
         with contextlib.suppress(StoreError):  # they are computed again the next time

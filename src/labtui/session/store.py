@@ -27,7 +27,6 @@ from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
 from labtui.domain.state import ConnectionState, LabState, SubmissionState
 from labtui.session import records
 from labtui.session.folder import digest_of
-from labtui.session.records import Writer
 
 _T = TypeVar("_T")
 
@@ -123,7 +122,7 @@ class Store:
         Raises:
             FolderTaken: this database is a copy of one that may still be in use.
         """
-        writer = Writer.here(self.path)
+        writer = records.Writer.here(self.path)
         with self._transaction() as db:
             last = _writer_in(db)
             if last is not None and writer.copied_from(last):
@@ -302,11 +301,11 @@ def _data_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
-def _writer_in(db: sqlite3.Connection) -> Writer | None:
+def _writer_in(db: sqlite3.Connection) -> records.Writer | None:
     """The last recorded writer; None in a folder of an older labtui."""
     row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
     try:
-        return decode.from_json(row[0], Writer) if row else None
+        return decode.from_json(row[0], records.Writer) if row else None
     except (msgspec.MsgspecError, TypeError):
         return None
 
