@@ -16,11 +16,12 @@ _WRITES = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\
 """A command of the job script that writes a Python script, mostly by a here-document."""
 _CHANGES_FOLDER = re.compile(
     r"(?:^|[\s(])(?:cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))|pushd\s|(?:docker|podman|ssh|enroot)\s)"
-    r"|\s--(?:pwd|cwd|chdir|workdir|container-\w+)\b|\s-[DWw]\s*[/$]"
+    r"|\s--(?:pwd|cwd|chdir|workdir|container-\w+)\b|\s-[CDWw]\s*[/$]"
 )
 """A command that leaves the folder in which the job starts, or runs another one elsewhere."""
 _BRINGS = re.compile(
-    r"(?:^|[\s(])(?:cp|mv|ln|rsync|scp|tar|unzip|git|wget|curl|make|install|test|\[\[?\s+(?:!\s+)?-[efrs])\s"
+    r"(?:^|[\s(])(?:cp|mv|ln|rsync|scp|tar|unzip|git|wget|curl|make|install|jupyter|test|python[\d.]*\s+-c|"
+    r"\[\[?\s+(?:!\s+)?-[efrs])\s"
 )
 """A command that may bring a script, or asks whether it is there."""
 _MAKES = re.compile(rf"\b(?:mkdir|makedirs|exists|isdir|open|echo|printf|ls|rm)\b|{_BRINGS.pattern}")

@@ -21,7 +21,8 @@ _CLEAN_UP = re.compile(
 )
 _SELF = re.compile(r"\$\{?BASH_SOURCE\b|\bdirname\b[^)]*\$\{?0\b")
 _SELF_DIR = re.compile(r"\$\(\s*(?:dirname|realpath)\b[^()]*(?:BASH_SOURCE|\$0|\$\{0)[^()]*\)")
-_STARTERS = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b")
+_STARTERS = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|clush|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b")
+_AT_ONCE = re.compile(r"&\s*\Z|\b(?:parallel|xargs)\b")
 
 
 @rule("no-nv", "error")
@@ -61,7 +62,7 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if not job.gpus or request is None or not used or job.has("exclusive"):  # which gives all of a node
         return
     most, command = max(used, key=lambda item: item[0])
-    at_once = any(job.source(launch).text.rstrip().endswith("&") for launch in job.launches)
+    at_once = any(_AT_ONCE.search(job.source(launch).text) for launch in job.launches)
     if most > job.gpus * job.nodes:
         fix = swap(job, command, rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", f"train on {job.gpus}")
         yield Hit(command.line, f"The training wants {plural(most, 'GPU')} and the job has {job.gpus}.", fix)
@@ -155,7 +156,7 @@ def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         return
     last, training = job.commands[-1], job.source(job.launches[-1])
     ends = r"\s*(?:#!.*\s-\w*e|set\b.*\s-(?:\w*e|o\s+errexit\b)|exit\b|trap\b.*\bERR\b)"
-    guarded = any(re.match(ends, text) for text in (job.lines[0], *(c.text for c in job.commands)))
+    guarded = any(re.match(ends, text) for text in (job.lines[0], *(c.text for c in job.filled)))
     if guarded or not _CLEAN_UP.match(last.text) or "||" in training.text or last.line < training.end:
         return
     effect = "The last command's status becomes the job's: a failed training looks like a success."
@@ -170,7 +171,7 @@ def script_location(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     own = context.draft is not None and context.draft.form == "own"
     for command in job.commands if not own else ():
-        if _SELF.search(command.text):
+        if _SELF.search(command.text) and "SLURM_SUBMIT_DIR" not in command.text:
             fixed = _SELF_DIR.sub("$SLURM_SUBMIT_DIR", job.lines[command.line - 1])
             effect = "Slurm runs a copy in its own directory; your files are in $SLURM_SUBMIT_DIR."
             fix = replace_line(job, command.line, fixed, "use $SLURM_SUBMIT_DIR")
@@ -268,7 +269,7 @@ def cut_node_list(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for number, line in job.code if job.nodes > 1 else ():
         code = without_comment(line)
-        if not _CUT.search(code) or "scontrol" in code or PRINTS.match(code):
+        if not _CUT.search(code) or "scontrol" in code or "\\[" in code or PRINTS.match(code):
             continue
         effect = "A part of node[01-02] is no host name: `scontrol show hostnames` lists the nodes."
         yield Hit(number, effect)

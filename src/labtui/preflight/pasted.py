@@ -17,6 +17,7 @@ _PLAIN = _QUOTES | _INVISIBLE
 _ODD = re.compile(rf"(?<![^\W\d_])[^\x00-\x7f]|[^\x00-\x7f](?![^\W\d_])|[{''.join(map(chr, _INVISIBLE))}]")
 """What may stand for a plain character; an apostrophe between two letters is meant."""
 _HOLE = re.compile(r"<[A-Za-z][\w .-]{0,40}>")
+_TELLS = re.compile(r"\b(?:echo|printf|grep|sed|awk|mail)\b")
 _NUMBERLESS = re.compile(r"\bnct_?(?:X{2,}|N{2,})\b")
 _COMMAND_HOLES = re.compile(
     r"<(?:your[\w .-]*|account|path|user(?:name)?|group|dir(?:ectory)?|project|"
@@ -145,7 +146,7 @@ def placeholder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     overridden = {d.line for d in job.directives if d.name in job.given}
     noted = False
     for number, line in job.code:
-        code = "" if number in overridden or re.search(r"\b(?:echo|printf)\b", line) else code_of(line)
+        code = "" if number in overridden or _TELLS.search(line) else code_of(line)
         pattern = _HOLE if line.startswith("#SBATCH") else _COMMAND_HOLES
         match = pattern.search(code) or _NUMBERLESS.search(code)
         if match is not None and match[0] != unset:

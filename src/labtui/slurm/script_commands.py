@@ -92,6 +92,12 @@ def _run_all(shell: _Shell, statements: Sequence[Command]) -> None:
         statement = statements[at]
         loop = _FOR.match(statement.text)
         at += 1
+        if re.match(r"\s*(?:while|until)\b", statement.text):  # what its body changes has many values
+            body = (
+                _ASSIGN.match(_KEYWORD.sub("", each.text))
+                for each in statements[at : _end_of_loop(statements, at)]
+            )
+            shell.variables |= {each[1]: f"${each[1]}" for each in body if each}
         if loop is None:
             _run_statement(shell, statement)
             continue
@@ -154,7 +160,7 @@ def _follow_branches(shell: _Shell, keywords: Iterable[str]) -> None:
         elif (word in ("elif", "else", "fi", "esac") or word.endswith(")")) and shell.before_if:
             known = shell.before_if.pop() if word in ("fi", "esac") else shell.before_if[-1]
             for name, value in shell.variables.items():
-                shell.assign(name, known.get(name, ""), maybe=known.get(name) != value)
+                shell.variables[name] = value if known.get(name) == value else f"${name}"
 
 
 def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
