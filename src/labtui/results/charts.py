@@ -334,36 +334,58 @@ class RowScale(msgspec.Struct, frozen=True):
 
     low: float
     high: float
+    rows: int
     ticks: tuple[float, ...]
 
-    def height(self, value: float, rows: int) -> float:
+    def height(self, value: float) -> float:
         """The height of a value above the lower edge, in rows: 0 <= height < `rows`."""
-        return min(rows - 1e-9, max(0.0, (value - self.low) / ((self.high - self.low) or 1.0) * rows))
+        share = (value - self.low) / ((self.high - self.low) or 1.0)
+        return min(self.rows - 1e-9, max(0.0, share * self.rows))
+
+    def mark_row(self, value: float) -> int:
+        """The row of a mark, from the bottom: the nearest, but a tick's only within a third of a row of the tick."""
+        height = self.height(value)
+        row, off = int(height), height % 1 - 0.5
+        if abs(off) > 1 / 3 and any(int(self.height(tick)) == row for tick in self.ticks):
+            row += 1 if off > 0 else -1
+        return min(self.rows - 1, max(0, row))
 
 
-def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
-    """A scale with round ticks in the middle of rows, a whole number of rows apart; `above` rows stay free on top."""
+def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool = False) -> RowScale:
+    """A scale with round ticks in the middle of rows, some rows apart.
+
+    `above` rows stay free on top; `log`: the values are logarithms, whose ticks are whole numbers.
+    """
+    if log and high - low < 1:
+        low, high = math.floor(low), math.floor(high) + 1  # between two ticks
     span = high - low
     if not span > abs(high) * 1e-9:
         span = abs(high) * 0.1 or 1.0
         high = low + span
-    best: tuple[float, RowScale] | None = None
     power = math.floor(math.log10(span / rows))
-    for step in (float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)):
-        first = math.floor(low / step + 1e-9) * step
-        most = min(math.floor(step * max(0.5, rows - 0.5 - above) / (high - first) + 1e-9), rows - 1)
-        # the rows from tick to tick with which the ticks go up to `high`
-        covering = most if above else (rows - 1) // math.ceil((high - first) / step - 1e-9)
-        for apart in {most, min(most, covering)} - {0}:
-            each, count = step / apart, (rows - 1) // apart + 1
-            cost = each * rows / span + (0.15 if above else 0.5) * max(0, 3 - count) + 0.1 * max(0, count - 6)
-            cost += 0.2 * (apart == 1) + 0.2 * (apart > covering)
-            if best is None or cost < best[0]:
-                ticks = tuple(round(first / step + place) * step for place in range(count))
-                best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
-    if best is None:  # no round ticks fit
-        return RowScale(low - span / rows, high + span / rows, (low, high))
-    return best[1]
+    steps = [float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)]
+    best, found = math.inf, RowScale(low - span / rows, high + span / rows, rows, ())
+    for step, apart in itertools.product(range(1, 2 + int(span)) if log else steps, range(2, rows)):
+        each, first = step / apart, math.ceil(low / step - 1e-9)
+        below, over = (
+            math.ceil(part / each - 0.5 - 1e-9) for part in (first * step - low, high - first * step)
+        )
+        free = rows - 1 - above - max(0, below) - over
+        below = max(0, below) + log * max(0, min(free // 2, apart - 1 - below))  # no tick more
+        last = min(first + (rows - 1 - below) // apart, math.ceil(high / step - 1e-9))
+        cost = each * rows / span + 0.15 * max(0, 3 + first - last)
+        cost += 0.15 * max(0, last - first - 5) + 0.2 * (not above and last * step < high - 1e-9 * span)
+        cost += 0.6 * (step - 1) * log
+        if free >= 0 and cost < best:
+            edge = first * step - (below + 0.5) * each
+            ticks = tuple(step * at for at in range(first, last + 1))
+            best, found = cost, RowScale(edge, edge + rows * each, rows, ticks)
+    return found
+
+
+def axis_value(spec: ChartSpec, y: float) -> float:
+    """A value as its axis has it: its logarithm on a logarithmic one."""
+    return math.log2(max(y, 1e-9)) if spec.y_log else y
 
 
 def scale_of(spec: ChartSpec, rows: int) -> RowScale:
@@ -372,28 +394,13 @@ def scale_of(spec: ChartSpec, rows: int) -> RowScale:
     counted = [point for point in points if not point.hollow] or points
     values = [n for p in counted for n in (p.y, p.lo, p.hi) if n is not None]
     if not values:
-        return RowScale(0.0, 1.0, ())
+        return RowScale(0.0, 1.0, rows, ())
     low, high, bars = min(values), max(values), spec.kind != "lines"
     if spec.y_log:
-        return _doublings(math.log2(max(low, 1e-9)), math.log2(max(high, 1e-9)), rows)
+        return row_scale(axis_value(spec, low), axis_value(spec, high), rows, log=True)
     low = lowest(spec, low) if bars or spec.unit != "×" else low
     high = max(high, 1.0) if spec.percent and spec.compares else high
     return row_scale(low, high, rows, above=int(bars))
-
-
-def _doublings(low: float, high: float, rows: int) -> RowScale:
-    """A scale of doublings with ticks at least two rows apart: at every one, else at every second, third ..."""
-    if high - low < 1:
-        low, high = math.floor(low), math.floor(high) + 1  # between two ticks
-    step, apart = 0, 0
-    while apart < 2:
-        step += 1
-        apart = max(n for n in range(rows) if round(high * n / step) - round(low * n / step) < rows)
-    each, first, last = step / apart, *(round(end * apart / step) for end in (low, high))
-    first -= min(apart - 1, (rows - 1 - last + first) // 2)  # free rows above and below, no tick more
-    last = min((first + rows - 1) // apart, math.ceil(high / step - 1e-9))
-    ticks = tuple(float(step * at) for at in range(-(-first // apart), last + 1))
-    return RowScale((first - 0.5) * each, (first + rows - 0.5) * each, ticks)
 
 
 # --------------------------------------------------------------------------- making charts

@@ -64,7 +64,7 @@ class _Drawing:
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
         self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
-        self.tick_rows = [self.rows - 1 - int(self.scale.height(n, self.rows)) for n in self.scale.ticks]
+        self.tick_rows = [self.rows - 1 - int(self.scale.height(n)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
         ends = [each.short for each in spec.series if each.role == "fit"]
         self.crowded = specs.is_crowded(spec)
@@ -87,9 +87,6 @@ class _Drawing:
     def _fx(self, x: float) -> float:
         return math.log2(x) if self.spec.x_log and x > 0 else x
 
-    def _fy(self, y: float) -> float:
-        return math.log2(max(y, 1e-9)) if self.spec.y_log else y
-
     def _column(self, x: float) -> int:
         """The column of an x; bars are in groups of equal width."""
         if self.bars:
@@ -99,41 +96,29 @@ class _Drawing:
 
     def _height(self, y: float) -> float:
         """The height of a value above the lowest row's lower edge, in rows: a tick's is in the middle of a row."""
-        height = self.scale.height(self._fy(y), self.rows)
+        height = self.scale.height(specs.axis_value(self.spec, y))
         return min(max(0.0, height), self.rows - (self.spec.kind == "bars"))
 
     def _row(self, y: float) -> int:
-        """The row of a value, from the top."""
-        return self.rows - 1 - int(self._height(y))
+        """The row of a value, from the top; marks over sizes stand off the rows of ticks that are not theirs."""
+        exact = self.bars or self.spec.over_time
+        row = int(self._height(y)) if exact else self.scale.mark_row(specs.axis_value(self.spec, y))
+        return self.rows - 1 - row
+
+    def _through(self, point: Point) -> float:
+        """The height of a line at a point: within the cell of its mark."""
+        height, row = self._height(point.y), self.rows - 1 - self._row(point.y)
+        return min(max(height, row), row + 1)
 
     def _beyond(self, point: Point) -> bool:
         """Whether a point, of a warm-up, lies above the scale."""
-        return self._fy(point.y) > self.scale.high
+        return specs.axis_value(self.spec, point.y) > self.scale.high
 
-    def _misleads(self, row: int) -> bool:
-        """Whether a mark on a tick's row, a third of a row off, would read as the tick: there are too few rows."""
-        ticks, points = self.scale.ticks, (point for each in self.measured for point in each.points)
-        steps = ticks[1] - ticks[0] if self.spec.y_log and ticks[1:] else 1.0
-        if (
-            self.bars
-            or self.spec.over_time
-            or self.tick_rows[0] - self.tick_rows[-1] >= 1.5 * steps * len(ticks[1:])
-        ):
-            return False
-        return any(self._row(p.y) == row and abs(self._height(p.y) % 1 - 0.5) > 1 / 3 for p in points)
-
-    def _style(self, at: int) -> str:
-        return look_of(self.spec, at, self.look, chosen=at == self.cursor.series)[1]
-
-    def _is_plain(self, at: int) -> bool:
-        """Whether a line has no marks: over epochs, with more lines than colours, if it is not chosen."""
-        return self.crowded and at != self.cursor.series
-
-    def _mark(self, at: int, *, hollow: bool = False) -> str:
-        """The mark of a line; none of a grey one over epochs."""
-        if self._is_plain(at):
-            return " "
-        return look_of(self.spec, at, self.look, chosen=at == self.cursor.series, hollow=hollow)[0]
+    def _look(self, at: int, *, hollow: bool = False) -> tuple[str, str]:
+        """The mark and the colour of a line; a grey one over epochs has no mark."""
+        chosen = at == self.cursor.series
+        mark, colour = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
+        return mark if chosen or not self.crowded else " ", colour
 
     def draw(self) -> list[Text]:
         """Draw frame, ideal, lines (the chosen one last), laws, marks, names and values, and return the rows."""
@@ -179,8 +164,7 @@ class _Drawing:
             grid.put(self.left, row, "│", look.axis)
         for row, label in zip(self.tick_rows, self.y_labels, strict=True):
             grid.put(self.left, row, "┼", look.axis)
-            if not self._misleads(row):
-                grid.put(self.left - 1 - len(label), row, label, look.quiet)
+            grid.put(self.left - 1 - len(label), row, label, look.quiet)
             grid.put(self.left + 1, row, "┈" * self.columns, look.line)
         row = self._row(0.0) if self.bars else self.rows
         grid.put(self.left, row, "└┼"[self.bars] + "─" * self.columns, look.axis)
@@ -205,7 +189,7 @@ class _Drawing:
             row = next((row for row in below if self.grid.free(start, row, len(text))), 0)
             if row and start >= 0:
                 self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
-                style = f"bold {self._style(self.cursor.series)}" if self.cursor.x == x else self.look.quiet
+                style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         if self.grid.free(middle, self.rows + 2, len(label)):
@@ -220,7 +204,7 @@ class _Drawing:
 
     def _draw_dashes(self, *roles: Role) -> None:
         """Draw lines that were not measured, in dashes; they take half of the cells of a measured line."""
-        own = {self._style(at) for at in range(len(self.measured))}
+        own = {self._look(at)[1] for at in range(len(self.measured))}
         pairs = ((s, *ends) for s in self.spec.series if s.role in roles for ends in pairwise(s.points))
         for series, before, after in pairs:
             gaps, colour = LAWS.get(series.short, ". "), self._colour_of(series)
@@ -235,25 +219,25 @@ class _Drawing:
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
-        series, style = self.measured[at], self._style(at)
+        series, style = self.measured[at], self._look(at)[1]
         lifts = (0.0,) if at != self.cursor.series else (-1 / 8, 1 / 8)
         for before, after in (
             pair for piece in specs.line_pieces(self.spec, series) for pair in pairwise(piece)
         ):
             first, last = self._column(before.x), self._column(after.x)
-            heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
+            heights, dotted = [self._through(before), self._through(after)], after.live or before.live
             for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
                 if not (dotted and column % 2) and not self._beyond(before):
                     self.grid.put(first + column, row, sign, style)
 
     def _draw_marks(self, at: int) -> None:
         """Draw the marks of a series; over time at every `apart`-th point, the last among them."""
-        style, points = self._style(at), self.measured[at].points
+        points = self.measured[at].points
         for place, point in enumerate(points):
-            chosen, hollow = at == self.cursor.series, point.live or point.hollow
-            here = chosen and point.x == self.cursor.x
+            hollow, here = point.live or point.hollow, self.cursor == Cursor(at, point.x)
+            mark, style = self._look(at, hollow=hollow)
             between = self.spec.over_time and (len(points) - 1 - place) % self.apart
-            if (between or self._is_plain(at)) and not (here or point.hollow):
+            if (between or mark == " ") and not (here or point.hollow):
                 continue
             cell, lo, hi = (self._column(point.x), self._row(point.y)), point.lo, point.hi
             if self.marked.get(cell, at) != at and not self.spec.over_time:  # both are seen
@@ -261,9 +245,8 @@ class _Drawing:
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
                     self.grid.put(cell[0], each, "│", style)
-            mark, style = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
             mark = ON_CURSOR.get(mark, mark) if here else mark
-            mark = "↑" if self._beyond(point) else "○" if self._is_plain(at) else mark
+            mark = "↑" if self._beyond(point) else mark.replace(" ", "○")
             self.grid.put(*cell, mark, f"bold {style}")
             self.marked |= {} if self._beyond(point) else {cell: at}
 
@@ -279,7 +262,7 @@ class _Drawing:
         x, at = self.cursor.x, self.cursor.series
         for point in (each for series in self.measured[at : at + 1] for each in series.points if each.x == x):
             for row in range(self._row(point.y) + 1, self.rows):
-                self.grid.put(self._column(point.x), row, "┊", self._style(at))
+                self.grid.put(self._column(point.x), row, "┊", self._look(at)[1])
 
     def _value(self, point: Point) -> str:
         """A point's value, in brackets if it does not count yet."""
@@ -317,8 +300,9 @@ class _Drawing:
         name, room = self.names[at], width - cell_len(value) - 5
         name = name if cell_len(name) <= room else shortened(name, room - 1)
         chosen = "bold reverse " if self.listed else "bold "
-        style = chosen * (at == self.cursor.series) + self._style(at)
-        return f" {self._mark(at)} {name}{' ' * (room - cell_len(name))} {value} ", style
+        mark, colour = self._look(at)
+        style = chosen * (at == self.cursor.series) + colour
+        return f" {mark} {name}{' ' * (room - cell_len(name))} {value} ", style
 
     def _write_list(self) -> None:
         """Write the names in their order beside the lines; of too many, those around the chosen one."""
@@ -336,11 +320,12 @@ class _Drawing:
         others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
         named = [*(self.measured[at] for at in order), *others][: self.rows]
         rows, fewer = self._label_rows(named), [each for each in named if each.role != "ideal"]
-        if rows[0] != self._row(named[0].points[-1].y) == self._label_rows(fewer)[0]:
+        last = named[0].points[-1]
+        if last.x == self.xs[-1] and rows[0] != self._row(last.y) == self._label_rows(fewer)[0]:
             named, rows = fewer, self._label_rows(fewer)
         for at, beside in zip(order, rows, strict=False):
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
-            mark, style = self._mark(at, hollow=last.live), self._style(at)
+            mark, style = self._look(at, hollow=last.live)
             counts = chosen and not (last.live or last.hollow)
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
             column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
@@ -356,36 +341,35 @@ class _Drawing:
             self._write([(margin, row)], f" {series.short or series.name}", self._colour_of(series))
 
     def _write_values(self) -> None:
-        """Write the values of all points but the last beside their marks, if there are free cells."""
-        for at, series in enumerate(self.measured):
-            points, style = series.points, self._style(at)
-            others = [p for each in self.measured if each is not series for p in each.points]
-            ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each begins at 1
-            for point in (each for each in points[:-1] if not (ratio and each.y == 1)):
-                text = f" {self._value(point)} "  # no grid line touches a number
-                column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
-                near = 1 if not others or any(p.x == point.x and p.y > point.y for p in others) else -1
-                alone = not any(p.x == point.x for p in others)
-                steps = (near, 2 * near, -near)[: 2 + alone]
-                over, aside = (column - size // 2, column - 1, column + 2 - size), (column, column + 1 - size)
-                rows = [row + step for step in steps if abs(step) < 2 or row + step not in self.tick_rows]
-                spots = [(start, each) for each in rows for start in over]
-                gaps = (gap for gap in (1, 3, 5, 7) if column + gap < self._column(self.xs[-1]))
-                spots += [(column + gap, row) for gap in gaps]  # beyond a steep line
-                spots += [(column - size, row), *((start, rows[0]) for start in aside)]
-                spots = [spot for spot in spots if self._is_nearest(spot, size, (column, row))]
-                spots.sort(key=lambda spot: spot[1] != row and spot[1] in self.tick_rows)
-                self._write(spots, text, style, int(" " in self.unit))
+        """Write the values of all points but the last, each where it reads as its own mark's; else the strip has it."""
+        ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
+        marks = [(at, p) for at, each in enumerate(self.measured) for p in each.points[:-1]]
+        for at, point in (each for each in marks if not (ratio and each[1].y == 1)):
+            text = f" {self._value(point)} "  # no grid line touches a number
+            column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
+            rivals = [p.y for each in self.measured for p in each.points if p.x == point.x]
+            near = -1 if self.measured[1:] and point.y >= max(rivals) else 1
+            rows = [row + near, row - near][: 2 if len(rivals) == 1 else 1]
+            rows += [far for far in (row + 2 * near,) if far not in self.tick_rows]
+            starts = (column - size // 2, column - 1, column + 2 - size, column, column + 1 - size)
+            spots = [(start, beside) for beside in rows for start in starts]
+            spots.sort(key=lambda spot: spot[1] in self.tick_rows)
+            gaps = (gap for gap in (1, 3, 5, 7, -size) if column + gap < self._column(self.xs[-1]))
+            spots += [(column + gap, row) for gap in gaps]  # the line may be steep
+            spots = [spot for spot in spots if self._is_nearest(spot, size, (column, row))]
+            self._write(spots, text, self._look(at)[1], int(" " in self.unit))
 
     def _is_nearest(self, spot: tuple[int, int], size: int, own: tuple[int, int]) -> bool:
-        """Whether a label at a spot is nearer to its own mark than to any other, and at no other's column."""
+        """Whether a label at a spot is nearest to its own mark, over no other and not right of one."""
         first, end = spot[0], spot[0] + size
-        apart = {
-            mark: math.hypot(max(first + 1 - mark[0], mark[0] + 2 - end, 0), 2 * (spot[1] - mark[1]))
-            for mark in self.marked  # a row is as high as two columns
-        }
-        others = [mark for mark in apart if mark != own]
-        return all(apart[own] < apart[m] and (m[0] == own[0] or not first <= m[0] < end) for m in others)
+        for mark in self.marked.keys() - {own}:  # a row is as high as two columns
+            near, other = (
+                math.hypot(max(first + 1 - x, x + 2 - end, 0), 2 * (spot[1] - y)) for x, y in (own, mark)
+            )
+            over = mark[0] != own[0] and first <= mark[0] < end
+            if other <= near or over or (mark[1] == spot[1] != own[1] and 0 < first - mark[0] < 12):
+                return False
+        return True
 
     def _write_table(self) -> None:
         """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
@@ -409,7 +393,7 @@ class _Drawing:
         fills = (look.busy, look.axis, look.soft, look.quiet, look.line)
         below, texts = dict.fromkeys(self.xs, 0.0), []
         for at, series in enumerate(self.measured):
-            fill = fills[at % len(fills)] if stack else self._style(at)
+            fill = fills[at % len(fills)] if stack else self._look(at)[1]
             style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
             if len(self.measured) > 1:
                 column, row = self.left + self.columns + 2, self.rows // 2 + at
