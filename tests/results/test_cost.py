@@ -8,7 +8,7 @@ from labtui.domain.state import LabState, LogState
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost
 from labtui.results.measured import measured_from_state
-from labtui.results.report import cost_lines
+from labtui.results.report import cost_json, cost_lines, report_text
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
 
@@ -35,9 +35,13 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     assert lab_cost(replace(state, cluster_time=1090.0)).total.allocated == pytest.approx(4 * 90 / 3600)
     early = lab_cost(replace(state, cluster_time=1010.0)).total  # its log tells of 80 s already
     assert early.used <= early.allocated == pytest.approx(4 * 80 / 3600)
-    assert lab_cost(lab(practice=True)).total.allocated == 0
-    assert lab_cost(lab(practice=True), practice=True).total.allocated == pytest.approx(4 * 360 / 3600)
-    assert lab_cost(lab(), practice=True).total.allocated == 0
+    assert lab_cost(lab(practice=True), practice=False).total.allocated == 0
+    rehearsed = lab_cost(lab(practice=True))  # there are no others
+    assert rehearsed.practice and rehearsed.total.allocated == pytest.approx(4 * 360 / 3600)
+    assert cost_json(rehearsed)["practice"] and "GPU-hours (practice)" in report_text(
+        compute_results(()), cost=rehearsed
+    )
+    assert lab_cost(lab(), practice=True).total.allocated == 0 and not lab_cost(LabState()).practice
     asks_none = {"t1": replace(state.submissions["t1"], gpus=0)}  # its student told that it uses some
     cost = lab_cost(replace(state, submissions=asks_none))
     assert (cost.total.allocated, cost.total.used) == (0, pytest.approx(5 * 40 / 3600))
@@ -74,7 +78,9 @@ def test_runs_of_a_folder_know_their_job_and_log():
         assert measured_from_state(replace(state, runs=asked))[0].run.device == device
     first, second = measured_from_state(state)
     assert (first.job_id, first.source) == ("77", "logs/ResNet50-1-4gpu-ab12.77.restart1.out")
-    assert second.run.n_gpus == 4 and not second.live
+    assert second.run.n_gpus == 4 and not second.live and second.startup == (360 - 80) / 2
+    (running, _) = measured_from_state(lab(phase=JobPhase.RUNNING))
+    assert running.startup is None
     rows = compute_results([first, second]).rows
     assert rows[1].speedup.value == pytest.approx(1.0)
     assert rows[1].origins[0].line == 9

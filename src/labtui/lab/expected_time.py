@@ -1,6 +1,7 @@
 """A job's expected time, cost and time limit, from the student's own results or from published numbers. Pure."""
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -25,7 +26,8 @@ def expectation(
 ) -> tuple[Interval | None, Interval | None]:
     """The seconds that a job's runs should take, and the GPU-hours it should use within its limit; None if unknown.
 
-    The student's own results (`rows`) take precedence over the edition's bands. Waiting in the queue is not included.
+    The student's own results (`rows`) take precedence over the edition's bands, and what their jobs took beside the
+    epochs over the edition's start-up. Waiting in the queue is not included.
     """
     whole = total([run_seconds(run, edition, rows) for run in draft.runs])
     if whole is None:
@@ -89,7 +91,9 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         epoch, first = _from_bands(run, edition), _from_bands(run, edition, "first_epoch_seconds")
     if epoch is None:
         return None
-    start = Interval(edition.startup_seconds[0], *edition.startup_seconds)
+    told = [each for one in (row.members if row else ()) if (each := one.startup) is not None]
+    usual, most = edition.startup_seconds
+    start = Interval(statistics.fmean(told), min(told), max(told)) if told else Interval(usual, usual, most)
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
     return total([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 

@@ -47,12 +47,14 @@ class LabCost(msgspec.Struct, frozen=True, kw_only=True):
     total: CostTotal
 
 
-def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
+def lab_cost(state: LabState, *, practice: bool | None = None) -> LabCost:
     """GPU-hours of all real jobs; a running job counts up to the last reading of the queue, or of its log's epochs.
 
     A job that asks Slurm for no GPU has none allocated, and may have trained on those that the student told of.
-    With `practice`, those of the rehearsed jobs instead.
+    With `practice`, those of the rehearsed jobs instead; None: of those where there are no others.
     """
+    if practice is None:
+        practice = {each.practice for each in state.submissions.values()} == {True}
     sent = [each for each in state.submissions.values() if each.practice is practice]
     jobs = tuple(_job_cost(each, each.job, state) for each in sent if each.job is not None)
     names = dict.fromkeys(job.task_id for job in jobs)
@@ -101,10 +103,13 @@ def hours_text(hours: float) -> str:
 
 
 class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's mean GPU use (fraction of 1) after its first epoch; `standing_by`: the job's GPUs that it did not use."""
+    """A run's mean GPU use (fraction of 1) after its first epoch, None with too few samples of its GPUs.
+
+    `standing_by`: the job's GPUs that it did not use.
+    """
 
     run: MeasuredRun
-    steady: float
+    steady: float | None
     standing_by: int
 
 
@@ -113,14 +118,15 @@ MIN_SAMPLES = 5
 
 
 def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
-    """The GPU use of one of a job's runs; None with too few samples in its epochs, whose ends its log must give."""
+    """The GPU use of one of a job's runs; None without samples, or where its log does not give its epochs' ends."""
     n_gpus = run.run.n_gpus or 0
     inside = samples_in_epochs(samples, run.run.epochs, n_gpus=n_gpus)
     busy = [one.utilization for one in inside if one.utilization is not None]
-    if not busy or len(busy) < MIN_SAMPLES * n_gpus:
+    if not n_gpus or not samples or all(epoch.ended_at is None for epoch in run.run.epochs[1:]):
         return None
+    steady = statistics.fmean(busy) if len(busy) >= MIN_SAMPLES * n_gpus else None
     standing_by = max(0, len({sample.index for sample in samples}) - n_gpus)
-    return RunUtilization(run=run, steady=statistics.fmean(busy), standing_by=standing_by)
+    return RunUtilization(run=run, steady=steady, standing_by=standing_by)
 
 
 # --------------------------------------------------------------------------- time limits

@@ -84,7 +84,8 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `data_set`
     names the images where a lab has several data sets ("" for others and for bare logs). `job_name`
     stands for the model where neither plan nor log names one. `takes_images`: the edition's number of images applies,
-    since the script is the edition's, as labtui sent it.
+    since the script is the edition's, as labtui sent it. `startup` is what its job took beside the epochs, in seconds
+    for each of its runs; None while that is not known.
     """
 
     run: RunRecord
@@ -98,6 +99,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str = ""
     data_set: str = ""
     takes_images: bool = True
+    startup: float | None = None
 
     @property
     def who(self) -> str:
@@ -121,17 +123,16 @@ def measured_from_state(state: LabState, scripts: Collection[str] = ()) -> tuple
     `scripts` are the edition's: another script of a job file is the student's own, and any option may change its speed.
     """
     return tuple(
-        _from_run_state(run, state.submissions.get(run.token), state.mark_of(run), scripts)
+        _from_run_state(run, state, scripts)
         for _, run in sorted(state.runs.items())
         # one that is done may have a log of which nothing is read
         if run.epochs or run.throughput or run.outcome == "completed" or (run.started and run.outcome)
     )
 
 
-def _from_run_state(
-    run: RunState, submission: SubmissionState | None, mark: Mark, scripts: Collection[str]
-) -> MeasuredRun:
+def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) -> MeasuredRun:
     """The measured run of a lab folder's run: what was planned takes precedence over its log."""
+    submission, mark = state.submissions.get(run.token), state.mark_of(run)
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     job = submission.job if submission is not None else None
     own, known = submission is None or submission.form == "own", planned_facts(run.spec)
@@ -151,7 +152,17 @@ def _from_run_state(
         task_id=run.task_id,
         data_set=run.spec.data_set,
         takes_images=not own and not run.spec.variant,
+        startup=_startup(submission, state) if submission is not None else None,
     )
+
+
+def _startup(submission: SubmissionState, state: LabState) -> float | None:
+    """Seconds that a job whose runs all ended well took beside their epochs, for each of them."""
+    runs = [state.runs[number] for number in submission.run_ids if number in state.runs]
+    if submission.job is None or any(run.outcome != "completed" or not run.epochs for run in runs):
+        return None
+    rest = submission.job.ran_s(None) - sum(run.trained_s for run in runs)
+    return rest / len(runs) if rest > 0 else None
 
 
 def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:

@@ -214,13 +214,15 @@ def device_text(row: ResultRow) -> str:
 
 
 def epochs_text(row: ResultRow) -> str:
-    """What a row is measured from: ``4 epochs of 1 run``, with ``, live`` while a run is in progress."""
+    """What a row is measured from: ``4 epochs of run 3``, with ``, live`` while a run is in progress."""
+    alone = row.members[0]
+    runs = alone.who if len(row.members) == 1 and alone.run_id else plural(row.runs, "run")
     if row.from_rate:
-        text = f"rate of {plural(row.runs, 'run')}"
+        text = f"rate of {runs}"
     elif row.epoch_seconds is None:
         text = "warm-up only" if row.epochs_read else "no epoch"
     else:
-        text = f"{plural(row.epochs, 'epoch')} of {plural(row.runs, 'run')}"
+        text = f"{plural(row.epochs, 'epoch')} of {runs}"
     return f"{text}, live" if row.live else text
 
 

@@ -65,7 +65,9 @@ def report_text(
         "Scaling": scaling_sentences(results),
         "More GPUs": [each.sentence for each in scaling.outlooks(results.rows)],
         "GPU use": [use_sentence(use, row) for row in results.rows for use in uses if use.run in row.members],
-        "GPU-hours": cost_lines(cost) if cost else [],
+        f"GPU-hours{mark_words('practice' if cost and cost.practice else '')}": cost_lines(cost)
+        if cost
+        else [],
         "Notes": messages.note_lines(results),
         "Sources": [f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in cited],
     }
@@ -144,6 +146,8 @@ def loss_text(row: ResultRow, clock: str) -> str:
 def use_sentence(use: RunUtilization, row: ResultRow) -> str:
     """The mean GPU use of a run of a row after the first epoch, and how many GPUs of its job were idle."""
     job = f" (job {clean(use.run.job_id)})" if use.run.job_id else ""
+    if use.steady is None:
+        return f"{clean(row.label)}{job}: not known, too few samples after the first epoch."
     idle = f"; {use.standing_by} of the job's GPUs were idle" if use.standing_by else ""
     return f"{clean(row.label)}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
@@ -261,8 +265,9 @@ def utilization_json(use: RunUtilization) -> Json:
 
 
 def cost_json(cost: LabCost) -> Json:
-    """GPU-hours allocated and used: the lab, its tasks, its jobs."""
+    """GPU-hours allocated and used: the lab, its tasks, its jobs; `practice`: they were rehearsed and cost nothing."""
     return {
+        "practice": cost.practice,
         "total": _json(cost.total, _TOTAL),
         "tasks": {task: _json(total, _TOTAL) for task, total in cost.tasks.items()},
         "jobs": [_json(job, _JOB) for job in cost.jobs],
