@@ -2,6 +2,7 @@
 
 import pytest
 
+from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.messages import energy_sentence, loss_message
@@ -121,6 +122,11 @@ def test_parts_that_cost_nothing_share_a_line():
     assert said == "Four GPUs lose 50.0 points of efficiency."
     assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
     assert nothing == "Costs nothing: short last batch."
+    charts = {chart.key: chart for chart in catalogue(results(*TRAININGS))}
+    kept, alone = charts["efficiency-loss"].series[0].points[0], charts["efficiency"].series[0].points[1]
+    assert (kept.y, kept.lo, kept.hi) == (alone.y, alone.lo, alone.hi), (
+        "one efficiency has one pair of bounds"
+    )
     message = loss_message([on_four(results(*TRAININGS))])
     assert message == "Slower steps cost all 50.0 points that ResNet50 loses on four GPUs"
 

@@ -232,13 +232,12 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     several = len({line.name for line, _ in rows}) > 1
     shares: dict[str, list[Point]] = {}
     for x, (_, row) in enumerate(rows):
-        parts = [(part.name, part.share, f"{part.text} points") for part in lost_efficiency(row)]
-        for name, share, label in (("efficiency", row.efficiency, percent_text(row.efficiency)), *parts):
-            if share is not None:
-                point = interval_point(
-                    float(x), share, label=label, live=_moves(row), run=row.members[-1].run_id
-                )
-                shares.setdefault(name, []).append(point)
+        for mark in points_of("efficiency", [row]):  # with the bounds that it has in its own chart
+            shares.setdefault("efficiency", []).append(replace(mark, x=float(x)))
+        shown: dict[str, Any] = {"live": _moves(row), "run": row.members[-1].run_id}
+        for part in lost_efficiency(row):
+            point = interval_point(float(x), part.share, label=f"{part.text} points", **shown)
+            shares.setdefault(part.name, []).append(point)
     shares = {name: points for name, points in shares.items() if any(point.y for point in points)}
     points = [point for found in shares.values() for point in found]
     series = [
