@@ -13,6 +13,7 @@ from labtui.lab.checks import check_all, progress
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, code_names
 from labtui.lab.plan import PlanOverrides
 from labtui.session.labs import load_edition
+from labtui.tui.view import View
 from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions
 
 
@@ -366,6 +367,17 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     edition = load_edition("sa-miri-2021-ex12")
     evidence = full(edition)
     assert check("3", evidence, edition).status == "done"
+    edited = {**evidence.scripts, "ResNet50_seq.py": FileFact("ResNet50_seq.py", b"# edited")}
+    killed = with_runs(
+        evidence, lambda run: replace(run, phase=RunPhase.FAILED) if run.task_id == "3" else None
+    )
+    outdated = check("3", replace(killed, scripts=edited), edition)
+    (line,) = (
+        row
+        for row in View(state=killed.state, edition=edition, checks={"3": outdated}).tasks
+        if row.task_id == "3"
+    )
+    assert (outdated.status, line.live) == ("stale", None), "it ended as it was to end"
     survived = with_runs(evidence, lambda run: replace(run, outcome="completed"))
     box = check("3", survived, edition)
     assert "this task wants one that was stopped by its time limit or was cancelled" in box.missing

@@ -4,12 +4,15 @@ import json
 import shutil
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.commands.cli import main
+from labtui.commands.lab_folders import _print_task
 from labtui.session.folder import LabFolder
 from labtui.session.labs import LABS, load_edition
 from labtui.session.settings import Settings
-from tests.lab.builders import EDITION
+from labtui.tui.view import TaskLine
+from tests.lab.builders import EDITION, check, full, with_runs
 from tests.lab.mistakes import GOOD, last
 from tests.lab.test_editions import IDS
 
@@ -60,6 +63,15 @@ def test_a_profile_beside_the_edition_is_known(tmp_path, command):
     assert "no cluster profile 'ours.toml'" in command(["labs", "check", str(path)], 1).out
     shutil.copy(LABS.parent / "profiles" / "slurm.toml", tmp_path / "ours.toml")
     assert main(["labs", "check", str(path)]) == 0
+
+
+def test_what_shows_a_part_of_a_condition_is_called_so(capsys):
+    """Not "no" beside what looks like the evidence of a yes."""
+    ends = {2: None}  # it still trains
+    box = check("10.5", with_runs(full(), lambda r: replace(r, outcome=ends.get(r.spec.n_gpus, r.outcome))))
+    _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
+    told = capsys.readouterr().out
+    assert "[so far: 2,048 on 1 GPU, 2,048 on 4 GPUs]" in told and "  [run 3, job 30003" in told
 
 
 def test_check_says_no_and_what_is_missing_and_yes_to_a_task_of_words(folder, command):
