@@ -355,12 +355,9 @@ def test_a_surprise_is_a_note_with_its_source_and_no_failure():
     touching = check("10.5", with_runs(full(), slow(4, 9.0))).notes
     assert not any("an epoch" in note for note in touching), "8.5 to 9.5 s; 8.6 s is still usual"
     assert check("10.5", full()).notes == ()
-
-
-def test_fewer_images_are_told_and_not_compared():
-    box = check("10.5", with_runs(full(), lambda run: replace(run, images=500)))
-    assert box.status == "done"
-    assert all("500 images an epoch, not on 50,000" in note for note in box.notes)
+    fewer = check("10.5", with_runs(full(), lambda run: replace(run, images=500)))
+    assert fewer.status == "done"
+    assert all("500 images an epoch, not on 50,000" in note for note in fewer.notes)
 
 
 def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():

@@ -66,8 +66,7 @@ def test_a_profile_beside_the_edition_is_known(tmp_path, command):
 
 
 def test_what_shows_a_part_of_a_condition_is_called_so(capsys):
-    """Not "no" beside what looks like the evidence of a yes."""
-    ends = {2: None}  # it still trains
+    ends = {2: None}  # it still trains: not "no" beside what looks like the evidence of a yes
     box = check("10.5", with_runs(full(), lambda r: replace(r, outcome=ends.get(r.spec.n_gpus, r.outcome))))
     _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
     told = capsys.readouterr().out

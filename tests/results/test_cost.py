@@ -38,9 +38,8 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     assert lab_cost(lab(practice=True), practice=False).total.allocated == 0
     rehearsed = lab_cost(lab(practice=True))  # there are no others
     assert rehearsed.practice and rehearsed.total.allocated == pytest.approx(4 * 360 / 3600)
-    assert cost_json(rehearsed)["practice"] and "GPU-hours (practice)" in report_text(
-        compute_results(()), cost=rehearsed
-    )
+    assert cost_json(rehearsed)["practice"]
+    assert "GPU-hours (practice)" in report_text(compute_results(()), cost=rehearsed)
     assert lab_cost(lab(), practice=True).total.allocated == 0 and not lab_cost(LabState()).practice
     asks_none = {"t1": replace(state.submissions["t1"], gpus=0)}  # its student told that it uses some
     cost = lab_cost(replace(state, submissions=asks_none))
@@ -79,8 +78,7 @@ def test_runs_of_a_folder_know_their_job_and_log():
     first, second = measured_from_state(state)
     assert (first.job_id, first.source) == ("77", "logs/ResNet50-1-4gpu-ab12.77.restart1.out")
     assert second.run.n_gpus == 4 and not second.live and second.startup == (360 - 80) / 2
-    (running, _) = measured_from_state(lab(phase=JobPhase.RUNNING))
-    assert running.startup is None
+    assert measured_from_state(lab(phase=JobPhase.RUNNING))[0].startup is None
     rows = compute_results([first, second]).rows
     assert rows[1].speedup.value == pytest.approx(1.0)
     assert rows[1].origins[0].line == 9

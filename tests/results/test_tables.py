@@ -69,18 +69,14 @@ def test_the_text_tables_of_the_published_runs():
     assert "2.53" in lines[3] and "63.2 %" in lines[3] and "  5.38  " in lines[3]
     printed = text_table(results.rows, AS_PRINTED).splitlines()
     assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
-    assert (
-        text_table([], PRECISE) == ""
-        and grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
-    )
+    assert text_table([], PRECISE) == ""
+    assert grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
     markdown = markdown_text(results, {"ResNet152": "ResNet-152"})
     assert "| ResNet50 | 4 GPUs | 8,192 | 5 | 10,000 | 2.80 | 70.0 % |" in markdown
     assert "| 2.53 | 63.2 % |" in markdown
     assert "As printed" not in markdown_text(compute_results([run(1, [29.0])]), {})
-    assert (
-        "| ResNet-152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown
-        and "ResNet152" not in markdown
-    )
+    assert "| ResNet-152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown
+    assert "ResNet152" not in markdown
 
 
 def test_csv_has_every_digit_and_no_invented_ones():
@@ -98,10 +94,9 @@ def test_csv_has_every_digit_and_no_invented_ones():
 
 def test_notes_titles_and_citations_name_what_they_are_about():
     results = compute_results([run(4, [9, 5]), run(1, [], outcome="oom", source="a.out", model="ResNet152")])
-    assert any(
-        line.startswith("ResNet50 on 4 GPUs: There is no one-GPU run of this") for line in note_lines(results)
-    )
-    assert "Not counted: a.out, no epoch was finished: it ran out of memory." in note_lines(results)
+    told = note_lines(results)
+    assert "ResNet50 on 4 GPUs: There is no one-GPU run of this" in "\n".join(told)
+    assert "Not counted: a.out, no epoch was finished: it ran out of memory." in told
     tried = (("a", 12, 1), ("a", 12, 2), ("b", 40, 2), ("b", 40, 4))
     results = compute_results([run(n, [9, time / n], model=model) for model, time, n in tried], images=50_000)
     assert scaling_message(scaling_lines(results.rows), {"throughput"}) == "a is faster than b on 2 GPUs"
@@ -216,6 +211,6 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
 
 def test_a_column_that_no_row_has_is_left_out():
     rated = run(2, [], throughput=Interval.exact(210.0), throughput_printed=210.0)
-    for measured, missing, there in ((rated, "epoch, s", "images/s"), (run(1, [29.0]), "epoch, s", "epochs")):
-        headings = table_of(compute_results([measured]).rows, PRECISE).headings
-        assert there in headings and missing not in headings
+    for one in (rated, run(1, [29.0])):
+        headings = table_of(compute_results([one]).rows, PRECISE).headings
+        assert "images/s" in headings and "epoch, s" not in headings

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -261,7 +261,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if live is None and lines and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
             live = RunPhase.UNKNOWN
         elif live is None and status != "done":
-            wanted = any(line.run.outcome in _asked(task) for line in lines)
+            wanted = task and any(each.run.outcome in task.own_runs_check.outcomes for each in lines)
             all_bad = phases <= ENDED_BADLY and not wanted and not self.count("runs", task_id).full
             bad = {line.phase for line in self.failures(task_id, lines)} or (phases if all_bad else set())
             gone = bad == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
@@ -281,7 +281,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
         key: Callable[[Any], object] = task.key_of if task is not None else attrgetter("label")
         last = {key(line.run.spec): line for line in mine}
-        done = {key(line.run.spec) for line in mine if line.run.outcome in _asked(task)}
+        asked = task.own_runs_check.outcomes if task is not None else ("completed",)
+        done = {key(line.run.spec) for line in mine if line.run.outcome in asked}
         bad = (line for of, line in last.items() if line.phase in ENDED_BADLY and of not in done)
         return () if self.count("runs", task_id).full else tuple(bad)
 
@@ -303,11 +304,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from labtui.lab.checks import progress
 
         return progress(self.edition, tuple(self.checks.values()))
-
-
-def _asked(task: Task | None) -> Sequence[str]:
-    """How the runs of a task are to end."""
-    return task.own_runs_check.outcomes if task is not None else ("completed",)
 
 
 NO_VIEW = View(state=LabState(), loading=True)
