@@ -93,8 +93,7 @@ def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
     assert [text for _, text in chart.x_ticks] == ["0", "1", "2", "4", "8", "10", "16", "20"]
     assert [round(point.y) for point in chart.series[0].points] == TABLES[2]["throughput"]
     (chart,) = tuned_charts(compute_results(runs11("11.1")).rows)
-    assert [text for _, text in chart.x_ticks] == ["16", "32", "64"]
-    assert chart.x_label == "batch per GPU"
+    assert (chart.x_label, [text for _, text in chart.x_ticks]) == ("batch per GPU", ["16", "32", "64"])
     (chart,) = tuned_charts(compute_results(runs11("11.6")).rows)
     assert {text for _, text in chart.x_ticks} == {"not compiled", "compiled"}
 
@@ -102,7 +101,6 @@ def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
 def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
     rows = compute_results(runs11("11.5")).rows
     table = table_of(rows, PRECISE)
-    assert table.headings.count("GPU memory, GiB") == 1
     place = table.headings.index("GPU memory, GiB")
     words = [f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")]
     assert {line[0] for line in table.rows} == set(words)
@@ -173,12 +171,9 @@ def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
     assert [point.y for point in ideal.points] == [1, 2, 4, 8, 16, 32]
     assert any("batch per GPU stays the same" in note for note in charts["efficiency"].notes)
     assert not any("weak scaling" in note for note in charts["throughput"].notes)
-
-
-def test_the_report_says_what_each_doubling_gained():
-    text = report_text(both())
     gains = "2 GPUs +93 %, 4 GPUs +92 %, 8 GPUs +87 %, 16 GPUs +84 %, 32 GPUs +69 %."
-    assert f"vit (micro-224): images per second gained by doubling the GPUs (100 % is ideal): {gains}" in text
+    said = f"vit (micro-224): images per second gained by doubling the GPUs (100 % is ideal): {gains}"
+    assert said in report_text(both())
 
 
 def test_without_names_the_two_data_sets_are_still_not_mixed():
@@ -239,8 +234,7 @@ def test_each_step_on_one_gpu_is_a_row_of_its_own_in_tokens():
     assert f"{last / first:.2f}" == ODD15["first against tuned"]
     (chart,) = tuned_charts(results.rows)
     assert len(chart.x_ticks) == 8 and chart.message.endswith("times the slowest of 8 runs")
-    precision = [row for row in results.rows if row.batch_size == 5]
-    (chart,) = tuned_charts(precision)
+    (chart,) = tuned_charts([row for row in results.rows if row.batch_size == 5])
     assert chart.y_label == "tokens per second"
     assert {text for _, text in chart.x_ticks} == {"bf16 weights", "fp32 weights"}
 
@@ -258,8 +252,7 @@ def test_totals_speedups_and_efficiencies_follow_from_the_rates():
         # GPUs over tokens per second, against one GPU: the cost of a token
         cost = rows[0].throughput.value * row.n_gpus / row.throughput.value
         assert f"{1 / cost:.2f}" == SCALING["cost_efficiency"][place]
-        step = 37 * row.n_gpus * 1024 / row.throughput.value
-        assert row.step_seconds.value == pytest.approx(step)
+        assert row.step_seconds.value == pytest.approx(37 * row.n_gpus * 1024 / row.throughput.value)
         assert row.batch_factor == 1
 
 
