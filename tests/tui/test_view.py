@@ -58,6 +58,7 @@ from labtui.tui.view import LIVE, TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
 from labtui.tui.widgets.charts_pane import empty_chart, first_chart
 from labtui.tui.widgets.frame import gpu_hours, task_text, wrap
+from labtui.tui.widgets.log_pane import read_as
 from labtui.tui.widgets.runs_pane import (
     error_card,
     failed_line,
@@ -348,7 +349,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     one, two = (replace(waits, run_ids=(n,), held=False, cancelling=n == 1) for n in (1, 2))
     state = LabState(runs={1: run, 2: replace(run, run_id=2, token="2")}, submissions={"lt1": one, "2": two})
     assert live_reason(seen(state)) == "Run 2 is waiting.", "what the list says"
-    lost = Diagnosis(kind="node-lost", line=0, text="Job 7 ended.", advice="Submit it again.")
+    lost = Diagnosis(kind="node-lost", line=9, text="Job 7 ended.", advice="Submit it again.")
     first = one_run(phase=RunPhase.RUNNING, started=True)
     runs = {1: first, 2: one_run(2, spec(gpus=2)), 3: one_run(3, spec(gpus=4))}
     job = replace(sent(JobPhase.FINISHED, slurm_state="NODE_FAIL"), run_ids=(1, 2, 3))
@@ -365,6 +366,10 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     told = seen(LabState(runs=ended, submissions={"lt1": job}))
     card = error_card(told, told.every[3], ROLES, 90).plain
     assert "Run 3 never started.\n  Run 1 of the same job failed: node failure." in card and "7" not in card
+    ends = {9: "run 1  error"}, {9: "error"}
+    assert [read_as(replace(told, run_id=number), "out") for number in (3, 1)] == [*ends], (
+        "of the run it ended"
+    )
     assert selected(told.state) == 1, "the run that failed"
 
 
@@ -419,7 +424,7 @@ def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
     answer, run = (CheckItem("", "Missing.", kind=kind) for kind in ("answers", "runs"))
     made = TaskCheck(task_id="10.3", status="partial", items=(replace(run, missing=""), answer), missing="")
     checks = {"10.6": replace(made, task_id="10.6", items=(run, answer)), "10.3": made}
-    assert next_step(replace(over, checks=checks)).label == "Go to 10.3", "not where runs are missing"
+    assert next_step(replace(over, checks=checks)).action == "export", "no run can be made"
     assert next_step(replace(over, checks=checks, task_id="10.3")).label == "Answer question 1"
 
 
@@ -461,7 +466,8 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     view = seen(LabState(runs={1: one_run()}), task_id="10.6", checks={"10.6": begun})
     assert title_state(view) == ("partial", "no run yet", "")
     how = {"task_id": "10.6", "phase": RunPhase.CANCELLED, "outcome": "cancelled"}
-    cancelled = {number: one_run(number, **how) for number in (6, 7)}
+    larger = replace(spec(), model="ResNet152")
+    cancelled = {number: one_run(number, larger, **how) for number in (6, 7)}
     view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
     assert headline(view) == "Runs 6, 7 were cancelled."
     assert title_state(view)[1] == "cancelled" and view.task_line.sign == "⊘"  # type: ignore[union-attr]
@@ -470,9 +476,16 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     view = replace(seen(LabState(runs=failed)), task_id="10.6")
     assert headline(view).startswith("Run 6 failed: out of memory.")
     later = one_run(8, replace(spec(gpus=2), model="ResNet152"), task_id="10.6", phase=RunPhase.DONE)
-    first = replace(failed[6], spec=replace(spec(), model="ResNet152"))
-    view = replace(seen(LabState(runs={6: first, 8: later})), task_id="10.6")
+    view = replace(seen(LabState(runs={6: failed[6], 8: later})), task_id="10.6")
     assert view.task_line.word == "failed", "until that size is run"  # type: ignore[union-attr]
+    own = LabState(
+        runs={9: one_run(9, **(how | {"task_id": "", "phase": RunPhase.FAILED, "outcome": "oom"}))}
+    )
+    view = seen(own, task_id="", checks={"10.6": begun})
+    assert title_state(view)[:2] == ("open", "failed: out of memory") and view.tasks[-1].sign == "○", (
+        "no task asks"
+    )
+    assert task_page(view, ROLES, 90, whole=False).plain.startswith("These jobs belong to no task.")
     chapter = load_edition("hpc4ai-ch11")
     first, other, *_ = (plan.spec for plan in chapter.task("11.2").runs)  # type: ignore[union-attr]
     made = {7: one_run(7, other, phase=RunPhase.FAILED), 8: one_run(8, first, outcome="completed")}
@@ -730,6 +743,7 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
     again = {**view.state.runs, 5: replace(view.state.runs[4], run_id=5)}
     both = seen(replace(view.state, runs=again))
     assert ", run 4 or 5\n" in error_card(both, both.every[5], ROLES, width).plain, "not whose it is"
+    assert read_as(replace(both, run_id=5), "out") == {9: "run 4 or 5  error"}, "as the card says"
 
 
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():

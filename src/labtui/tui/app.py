@@ -24,7 +24,6 @@ from textual.widgets._toast import ToastRack
 from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
-from labtui.tui.guidance import result_line
 from labtui.tui.messages import ScreenPrompter, edit, takes_text
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
 OPEN_AGAIN = 75
 """The return code of the app that asks to be started again on its folder."""
 AGE_EVERY_S = 1.0
+CHECK_EVERY_S = 0.5
+CHECKS_REST = 4
 REPAINT_EVERY_S = 0.1
 """Minimum seconds between two repaints for new states; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
@@ -120,16 +121,15 @@ class LabApp(SanitizedApp[int]):
         return next((each for each in self.screen_stack if isinstance(each, MainScreen)), None)
 
     def on_mount(self) -> None:
-        """Start the threads and timers that need no network; what happened before now is not notified."""
+        """Start the timer; what happened before now is not notified."""
         from labtui.session.notifications import Notifier
 
         self.notifier = Notifier(self.session, self.write_to_terminal, desktop=not self.is_headless)
-        threading.Thread(target=self._follow_states, name="labtui-updates", daemon=True).start()
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
         self.set_interval(AGE_EVERY_S, self._tick)
 
     def on_unmount(self) -> None:
-        """Stop the threads that wait for states and check tasks."""
+        """Stop the thread that waits for states and checks tasks."""
         self._left.set()
 
     def begin(self) -> None:
@@ -146,8 +146,7 @@ class LabApp(SanitizedApp[int]):
         with contextlib.suppress(LabError):  # the state says that it is offline, and why
             self.session.start()
         self.view_model.watch_logs()
-        watch = partial(self.view_model.watch_evidence, self._left, self.repaint_soon)
-        threading.Thread(target=watch, name="labtui-checks", daemon=True).start()
+        threading.Thread(target=self._follow_states, name="labtui-updates", daemon=True).start()
         if self.view_model.edition_problem is not None:
             self.report(self.view_model.edition_problem)
         if self.with_tour:
@@ -205,38 +204,44 @@ class LabApp(SanitizedApp[int]):
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
     def _follow_states(self) -> None:
-        """In a thread of its own: wait for new states and show them, at most one every `REPAINT_EVERY_S`."""
-        told = self.view_model.state
-        while not self._left.is_set() and (state := self.session.next_state(told)) is not told:
-            phases, before = ([run.phase for run in each.runs.values()] for each in (state, told))
-            if phases != before:
-                self.view_model.check_tasks()  # so that counts and rows change in the same repaint
-            told = state
-            self.call_later(self.take_state, always=False)
-            if not self.session.read_only:  # the process that has the folder open for writing notifies
-                self.notifier(state, getattr(self.view_model.edition, "names", {}))
-            self._left.wait(REPAINT_EVERY_S)
+        """In a thread of its own: show new states, at most one every `REPAINT_EVERY_S`, and check the tasks.
 
-    def take_state(self, *, always: bool = True) -> None:
-        """Show the session's newest state; not `always`: only if it is new. Logs then read their files again."""
-        state = self.session.state
-        new = always or state is not self.view_model.state
-        if self.screen_stack and new:  # no screen while the app closes
-            self.view_model.state = state
+        A check comes with each new phase of a run, so that counts and rows change in one repaint; else `CHECKS_REST`
+        times as long after the last one as that took.
+        """
+        told, due = self.view_model.state, 0.0
+        while not self._left.is_set():
+            state = self.session.next_state(told, CHECK_EVERY_S)
+            phases, before = ([run.phase for run in each.runs.values()] for each in (state, told))
+            begun, checked = time.monotonic(), False
+            if phases != before or begun >= due:
+                checked, now = self.view_model.check_tasks(), time.monotonic()
+                due = now + max(CHECK_EVERY_S, CHECKS_REST * (now - begun))
+            if checked:  # screens are imported here, so that their first key need not wait
+                import labtui.tui.screens.plan
+                import labtui.tui.widgets.answers_pane  # noqa: F401
+            if new := state is not told or checked:
+                self.call_later(self.take_state)
+            if (
+                state is not told and not self.session.read_only
+            ):  # else the process that writes the folder notifies
+                self.notifier(state, getattr(self.view_model.edition, "names", {}))
+            told = state
+            self._left.wait(REPAINT_EVERY_S * new)
+
+    def take_state(self) -> None:
+        """Show the session's newest state. Logs then read their files again."""
+        if self.screen_stack:  # no screen while the app closes
+            self.view_model.state = self.session.state
             self.repaint()
 
     def repaint(self) -> None:
-        """Compute the view, which the widgets watch. Tell once that a task, or the lab, is done."""
+        """Compute the view, which the widgets watch. Tell once that the lab is done."""
         self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted:
-            before = main.view
             with self.one_frame(main):
                 self.view = self.view_model.view()
-            old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
-            if same and old is not None and new is not None and new.done and not old.done:
-                told = f"Task {new.task_id} is done", result_line(self.view)
-                self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
             far = self.view.progress
             if far is not None and not (
                 takes_text(self) or self.screen.is_modal
@@ -244,12 +249,6 @@ class LabApp(SanitizedApp[int]):
                 if self._unfinished and far.done == far.total:
                     self.action_finish()
                 self._unfinished = far.done < far.total
-
-    def repaint_soon(self) -> None:
-        """Called from the thread of the checks: schedule a repaint, and import screens before their first use."""
-        self.call_later(self.take_state)
-        import labtui.tui.screens.plan
-        import labtui.tui.widgets.answers_pane  # noqa: F401 - so that their first key need not wait
 
     def _tick(self) -> None:
         for note in self.incidents[self._incidents_shown :]:

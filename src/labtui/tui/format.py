@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
 TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "◐"}
 TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "outdated"}
-CONNECTION_GLYPHS = {"online": "●", "connecting": "○", "stale": "○", "offline": "○", "needs-login": "!"}
-CONNECTION_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
-CONNECTION_WORDS = {"needs-login": "not logged in", "stale": "no answer"}
+_CONNECTIONS = {
+    "online": ("●", "online", "good"),
+    "connecting": ("○", "connecting", "quiet"),
+    "stale": ("○", "no answer", "warn"),
+    "offline": ("○", "offline", "warn"),
+    "needs-login": ("!", "not logged in", "bad"),
+}
 _PHASES = {
     RunPhase.WAITING: ("◌", ""),
     RunPhase.QUEUED: ("◔", ""),
@@ -150,10 +154,8 @@ def names_of(spec: ChartSpec) -> list[str]:
 def connection_label(view: View) -> tuple[str, str, str]:
     """The glyph, word and role of the connection; "connecting" until the first attempt has ended."""
     connection = view.state.connection
-    status = connection.status if connection.tried else "connecting"
-    early = view.read_only and status == "connecting"
-    word = "not connected" if early else CONNECTION_WORDS.get(status, status)
-    return CONNECTION_GLYPHS.get(status, "?"), word, CONNECTION_ROLES.get(status, "quiet")
+    glyph, word, role = _CONNECTIONS[connection.status if connection.tried else "connecting"]
+    return glyph, "not connected" if view.read_only and word == "connecting" else word, role
 
 
 def about_practice(factor: float | None) -> str:

@@ -86,14 +86,10 @@ def _stopped(view: View) -> bool:
 
 
 def _without_cluster(view: View) -> NextStep:
-    """The next step where no run can be made: what is missing in this task or another one that has its runs."""
-    for task_id in (view.task_id, *view.checks):
-        check, runs = view.checks.get(task_id), view.count("runs", task_id)
-        items = check.items if check is not None and (runs.full or not runs.of) else ()
-        item = next((each for each in items if not (each.met or each.of_runs)), None)
-        if item is not None:
-            go = NextStep(f"Go to {task_id}", item.missing, f"go_to({task_id!r})")
-            return _what_is_missing(view, item) if task_id == view.task_id else go
+    """The next step where no run can be made: what else is missing in this task."""
+    items = view.check.items if view.check is not None else ()
+    if item := next((each for each in items if not (each.met or each.of_runs)), None):
+        return _what_is_missing(view, item)
     return NextStep(f"Export the {hands_in(view)}", view.state.connection.hint, "export")
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
-from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, run_phase
+from labtui.domain.model import Diagnosis, JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
+from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, ended_by, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -261,9 +261,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if live is None and lines and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
             live = RunPhase.UNKNOWN
         elif live is None and status != "done":
-            wanted = task and any(each.run.outcome in task.own_runs_check.outcomes for each in lines)
-            all_bad = phases <= ENDED_BADLY and not wanted and not self.count("runs", task_id).full
-            bad = {line.phase for line in self.failures(task_id, lines)} or (phases if all_bad else set())
+            bad = {line.phase for line in self.failures(task_id, lines)}
             gone = bad == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
             live = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
         alike = {line.word for line in lines if line.phase is live and live in LIVE}
@@ -272,11 +270,17 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             runs = self.count("runs", task_id)
             none = task is not None and task.runs and not lines and not runs.done
             said = "runs done" if runs.full else "no run yet" if none else ""
+            said = lines[-1].word if task is None and lines else said
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
     def failures(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
-        """For each planned size without a finished run, the last run if it ended badly; () if the task has its runs."""
+        """For each planned size without a finished run, the last run if it ended badly; () if the task has its runs.
+
+        Nothing asks for own jobs without a task.
+        """
         task = self.edition.task(task_id) if self.edition is not None else None
+        if task is None and self.edition is not None:
+            return ()
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
         mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
         key: Callable[[Any], object] = task.key_of if task is not None else attrgetter("label")
@@ -285,6 +289,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         done = {key(line.run.spec) for line in mine if line.run.outcome in asked}
         bad = (line for of, line in last.items() if line.phase in ENDED_BADLY and of not in done)
         return () if self.count("runs", task_id).full else tuple(bad)
+
+    def blamed(self, found: Diagnosis, token: str) -> list[int]:
+        """The runs of a job that an error in its log is about, not those that it kept from starting."""
+        runs = [line.run for line in self.every.values() if line.run.token == token]
+        return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
 
     @property
     def task_line(self) -> TaskLine | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
-CHECK_EVERY_S, MAX_REST_S = 0.5, 2.0
-CHECKS_REST = 4
-"""The pause of the thread of the checks, as a multiple of the time that the last checks took."""
 
 
 def first_task(view: View) -> str:
@@ -61,8 +57,8 @@ class ViewModel:
         self.checks: Mapping[str, TaskCheck] = {}
         self._cached: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks
-        self._checking = threading.Lock()
         self.chosen: int | None = None  # the run that the student chose
+        self.reading: int | None = None  # the run whose log is open: it stays, whichever run trains next
         self.task_id = first_task(View.of(session, now=clock()))
 
     def load_edition(self) -> None:
@@ -79,7 +75,7 @@ class ViewModel:
 
     def choose_task(self, task_id: str) -> None:
         """Select another task, and whichever of its runs trains."""
-        self.task_id, self.chosen = task_id, None
+        self.task_id, self.chosen, self.reading = task_id, None, None
 
     def _task_runs(self) -> tuple[RunState, ...]:
         """The runs of the current task."""
@@ -87,15 +83,15 @@ class ViewModel:
 
     @property
     def run_id(self) -> int | None:
-        """The selected run: the one that the student chose, else `to_show`."""
-        return self.chosen if self.chosen in {run.run_id for run in self._task_runs()} else self.to_show
+        """The selected run: the one that the student chose or reads, else `to_show`."""
+        mine = {run.run_id for run in self._task_runs()}
+        return next((each for each in (self.chosen, self.reading) if each in mine), self.to_show)
 
     @property
     def to_show(self) -> int | None:
         """The first run that failed and is still needed, else the one that trains now or is the next to start.
 
-        When all have ended, it is the last one, except failures that the task does not need again and what they kept
-        from starting.
+        When all have ended, it is the last one; a failure or what it kept from starting only if the task has no other.
         """
         runs, view = self._task_runs(), View(state=self.state, edition=self.edition, checks=self.checks)
         needed = view.failures(self.task_id, (RunLine(run=run, submission=None) for run in runs))
@@ -105,12 +101,8 @@ class ViewModel:
             told = told or [run for run in runs if run.phase in phases]
         if told:
             return min(run.run_id for run in told)
-        task = self.edition.task(self.task_id) if self.edition is not None else None
-        keys = {run.run_id: task.key_of(run.spec) if task is not None else run.spec.label for run in runs}
-        done = {keys[run.run_id]: run.run_id for run in runs if run.phase is RunPhase.DONE}
         full = view.count("runs", self.task_id).full
-        made = {run.run_id for run in runs if run.run_id < done.get(keys[run.run_id], 0)}
-        told = [run for run in runs if run.phase not in ENDED_BADLY or not (full or run.run_id in made)]
+        told = [run for run in runs if not (full and run.phase in ENDED_BADLY)]
         began = [run for run in told if ended_by(run, runs) is None]
         return max((run.run_id for run in began or told or runs), default=None)
 
@@ -195,25 +187,10 @@ class ViewModel:
         tokens = {*living[:MAX_WATCHED], *((run.token,) if run is not None else ())}
         self.session.watch_logs(tokens, (run.token, "out") if run is not None else None)
 
-    # ------------------------------------------------------------------ checks, in a thread
-
-    def watch_evidence(self, ended: threading.Event, done: Callable[[], None]) -> None:
-        """In a thread of its own, until `ended` is set: check all tasks; call `done` there after each check."""
-        pause = 0.0
-        while not ended.wait(pause):
-            began = time.perf_counter()
-            if self.check_tasks():
-                done()
-            pause = min(MAX_REST_S, max(CHECK_EVERY_S, CHECKS_REST * (time.perf_counter() - began)))
-
     def check_tasks(self) -> bool:
-        """Check all tasks if a run, a job, a remote path or a file has changed since; return whether one had.
-
-        Callable from any thread.
-        """
+        """In a thread: check all tasks if a run, a job, a remote path or a file has changed; return whether one had."""
         try:
-            with self._checking:
-                return self._check_tasks()
+            return self._check_tasks()
         except Exception as error:  # a check must never take the screen down
             self.session.faults.write(error)
             return False

@@ -51,7 +51,6 @@ class MainScreen(FramedScreen):
     def __init__(self, pane: str = "task") -> None:
         super().__init__()
         self.pane = pane
-        self._held = False  # whether the log alone keeps its run selected
 
     def content(self) -> ComposeResult:
         yield Tabs(*(Tab(name, id=pane) for pane, name in PANES.items()), active=self.pane)
@@ -97,15 +96,15 @@ class MainScreen(FramedScreen):
         return pane
 
     async def show_pane(self, name: str) -> None:
-        model = self.app.view_model
-        if (other := self._other_run) is not None and self.pane == name:
-            model.chosen, self._held = (other, True) if name == "log" else (None, False)
-            self.app.repaint()
+        model, other = self.app.view_model, self._other_run if self.pane == name else None
         self.pane = name
-        if name == "log" and model.chosen is None:  # a log that is read stays, whichever run trains next
-            model.chosen, self._held = model.run_to_read, True
-        elif name != "log" and self._held:
-            model.chosen, self._held = None, False
+        if name != "log":
+            model.reading = None
+        elif other is not None or model.chosen is model.reading is None:
+            model.reading = other or model.run_to_read
+        if other is not None:
+            model.chosen = None
+            self.app.repaint()
         with self.app.one_frame(self):
             await self._ensure_pane(name)
             self._switch()

@@ -182,7 +182,9 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
                 found[sample.line] = f"{whose}{counts}"
         for problem in line.run.diagnosis:
             if problem.stream == stream:
-                found[problem.line] = f"{whose}error"
+                runs = view.blamed(problem, line.run.token)
+                theirs = runs not in ([], [chosen.run_id])
+                found[problem.line] = f"run {' or '.join(map(str, runs))}  error" if theirs else "error"
     return found
 
 

@@ -11,7 +11,6 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits
 
 from labtui.domain.model import RunPhase
-from labtui.domain.state import ended_by
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import MEAN_BASELINE, validated
@@ -319,14 +318,14 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The card of a failed run: the log's own error line with its place, one sentence, advice, the keys."""
     ground = f" on {styles.bad_ground}"
     text, room = Text(), max(20, width - 2)
-    runs = [each.run for each in view.every.values() if each.run.token == line.run.token]
-    theirs = ended_by(line.run, runs)  # so are the job's error lines
-    for found in line.run.diagnosis[:1] if theirs is None else ():
+    for found in line.run.diagnosis[:1]:
+        whose = view.blamed(found, line.run.token)
+        if line.run_id not in whose:
+            continue
         for part in wrap(found.text.strip(), room):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
-        whose = [str(each.run_id) for each in runs if found in each.diagnosis and not ended_by(each, runs)]
-        one = f"run {line.run_id} on {line.run.spec.devices}"  # a line of standard error may be another's
-        whom = f"run {', '.join(whose[:-1])} or {whose[-1]}" if len(whose) > 1 else one
+        where = f" on {line.run.spec.devices}" * (whose == [line.run_id])  # it may be another one's
+        whom = f"run {' or '.join(map(str, whose))}{where}"
         text.append("▌ ", styles.bad).append(f"{found.place}, {whom}\n\n", styles.quiet)
     again = remedy(view, line)
     text.append(f"{line.sign} ", styles.bad).append(f"{explain(line)}\n", "bold")

@@ -180,11 +180,11 @@ def _shown(raw: bytes) -> str:
 
 
 _EMPHASIZED = re.compile(
-    r"\s*(?:(?P<epoch>Epoch \d+/\d+)"
+    r"\s*(?:(?P<epoch>Epoch \d+/\d+)|(?P<record>:::MLLOG)"
     r"|(?P<error>.*(?:\b\w*Error\b|\berror:|\bERROR\b|\bTraceback\b|CANCELLED AT|oom[-_ ]kill|out of memory))"
     r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))"
 )
-"""Lines to emphasize; the name of the group that matches is that of the style."""
+"""Lines with a look of their own; the name of the group that matches is that of the style."""
 
 
 STAMP = re.compile(
@@ -227,7 +227,7 @@ class TailView(ScrollView, can_focus=True):
     found", "none below", "none above".
     """
 
-    PARTS = ("match", "current", "record", "epoch", "error", "warning", "number", "read")
+    PARTS = ("current", "record", "epoch", "error", "warning", "number", "read")
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tail--{part}" for part in PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
         key("z", "records", "MLPerf lines", "show or hide the MLPerf lines (:::MLLOG)", show=True),
@@ -399,7 +399,7 @@ class TailView(ScrollView, can_focus=True):
         read = f" {self.read_as[number]}" if number in self.read_as else ""
         room = max(1, width - len(head) - cell_len(read))
         line = self._text(self.file, number)
-        text = Strip(self._segments(line, number))
+        text = Strip([Segment(line, self._line_style(line, number))])
         if text.cell_length > self._widest:
             self._widest = text.cell_length
             self.call_later(self._resize)
@@ -428,23 +428,9 @@ class TailView(ScrollView, can_focus=True):
         short = STAMP.sub("", line) if self.brief else line
         return line if needle in line.lower() and needle not in short.lower() else short
 
-    def _segments(self, text: str, number: int) -> list[Segment]:
-        if text.encode().startswith(RECORD) and number != self.match_line:
-            return [Segment(text, self.get_component_rich_style("tail--record", partial=True))]
-        name = "tail--current" if number == self.match_line else "tail--match"
-        mark = self.get_component_rich_style(name)
-        if not text or not self.needle or len(text.lower()) != len(text):
-            return [Segment(text, mark if number == self.match_line else self._line_style(text))]
-        low, needle = text.lower(), self.needle.lower()
-        pieces: list[Segment] = []
-        start = 0
-        while (at := low.find(needle, start)) >= 0:
-            pieces += [Segment(text[start:at]), Segment(text[at : at + len(needle)], mark)]
-            start = at + len(needle)
-        pieces.append(Segment(text[start:]))
-        return pieces
-
-    def _line_style(self, text: str) -> Style | None:
-        """The style of epochs, errors and warnings; None for other lines."""
+    def _line_style(self, text: str, number: int) -> Style | None:
+        """The style of the marked line, of records, epochs, errors and warnings; None for other lines."""
+        if number == self.match_line:
+            return self.get_component_rich_style("tail--current")
         found = _EMPHASIZED.match(text)
         return self.get_component_rich_style(f"tail--{found.lastgroup}", partial=True) if found else None

@@ -13,7 +13,7 @@ from textual.containers import VerticalScroll
 from labtui.domain.model import plural
 from labtui.lab.checks import CheckItem
 from labtui.lab.evidence import one_line
-from labtui.tui.guidance import headline, unanswered
+from labtui.tui.guidance import headline, instead_of_runs, unanswered
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say, sentences, wrap
@@ -68,7 +68,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     """The page as text; open are the first unfinished of runs, answers and charts, or with `whole` all sections."""
     task = view.task
     if task is None:
-        return Text(headline(view))
+        return Text(headline(view) or instead_of_runs(view))
     page = ink(one_line(task.what), "bold")
     if task.why.strip():
         page.append("\n\n").append(one_line(task.why), styles.soft)
