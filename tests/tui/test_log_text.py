@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from labtui.cluster.local_files import reader_inside
 from labtui.tui.widgets import tail_view
 from labtui.tui.widgets.log_pane import line_text, shorten
 from labtui.tui.widgets.tail_view import LogText
@@ -66,13 +67,16 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path):
     assert text.find("mllog", 3, backwards=True) == 2 and text.rows() == 3 and text.row(2) == 1
 
 
-def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path):
+def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path, monkeypatch):
     path = tmp_path / "log"
     path.write_text("Epoch 1/2\n25/25 - 31s\nEpoch 2/2\n:::MLLOG {}\n:::MLLOG {}\n25/25 - 8s\n")
     (text := LogText(path)).refresh()
     assert [text.shown_before(number) for number in (2, 3, 4, 5, 6)] == [2, 3, 2, 2, 6]
     path.write_text(mllog("tracked_stats", {"top1": 2.5}, epoch_num=1) + mllog("epoch_stop", seconds=2.36))
+    reads = list[object]()
+    monkeypatch.setattr(tail_view, "reader_inside", lambda *at: reads.append(at) or reader_inside(*at))
     told = [':::MLLOG … {"top1": 2.5} …', ':::MLLOG … "metadata": {"seconds": 2.36}}']
     assert [line_text(tmp_path, path, number) for number in (1, 2)] == told
+    assert len(reads) == 1, "what is loaded is kept"
     record = "epoch_num: 2, seconds: 5.39, steps: 7, run_seconds: 68.39"
     assert shorten(record, 40) == "… seconds: 5.39, steps: 7 …"

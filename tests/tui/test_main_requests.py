@@ -72,9 +72,8 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.feed(
             lambda state: state.with_runs([replace(last, outcome="completed")]).with_job(token, over)
         )
-        await until(pilot, lambda: app.view.every[4].phase is RunPhase.DONE)
-        await pilot.press("y")  # it has ended while the question was open
-        await until(pilot, lambda: "Run 4 has ended." in [each.message for each in app._notifications])
+        await until(pilot, lambda: app.screen is app.main)  # it has ended while the question was open
+        await until(pilot, lambda: "Run 4 has ended." in text_of(app) and not app.view.every[4].live)
         assert len(filled_session.requests) == 2
         assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 

@@ -150,6 +150,9 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         assert app.view_model.task_id == "10.6"
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(pilot, lambda: app.view_model.task_id == "10.4")
+        await open_plan(app, pilot)
+        app.main.query_one(TaskList).highlighted = 0  # chosen before the plan was there
+        await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.1")
 
 
 async def test_the_chart_of_the_others_stays_beside_a_run_that_failed(session):

@@ -788,11 +788,13 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
         CheckItem(sentence="the speedup chart is exported", kind="charts", missing=old, stale=True),
     )
     check = TaskCheck(task_id="10.5", status="stale", items=items, missing=old)
-    run = one_run(1, spec(batch=8192), outcome="oom", diagnosis=(OOM,))
+    run = one_run(1, spec(batch=8192), outcome="oom", phase=RunPhase.FAILED, diagnosis=(OOM,))
     state = LabState(runs={1: run}, connection=ConnectionState(status="online"))
     view = replace(seen(state), checks={"10.5": check})
     step = next_step(view)
     assert (step.label, step.reason, str(view.count("charts"))) == ("Export the charts", old, "1/1")
+    assert view.task_line is not None and view.task_line.word == "outdated", "as `labtui check` says"
+    assert " outdated" in task_text(view.task_line, view, ROLES, 90).plain, "so does the page of tasks"
     assert next_step(replace(view, exporting=True)) == NextStep("Exporting ..."), "no second export"
     page = task_page(view, ROLES, 90, whole=True).plain
     assert f"○ {old}" in page and "is exported" not in page and "○ Charts       1/1" in page

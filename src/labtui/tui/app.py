@@ -107,7 +107,7 @@ class LabApp(SanitizedApp[int]):
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._kept = kept
         self.incidents = incidents
-        self._incidents_shown = 0
+        self._incidents_seen = self._incidents_told = 0
         self._editor_named = False  # whether the student was told which editor opens
         self._unfinished = False  # whether a task was not done yet
         self._left = threading.Event()
@@ -251,9 +251,12 @@ class LabApp(SanitizedApp[int]):
                 self._unfinished = far.done < far.total
 
     def _tick(self) -> None:
-        for note in self.incidents[self._incidents_shown :]:
-            self._incidents_shown += 1
+        """Repaint, and tell incidents: a tick after each, when the cluster's answer about it is in the panes."""
+        for note in self.incidents[self._incidents_told : self._incidents_seen]:
             self.notify(f"{note.title}. Press ! to read on.", severity="warning", timeout=10)
+        self._incidents_told, self._incidents_seen = self._incidents_seen, len(self.incidents)
+        if self._incidents_told < self._incidents_seen:
+            self.session.refresh()
         self.repaint()
 
     def go_to_task(self, task_id: str) -> None:

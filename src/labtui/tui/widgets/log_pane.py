@@ -188,10 +188,14 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
     return found
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1)
+def _log(root: Path, path: Path) -> LogText:
+    return LogText(path, root)
+
+
 def line_text(root: Path, path: Path, number: int) -> str:
-    """The text of a log line; of a record (`:::MLLOG`), its value or its metadata."""
-    log = LogText(path, root)
+    """The text of a log line; of a record (`:::MLLOG`), its value or its metadata. Only what was added is read."""
+    log = _log(root, path)
     log.refresh()
     return _NO_VALUE.sub(r"\1 … ", log.line(number)).rstrip()
 

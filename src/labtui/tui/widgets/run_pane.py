@@ -3,9 +3,11 @@
 `KeyedTable.sync` compares words and colours with what is shown, so that equal content costs nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from rich.text import Text
@@ -17,6 +19,9 @@ from labtui.domain.model import RunPhase
 from labtui.tui import format as words
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
+
+if TYPE_CHECKING:
+    from labtui.tui.screens.modals import Ask
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -103,8 +108,7 @@ class RunPane(Pane, Vertical):
         if action == "hold_run":
             waits = line.phase in (RunPhase.WAITING, RunPhase.QUEUED)
             return "" if waits else f"Run {line.run_id} is not waiting: only waiting runs can be held."
-        why = "is being cancelled" if line.cancelling else "has ended"
-        return "" if line.cancellable else f"Run {line.run_id} {why}."
+        return _why_over(line)
 
     @property
     def _line(self) -> RunLine:
@@ -132,13 +136,22 @@ class RunPane(Pane, Vertical):
         text = f"Cancel run {run_id}?{_ends_too(others)}"
 
         def answered(yes: str | None) -> None:
-            if yes and not self.app.view.every[line.run_id].cancellable:
-                self.app.notify(f"Run {line.run_id} has ended.")
-            elif yes:
+            if yes:
                 self.app.view_model.chosen = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
 
-        self.app.push_screen(Ask(text, choices=yes_or_no("Cancel it", "Keep it")), answered)
+        self._ask(line, Ask(text, choices=yes_or_no("Cancel it", "Keep it")), answered)
+
+    def _ask(self, line: RunLine, ask: Ask, answered: Callable[[str | None], None]) -> None:
+        """Ask a question about a run; it closes when the run has ended."""
+
+        def look(view: View) -> None:
+            if ask.is_active and (why := _why_over(view.every[line.run_id])):
+                self.app.notify(why)
+                ask.dismiss(None)
+
+        self.app.push_screen(ask, answered)
+        ask.watch(self.app, "view", look, init=False)
 
     def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""
@@ -159,7 +172,13 @@ class RunPane(Pane, Vertical):
         text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed.{_ends_too(others)}"
         text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
-        self.app.push_screen(Ask(text, choices=choices, entry=now, check=problem), answered)
+        self._ask(line, Ask(text, choices=choices, entry=now, check=problem), answered)
+
+
+def _why_over(line: RunLine) -> str:
+    """Why a run cannot be cancelled; "" if it can."""
+    why = "is being cancelled" if line.cancelling else "has ended"
+    return "" if line.cancellable else f"Run {line.run_id} {why}."
 
 
 def _ends_too(others: Sequence[int]) -> str:
