@@ -20,7 +20,7 @@ from textual.widgets import Input, TextArea
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
-from labtui.domain.model import Diagnosis, JobPhase, RunPhase
+from labtui.domain.model import Diagnosis, JobPhase
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp, Notice
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
