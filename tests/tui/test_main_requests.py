@@ -380,15 +380,6 @@ def test_an_editor_on_windows_may_have_spaces_in_its_path_or_be_a_script(tmp_pat
         assert editor_command() == words
 
 
-async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session):
-    session.feed(*online(), *finished_run("lt1", "10.4", 1, spec(batch=256), "31337"))
-    async with screens(session, size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: app.view_model.task_id == "10.4" and "Go to 10.3" in text_of(app))
-        await pilot.press("full_stop")
-        await until(pilot, lambda: app.view_model.task_id == "10.3" and app.screen is app.main)
-        await until(pilot, lambda: "Plan 1 run" in text_of(app))
-
-
 async def test_the_next_step_edits_the_script_from_the_answers_too(session, monkeypatch):
     copy, edited = session.folder.scripts / "ResNet152.py", list[Path]()
     copy.write_bytes((session.folder.scripts / "ResNet50.py").read_bytes())

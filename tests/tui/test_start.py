@@ -10,7 +10,6 @@ from textual.widgets import Input
 
 from labtui.commands import screens as screens_command
 from labtui.domain.errors import UsageError
-from labtui.domain.state import LabState
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
@@ -146,10 +145,3 @@ def test_a_terminal_without_a_size_gets_one_and_ends_the_program_when_it_is_gone
     if not ended:
         os.kill(pid, signal.SIGKILL)
     assert ended, "the program waits for a terminal that is gone"
-
-
-async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(session):
-    async with screens(session, size=(80, 24)) as (app, _):
-        app.view_model.state = LabState()
-    assert not app.screen_stack
-    app.take_state()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import RunPhase, plural
+from labtui.domain.model import Diagnosis, RunPhase, plural
 from labtui.domain.state import CLUSTER_OVER, TRAINING, ended_by
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, RunLine, View, connected, planned_sizes
@@ -110,6 +110,12 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
     """Whether a run ended as its task asks, be it with a failure."""
     task = view.edition.task(line.run.task_id) if view.edition is not None else None
     return task is not None and line.run.outcome in task.own_runs_check.outcomes
+
+
+def blamed(view: View, found: Diagnosis, token: str) -> list[int]:
+    """The runs of a job that an error in its log is about, not those that it kept from starting."""
+    runs = [line.run for line in view.every.values() if line.run.token == token]
+    return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
 
 
 def remedy(view: View, line: RunLine) -> NextStep:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import Diagnosis, JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
-from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, ended_by, run_phase
+from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
+from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -262,22 +262,18 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             live = RunPhase.UNKNOWN
         elif live is None and status != "done":
             bad = {line.phase for line in self.failures(task_id, lines)}
-            gone = bad == {RunPhase.CANCELLED} and RunPhase.DONE not in phases
-            live = RunPhase.FAILED if RunPhase.FAILED in bad else RunPhase.CANCELLED if gone else None
+            live = RunPhase.FAILED if RunPhase.FAILED in bad else next(iter(bad), None)
         alike = {line.word for line in lines if line.phase is live and live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
         if live is None and status in ("open", "partial"):
             runs = self.count("runs", task_id)
             none = task is not None and task.runs and not lines and not runs.done
-            said = "runs done" if runs.full else "no run yet" if none else ""
-            said = lines[-1].word if task is None and lines else said
+            own = lines[-1].word if task is None and lines else ""
+            said = own or ("runs done" if runs.full else "no run yet" if none else "")
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
     def failures(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
-        """For each planned size without a finished run, the last run if it ended badly; () if the task has its runs.
-
-        Nothing asks for own jobs without a task.
-        """
+        """For each planned size without a finished run, the last run if it ended badly; () if nothing is needed."""
         task = self.edition.task(task_id) if self.edition is not None else None
         if task is None and self.edition is not None:
             return ()
@@ -289,11 +285,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         done = {key(line.run.spec) for line in mine if line.run.outcome in asked}
         bad = (line for of, line in last.items() if line.phase in ENDED_BADLY and of not in done)
         return () if self.count("runs", task_id).full else tuple(bad)
-
-    def blamed(self, found: Diagnosis, token: str) -> list[int]:
-        """The runs of a job that an error in its log is about, not those that it kept from starting."""
-        runs = [line.run for line in self.every.values() if line.run.token == token]
-        return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
 
     @property
     def task_line(self) -> TaskLine | None:

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from labtui.domain.model import RunPhase, Stream, plural
 from labtui.domain.state import TRAINING
 from labtui.tui import format as words
-from labtui.tui.guidance import headline
+from labtui.tui.guidance import blamed, headline
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
@@ -182,7 +182,7 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
                 found[sample.line] = f"{whose}{counts}"
         for problem in line.run.diagnosis:
             if problem.stream == stream:
-                runs = view.blamed(problem, line.run.token)
+                runs = blamed(view, problem, line.run.token)
                 theirs = runs not in ([], [chosen.run_id])
                 found[problem.line] = f"run {' or '.join(map(str, runs))}  error" if theirs else "error"
     return found

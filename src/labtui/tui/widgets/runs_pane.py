@@ -16,7 +16,7 @@ from labtui.results.charts import ChartSpec
 from labtui.results.measured import MEAN_BASELINE, validated
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
-from labtui.tui.guidance import ended_as_asked, headline, remedy, result, sizes_of, unit_of
+from labtui.tui.guidance import blamed, ended_as_asked, headline, remedy, result, sizes_of, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
@@ -319,7 +319,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     ground = f" on {styles.bad_ground}"
     text, room = Text(), max(20, width - 2)
     for found in line.run.diagnosis[:1]:
-        whose = view.blamed(found, line.run.token)
+        whose = blamed(view, found, line.run.token)
         if line.run_id not in whose:
             continue
         for part in wrap(found.text.strip(), room):
