@@ -12,7 +12,7 @@ from labtui.domain.state import LabState, RunState
 from labtui.lab.checks import check_task
 from labtui.lab.edition import ChartsCheck, EditedCheck, Edition, HandInCheck, MetricCheck, Task
 from labtui.lab.edition_rules import references
-from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact
+from labtui.lab.evidence import Evidence, ExportFact, FileFact
 from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import PublishedRow, RunPlan
 from labtui.results.compute import compute_results
@@ -66,7 +66,7 @@ def published_evidence(edition: Edition) -> Evidence:
             if isinstance(check, ChartsCheck)
             for chart in check.charts
         ),
-        answers={task.id: AnswerSheet(("answered",) * len(task.questions)) for task in edition.tasks},
+        answers={task.id: ("answered",) * len(task.questions) for task in edition.tasks},
         files=frozenset(check.files[0] for check in checks if isinstance(check, HandInCheck)),
     )
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import PathStatus
 from labtui.lab.checks import check_all, progress
-from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, code_names
+from labtui.lab.evidence import Evidence, ExportFact, FileFact, code_names
 from labtui.lab.plan import PlanOverrides
 from labtui.session.labs import load_edition
 from labtui.tui.view import View
@@ -280,7 +280,7 @@ def test_a_chart_of_another_tasks_runs_is_none_of_its_own():
 
 def test_unanswered_questions_are_counted_off():
     evidence = full()
-    answers = {**evidence.answers, "10.4": AnswerSheet(("yes", "", "no"))}
+    answers = {**evidence.answers, "10.4": ("yes", "", "no")}
     box = check("10.4", replace(evidence, answers=answers))
     assert box.status == "partial"
     assert box.missing == "Question 2 has no answer yet."

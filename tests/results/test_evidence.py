@@ -226,7 +226,7 @@ def test_the_sizes_of_one_nameless_log_are_compared_unless_they_repeat():
     results = compute_results(nameless(1, 2, 4))
     assert [row.speedup.value for row in results.measured if row.speedup] == [1.0, 2.0, 4.0]
     assert ["names no model" in " ".join(row.notes) for row in results.measured] == [False, True, True]
-    assert [fit.model for fit in results.fits] == ["unknown", "unknown"]
+    assert [fit.baseline.model for fit in results.fits] == ["unknown", "unknown"]
     results = compute_results(nameless(1, 2, 1, 2))
     assert [row.speedup for row in results.measured if row.n_gpus == 2] == [None] * 2
     results = compute_results([*nameless(1), *nameless(2, source="b.out")])

@@ -35,7 +35,7 @@ from labtui.results.catalogue import catalogue
 from labtui.results.charts import Point, Series, make_chart
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
-from labtui.results.messages import left_out_lines
+from labtui.results.messages import note_lines
 from labtui.session.labs import load_edition
 from labtui.slurm.job_evidence import observe
 from labtui.slurm.queue import QueueAnswer
@@ -605,7 +605,7 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     ended = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
     runs = {1: ended, 2: replace(ended, run_id=2, outcome="unfinished"), 3: one_run(3, outcome="unfinished")}
     runs[4] = one_run(4, outcome="completed", phase=RunPhase.DONE)
-    assert left_out_lines(compute_results(measured_from_state(LabState(runs=runs)))) == [
+    assert note_lines(compute_results(measured_from_state(LabState(runs=runs)))) == [
         "Not counted: run 1, no epoch was finished: it was stopped by its time limit.",
         "Not counted: run 2, no epoch was finished: it ended early.",
         "Not counted: run 4, no epoch time was read: see `labtui parse `, then set log_patterns in lab.toml.",

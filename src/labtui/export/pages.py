@@ -43,7 +43,7 @@ def hand_in(contents: LabContents) -> Document:
     notes += [line for page in pages for line in page.warnings if not line.startswith(UNANSWERED)] or missing
     on_pages = {plan.task for plan in _plans(contents)}
     for task in filter(lambda each: each.questions, edition.tasks):
-        answered = contents.answers[task.id].answered
+        answered = contents.answers[task.id]
         if task.id in on_pages:  # their pages may be several
             notes += _unanswered(task, [at for at, there in enumerate(answered, 1) if not there])
         elif any(answered):
@@ -187,7 +187,7 @@ def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[An
     elsewhere = bool(plan.heading) and any(page.task == task.id and page.answers for page in pages)
     chosen = plan.answers or (() if elsewhere else range(1, len(task.questions) + 1))
     for number in sorted(chosen):
-        texts = contents.answers[task.id].texts
+        texts = contents.answers[task.id]
         text = texts[number - 1].strip() if number <= len(texts) else ""
         blocks = blocks_of(text, contents.picture)
         yield Answer(number, one_line(task.questions[number - 1].text), blocks)
@@ -308,7 +308,7 @@ def _with_network(chart: ChartSpec, models: tuple[str, ...], *, several: bool) -
 
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Table]:
     if plan.table == "fractions":
-        fits = [fit for fit in contents.named.fits if not plan.models or fit.model in plan.models]
+        fits = [fit for fit in contents.named.fits if not plan.models or fit.baseline.model in plan.models]
         yield from (tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
         yield table_of(results.programs, PROGRAM)

@@ -232,7 +232,7 @@ def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
         name, model = f"{law.capitalize()}'s law", ctx.edition.names.get(check.model, check.model)
         sentence = f"{name} can be fitted to {model}"
         fits = ctx.evidence.results.fits
-        fit = next((found for found in fits if (found.model, found.law) == (check.model, law)), None)
+        fit = next((found for found in fits if (found.baseline.model, found.law) == (check.model, law)), None)
         if fit is None:
             yield CheckItem(sentence, f"{name} needs {model} on one GPU and on one more size.")
             continue
@@ -301,9 +301,9 @@ def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) ->
 
 
 def _check_answers(ctx: _Context, _check: schema.AnswersCheck) -> Iterator[CheckItem]:
-    sheet = ctx.evidence.answers.get(ctx.task.id)
+    answers = ctx.evidence.answers.get(ctx.task.id, ())
     for number, question in enumerate(ctx.task.questions, 1):
-        answered = sheet is not None and number <= len(sheet.texts) and bool(sheet.texts[number - 1])
+        answered = any(answers[number - 1 : number])
         yield CheckItem(
             f"question {number} is answered: {one_line(question.text)}",
             "" if answered else f"Question {number} has no answer yet.",

@@ -31,17 +31,11 @@ PLACEHOLDER = "<!-- your answer -->"
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
-class AnswerSheet(msgspec.Struct, frozen=True):
-    """The Markdown below each question of a task, in order, without comments.
+Answers = tuple[str, ...]
+"""The Markdown below each question of a task, in order, without comments.
 
-    A text without letters or digits counts as no answer and is "": rules, for example, and empty list items.
-    """
-
-    texts: tuple[str, ...]
-
-    @property
-    def answered(self) -> tuple[bool, ...]:
-        return tuple(bool(text) for text in self.texts)
+A text without letters or digits counts as no answer and is "": rules, for example, and empty list items.
+"""
 
 
 def new_sheet(task: Task) -> str:
@@ -53,7 +47,7 @@ def new_sheet(task: Task) -> str:
     return "\n".join(lines) + ("" if lines[-1] == "" else "\n")
 
 
-def read_sheet(task: Task, text: str) -> AnswerSheet:
+def read_sheet(task: Task, text: str) -> Answers:
     """Read the answers from the `text` of an answer file.
 
     A heading belongs to the question with the same words, else to the one with its number if the file has no heading
@@ -61,7 +55,7 @@ def read_sheet(task: Task, text: str) -> AnswerSheet:
     """
     found = _texts(task, text)
     shown = (_COMMENT.sub("", found.get(index, "")).strip("\n") for index in range(len(task.questions)))
-    return AnswerSheet(tuple(part if any(char.isalnum() for char in part) else "" for part in shown))
+    return tuple(part if any(char.isalnum() for char in part) else "" for part in shown)
 
 
 def text_to_edit(task: Task, text: str, index: int) -> str:
@@ -186,7 +180,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     scripts: Mapping[str, FileFact] = {}
     originals: Mapping[str, FileFact] = {}
     exports: tuple[ExportFact, ...] = ()
-    answers: Mapping[str, AnswerSheet] = {}
+    answers: Mapping[str, Answers] = {}
     files: frozenset[str] = frozenset()
     remote: Mapping[str, PathStatus] = {}
     overrides: PlanOverrides = PlanOverrides()

@@ -51,12 +51,12 @@ def measure(run: MeasuredRun) -> ResultRow:
 
 def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
     """Each run with a row of its own numbers, even where its configuration's row pools several runs."""
-    pairs = ((run, row) for row in results.rows for run in row.members)
-    return tuple((run, row if len(row.members) == 1 else _own_row(run, row)) for run, row in pairs)
 
+    def own(run: MeasuredRun, row: ResultRow) -> ResultRow:
+        alone = replace(_measure(row.configuration, (run,)), apart_by=row.apart_by)
+        return row if len(row.members) == 1 else _with_baseline(alone, row.baseline)
 
-def _own_row(run: MeasuredRun, row: ResultRow) -> ResultRow:
-    return _with_baseline(replace(_measure(row.configuration, (run,)), apart_by=row.apart_by), row.baseline)
+    return tuple((run, own(run, row)) for row in results.rows for run in row.members)
 
 
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> ResultRow:
@@ -91,7 +91,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     if row.program is not None:
         return row
     if seconds is None:
-        return row.with_notes(_NO_STEADY_TIME)
+        return row.with_notes("Only warm-up epochs were read: a steady time needs one more.")
     images, values = configuration.images_bound, [each.value for each in times]
     rates_told = (sample.metrics.get(RATE, 0.0) for _, sample in samples)
     told = None if images else Interval.mean([rounded(f"{rate:.9g}") for rate in rates_told if rate > 0])
@@ -106,18 +106,14 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     )
 
 
-_ENERGY = "energy_joules"
-
-
 def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -> Interval | None:
     """Joules per image by the GPUs' counters: the mean of some steady epochs, bounded by the least and the most."""
-    told = [each for sample in samples if 0 < (each := sample.metrics.get(_ENERGY, 0.0)) < math.inf]
+    told = [each for sample in samples if 0 < (each := sample.metrics.get("energy_joules", 0.0)) < math.inf]
     energy = Interval.mean([Interval(each, min(told), max(told)) for each in told])
     return energy.over(images) if energy is not None and images is not None and images.lo > 0 else None
 
 
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
-_NO_STEADY_TIME = "Only warm-up epochs were read: a steady time needs one more."
 
 
 def _images_note(configuration: Configuration, bound: Interval | None) -> Iterable[str]:
@@ -355,7 +351,7 @@ def _overall_notes(rows: Sequence[ResultRow]) -> Iterable[str]:
     marks = {row.mark for row in rows}
     if "small" in marks:
         yield "Small runs are kept separate from the lab's: they use CPU devices for GPUs, or other images."
-    if "practice" in marks:
+    if "practice" in marks and len(marks) > 1:
         yield "Practice runs are kept separate from real ones."
     if any(row.live for row in rows):
         yield "Some runs are still in progress; their numbers will change."

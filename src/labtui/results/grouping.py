@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from labtui.domain.model import Interval, Program, WorkUnit, plural
+from labtui.domain.model import Interval, WorkUnit, plural
 from labtui.domain.run import DEEDS, Mark
 from labtui.domain.tuning import Tuning, distinguishing_words
 from labtui.results.measured import CPUS, MeasuredRun
@@ -205,11 +205,18 @@ def configuration_of(
 ) -> Configuration:
     """The configuration of a run; `images` are the given ones per epoch, `apart` is used if the run is unknown.
 
-    `insist`: the given images count even where steps and batch contradict them.
+    `insist`: the given images count even where steps and batch contradict them. That of a program without epochs has
+    its number of processes in `n_gpus`, and its size in `data_set`.
     """
     parsed = run.run
-    if parsed.program is not None:
-        return _program_configuration(run, parsed.program)
+    if (program := parsed.program) is not None:
+        return Configuration(
+            mark=run.mark,
+            model=program.name,
+            device="gpu" if program.counts == "GPUs" else "cpu",
+            n_gpus=parsed.processes,
+            data_set=parsed.size,
+        )
     device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
     n_gpus = 0 if device == "cpu" else parsed.n_gpus
     batch = parsed.batch_size
@@ -220,7 +227,7 @@ def configuration_of(
     images = parsed.images or (images if usable and parsed.unit == "images" else None)
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
     return Configuration(
-        mark=run.mark or parsed.mark,
+        mark=run.mark,
         model=parsed.model or run.job_name or UNKNOWN,
         framework=software_family(parsed.framework),
         device=device,
@@ -235,17 +242,6 @@ def configuration_of(
         sequence_length=parsed.sequence_length,
         validated=_validates(run),
         gpu_kind=(parsed.gpu_kind or "") if device == "gpu" else "",
-    )
-
-
-def _program_configuration(run: MeasuredRun, program: Program) -> Configuration:
-    """The configuration of a program without epochs: `n_gpus` is its number of processes, `data_set` its size."""
-    return Configuration(
-        mark=run.mark or run.run.mark,
-        model=program.name,
-        device="gpu" if program.counts == "GPUs" else "cpu",
-        n_gpus=run.run.processes,
-        data_set=run.run.size,
     )
 
 

@@ -114,14 +114,13 @@ def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:
         rounding = "The interval covers the rounding of the printed times, not the scatter between epochs"
         yield f"{rounding}: one size has a single epoch."
     if share.hi >= 0:  # no cost grows where more GPUs gain more
-        yield from filter(None, [_bend_sentence(rows)])
+        yield from _bend(rows)
 
 
-def _bend_sentence(rows: Sequence[ResultRow]) -> str:
-    """Say that the Karp-Flatt fraction changes with the GPUs by more than rounding and scatter explain; else ""."""
+def _bend(rows: Sequence[ResultRow]) -> Iterable[str]:
+    """Say that the Karp-Flatt fraction changes with the GPUs by more than rounding and scatter explain."""
     first, last = (fit("amdahl", (rows[0], row)) for row in (rows[1], rows[-1]))
     if last.lo > first.hi + _SAME:
-        return "The Karp-Flatt fraction rises with the GPUs: some cost grows with their number."
-    if last.hi < first.lo - _SAME:
-        return "The Karp-Flatt fraction falls with the GPUs: the loss is not one constant serial part."
-    return ""
+        yield "The Karp-Flatt fraction rises with the GPUs: some cost grows with their number."
+    elif last.hi < first.lo - _SAME:
+        yield "The Karp-Flatt fraction falls with the GPUs: the loss is not one constant serial part."

@@ -273,7 +273,7 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
 
 def laws_message(results: Results, models: Sequence[str]) -> str:
     """The serial fractions of these networks, all if none is named; "" where one would be named twice."""
-    fits = [fit for fit in results.fits if not models or fit.model in models]
+    fits = [fit for fit in results.fits if not models or fit.baseline.model in models]
     amdahl = [fit for fit in fits if fit.law == "amdahl"]
     if amdahl and not any(fit.is_serial for fit in fits):
         return "No serial part can be measured"
@@ -344,10 +344,10 @@ def serial_text(fit: LawFit) -> str:
 
 def serial_words(fit: LawFit) -> str:
     """A law's serial fraction with its bounds: ``serial fraction 19.3 % (19.2 to 19.5 %)``."""
-    shown = serial_text(fit)
-    bounds = numbers.bounds_text(fit.serial_fraction, shown) if fit.is_serial else ""
-    known = f"serial fraction {shown}{f' ({bounds})' if bounds else ''}"
-    return known if fit.is_serial else "no serial part can be measured"
+    if not fit.is_serial:
+        return "no serial part can be measured"
+    bounds = numbers.bounds_text(fit.serial_fraction, shown := serial_text(fit))
+    return f"serial fraction {shown}{f' ({bounds})' if bounds else ''}"
 
 
 def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
@@ -392,11 +392,7 @@ def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
 
 
 def note_lines(results: Results) -> list[str]:
-    """The notes of all rows, equal ones merged, each with the configurations it concerns."""
+    """Which runs are in no row, then the notes of all rows, equal ones merged, each with what it concerns."""
+    missing = [f"Not counted: {clean(left.run.who)}, {left.reason}." for left in results.left_out]
     lines = [f"{', '.join(who)}: {note}" for note, who in _rows_of_notes(results.rows).items()]
-    return list(dict.fromkeys([*lines, *left_out_lines(results), *results.notes]))
-
-
-def left_out_lines(results: Results) -> list[str]:
-    """Which runs are in no row, and why."""
-    return [f"Not counted: {clean(left.run.who)}, {left.reason}." for left in results.left_out]
+    return list(dict.fromkeys([*missing, *lines, *results.notes]))

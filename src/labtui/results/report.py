@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from labtui.domain.model import EpochSample, Interval, plural
 from labtui.domain.run import MARKS, mark_words
@@ -32,11 +32,9 @@ def short_report(results: Results, *, width: int | None = None) -> str:
     table = text_table(results.rows, ANSWER, width) + "\n" if results.rows else ""
     lines = [
         *_accelerations(results),
-        *messages.left_out_lines(results),
-        *messages.note_lines(replace(results, left_out=(), notes=())),
+        *messages.note_lines(results),
         *messages.fit_sentences([fit for fit in results.fits if fit.law == "amdahl"]),
         *(each.sentence for each in scaling.outlooks(results.rows)),
-        *results.notes,
         *([SIGNS] if "±" in table or "as printed" in table else []),
     ]
     shown = lines if len(lines) <= MAX_SENTENCES else lines[: MAX_SENTENCES - 1]
@@ -181,7 +179,7 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     per_gpu_throughput warmup_seconds acceleration acceleration_as_printed=printed_acceleration epochs_read
     joules_per_image framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
-_FIT = "model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.mark"
+_FIT = "model=baseline.model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.mark"
 _OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.last.mark"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"

@@ -118,7 +118,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     (0.9: 90 % more images per second). `images` are per epoch, with the bounds that the log leaves. `from_rate`: the
     log prints a rate and no epochs, and the epoch time is derived from it where the images are known.
     `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0) are as the script prints them; `step_times` are
-    the parts of a step's time in the log. `independent_step` and `one_batch_step` are the steps of its control runs.
+    the parts of a step's time in the log, `controls` the steps of its control runs by their kind.
     `apart_by` is the part of the tuning that tells it from other rows of its model.
     A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are for strong
     scaling, `weak_efficiency` for weak scaling.
@@ -150,8 +150,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     baseline: ResultRow | None = None
     cpu: ResultRow | None = None
     step_times: StepTimes | None = None
-    independent_step: Interval | None = None
-    one_batch_step: Interval | None = None
+    controls: Mapping[str, Interval] = {}
     from_rate: bool = False
     total_seconds: Interval | None = None
     gpu_memory: Interval | None = None
@@ -307,10 +306,6 @@ class LawFit(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Configuration
     batch_words: str
     misfit: float
-
-    @property
-    def model(self) -> str:
-        return self.baseline.model
 
     @property
     def is_serial(self) -> bool:

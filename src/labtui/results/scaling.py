@@ -161,19 +161,17 @@ INDEPENDENT, ONE_BATCH = "independent", "one-batch"
 """Control runs, each without one cause of waiting. Independent: all GPUs train at once, each by itself with the batch
 and the images it has in the joint training; they share the node but exchange no gradients. One batch: the first batch
 over and over, without a data loader."""
-_STEP_OF = {INDEPENDENT: "independent_step", ONE_BATCH: "one_batch_step"}
-"""The field of a row that holds the step of its control run."""
 
 
 def with_controls(rows: Sequence[ResultRow]) -> list[ResultRow]:
     """The rows with the step times of their control runs on the same GPUs, in seconds."""
     found: dict[Configuration, dict[str, Interval]] = {}
     for row in rows:
-        step, field = steady_step(row), _STEP_OF.get(row.configuration.control)
-        if field is not None and step is not None:
+        step, control = steady_step(row), row.configuration.control
+        if control and step is not None:
             own = tuple(pair for pair in row.configuration.tuning if pair[0] != "control")
-            found.setdefault(replace(row.configuration, tuning=own), {})[field] = step
-    return [replace(row, **found.get(row.configuration, {})) for row in rows]
+            found.setdefault(replace(row.configuration, tuning=own), {})[control] = step
+    return [replace(row, controls=found.get(row.configuration, {})) for row in rows]
 
 
 def steady_step(row: ResultRow) -> Interval | None:
@@ -187,8 +185,8 @@ def steady_step(row: ResultRow) -> Interval | None:
 
 def data_seconds(row: ResultRow) -> Interval | None:
     """Seconds that a step waits for data: its time minus that of a step in the one-batch control run."""
-    step = steady_step(row)
-    return None if step is None or row.one_batch_step is None else step.minus(row.one_batch_step)
+    step, without = steady_step(row), row.controls.get(ONE_BATCH)
+    return None if step is None or without is None else step.minus(without)
 
 
 # --------------------------------------------------------------------------- where the efficiency goes
@@ -291,7 +289,7 @@ def _step_times(row: ResultRow) -> tuple[StepTimes, StepTimes] | None:
 
 
 def _by_control_runs(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
-    step, alone = steady_step(row), row.independent_step
+    step, alone = steady_step(row), row.controls.get(INDEPENDENT)
     data, data_on_one = data_seconds(row), data_seconds(row.baseline) if row.baseline else None
     if step is None:
         return []

@@ -22,7 +22,7 @@ from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.edition_file import base_id, parse_edition
-from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, new_sheet, read_sheet
+from labtui.lab.evidence import Answers, Evidence, ExportFact, FileFact, new_sheet, read_sheet
 from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
 from labtui.results.charts import slug
@@ -283,7 +283,7 @@ def open_answers(folder: LabFolder, task: Task) -> Path:
     return path
 
 
-def read_answers(folder: LabFolder, task: Task) -> AnswerSheet:
+def read_answers(folder: LabFolder, task: Task) -> Answers:
     """A task's answers; none if the file is missing.
 
     Raises:

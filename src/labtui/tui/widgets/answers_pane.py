@@ -138,13 +138,13 @@ class AnswersPane(Pane, Container):
 
     def _answered(self) -> list[bool]:
         task = self._asked
-        return [] if task is None else list(read_sheet(task, self._text).answered)
+        return [] if task is None else list(map(bool, read_sheet(task, self._text)))
 
     def _show_cards(self) -> None:
         """Rebuild the cards."""
         task, cards = self._asked, self.query_one(AnswerCards)
         self._show_state()
-        texts = [text.strip() for text in read_sheet(task, self._text).texts] if task is not None else []
+        texts = [text.strip() for text in read_sheet(task, self._text)] if task is not None else []
         styles = roles(self.app)
         with self.prevent(OptionList.OptionHighlighted):
             cards.set_options(Option(card(task, at, text, styles)) for at, text in enumerate(texts) if task)
