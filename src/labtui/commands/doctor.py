@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options
-from labtui.commands.cli import raw_stream
-from labtui.commands.terminal import TerminalPrompter, folder_here, print_json, require_trust, say
+from labtui.commands.terminal import TerminalPrompter, folder_here, print_json, print_line, require_trust, say
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.terminal_text import printable
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from labtui.session.folder import LabFolder
 
 
-_COLOURS = {"ok": "32", "warning": "33", "problem": "31", "skipped": "2"}
 DEFAULT_PROFILE = "mn5"
 
 
@@ -91,14 +88,11 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
 
 
 def _print(check: Check, width: int) -> None:
-    """Print a row of the table, with the fix below it. The status is a word as well as a colour."""
-    glyph = SIGNS[check.status]
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
-    row = f"{glyph} {printable(check.title):<{width}}  {check.status:<7}  {printable(check.sentence)}"
-    print(row, file=raw_stream(sys.stdout))
+    """Print a row of the table, with the fix below it."""
+    sign = SIGNS[check.status]
+    print_line(f"{sign} {printable(check.title):<{width}}  {check.status:<7}  {check.sentence}")
     if check.fix:
-        print(f"    fix: {printable(check.fix)}", flush=True)
+        print_line(f"    fix: {check.fix}")
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:

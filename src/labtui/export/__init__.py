@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from labtui.cluster.local_files import files_inside, read_inside, write_export
+from labtui.cluster.local_files import read_inside, write_export
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
@@ -84,8 +84,6 @@ def export_lab(
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
     kept = (f"{path.name} is the one that you had changed." for path in written if _KEPT in path.stem)
     notes = (*kept, *notes)
-    if plots:
-        remove_old_charts(out or lab.path, written)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(written, tuple(dict.fromkeys(notes)))
@@ -140,20 +138,6 @@ def _write(path: Path, data: bytes, root: Path | None) -> Iterable[Path]:
     yield path
     if editable:
         write_export(note, hashlib.sha256(data).hexdigest().encode(), root)
-
-
-def remove_old_charts(target: Path, written: Collection[Path]) -> None:
-    """Remove the charts that only an earlier export made, in ``plots/``.
-
-    Both pictures of a chart have its key as their title, and one time; files that the student made or changed do not.
-    """
-    old = [path for path in files_inside(target, "plots") if path not in written]
-    for picture in (path for path in old if path.suffix == ".png" and path.with_suffix(".svg") in old):
-        key, drawn = picture.stem.encode(), picture.with_suffix(".svg")
-        ours = b"Title\0" + key in picture.read_bytes() and b"<dc:title>" + key + b"<" in drawn.read_bytes()
-        if ours and picture.stat().st_mtime_ns == drawn.stat().st_mtime_ns:
-            picture.unlink()
-            drawn.unlink()
 
 
 def _document_names(formats: Iterable[str], reports: Iterable[str]) -> list[str]:

@@ -167,12 +167,6 @@ class LabContents(Evidence, frozen=True, kw_only=True):
         return self.measurements.named(self.results)
 
     @property
-    def rehearsal(self) -> bool:
-        """Whether nothing in this folder is real: it is a practice folder, or all of its runs have a mark."""
-        runs = self.measurements.runs
-        return self.profile.status == "practice" or (bool(runs) and all(run.mark for run in runs))
-
-    @property
     def mark(self) -> str:
         """The line for pages with numbers that are not the lab's; "" where all are."""
         runs: list[Mark] = [run.mark for run in self.measurements.runs]
