@@ -162,7 +162,7 @@ def test_a_session_is_not_kept_among_other_files(tmp_path, capsys):
     assert "is not empty, and no practice session was kept there" in text
     assert f"labtui practice --keep {tmp_path}/practice" in text
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"], "nothing is touched"
-    assert "cannot be used" in refused(capsys, tmp_path / "thesis.tex")
+    assert "thesis.tex: Not a directory." in refused(capsys, tmp_path / "thesis.tex")
 
 
 def test_a_real_lab_beside_a_kept_cluster_is_not_made_a_practice_one(tmp_path, capsys):

@@ -187,8 +187,7 @@ def _is_read_to_the_end(state: LabState, submission: SubmissionState) -> bool:
     if not submission.over or submission.job is None:
         return submission.over
     read = all(state.runs[number].outcome is not None for number in submission.run_ids)
-    complete = {stream for stream, log in submission.logs.items() if log.complete}
-    return read and complete.issuperset(known_logs(submission))
+    return read and all(_complete(submission, stream) for stream in known_logs(submission))
 
 
 News = tuple[dict[str, Any], str, tuple[str, ...]]

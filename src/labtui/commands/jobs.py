@@ -143,12 +143,8 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         why = _advice_or_cause(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
         cells = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, line.word, epochs]
-        grid.append(
-            [
-                printable(cell)
-                for cell in (*cells, MARKS[view.state.mark_of(line.run)], job.get("job_id", "-"), why)
-            ]
-        )
+        cells += [MARKS[view.state.mark_of(line.run)], job.get("job_id", "-"), why]
+        grid.append(list(map(printable, cells)))
     lines = grid_text(grid, [name in ("run", "epochs") for name in grid[0]]).split("\n")
     for text, warning in zip(lines, ["", *(row["limit_warning"] for row in rows)], strict=True):
         terminal.print_row(text)
@@ -206,9 +202,7 @@ def run_cancel(args: argparse.Namespace) -> int:
         if not open_ones:
             return 0
         if args.show_commands:
-            return _show_cancel_commands(
-                lab, args, {numbers[0]: submissions[token] for token, numbers in open_ones.items()}
-            )
+            return _show_cancel_commands(lab, args, [numbers[0] for numbers in open_ones.values()])
         _start_session(lab, open_ones)
         for token, numbers in open_ones.items():
             along = also_ended(lab.state, submissions[token], args.runs)
@@ -247,13 +241,14 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_cancel_commands(lab: OpenLab, args: argparse.Namespace, jobs: dict[int, SubmissionState]) -> int:
+def _show_cancel_commands(lab: OpenLab, args: argparse.Namespace, runs: Iterable[int]) -> int:
     """Print the commands that cancel by hand. A run that was not sent has none, which is said instead."""
     from labtui.session.preview import commands_of_cancel
 
     what = "cancelling" if args.after is None else "ending"
     groups = []
-    for number, item in jobs.items():
+    for number in runs:
+        item = lab.state.submissions[lab.state.runs[number].token]
         groups.append((f"{what} the job of run {number}", commands_of_cancel(lab.session, item, args.after)))
         if item.job is None and item.status is not SubmissionStatus.WAITING:
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")

@@ -138,12 +138,9 @@ def _keep_copy(folder: Path, place: Path) -> None:
     from labtui.session.store import Store
 
     database = LabFolder.open(folder).database_path
-    try:
-        shutil.copytree(folder, place, ignore=shutil.ignore_patterns(f"{database.name}*"))
-        with contextlib.closing(Store(database, read_only=True)) as store:
-            store.copy_to(place / database.name)
-    except OSError as error:
-        raise UsageError(f"{place} cannot be written: {error.strerror}.") from error
+    shutil.copytree(folder, place, ignore=shutil.ignore_patterns(f"{database.name}*"))
+    with contextlib.closing(Store(database, read_only=True)) as store:
+        store.copy_to(place / database.name)
     trust(place)
     print(f"Kept in {place}. `labtui {shlex.quote(str(place))}` opens it; its cluster is over.")
 
@@ -225,6 +222,7 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
     """Check that a practice session can be kept here: the folder is new, empty, or already keeps one.
 
     Raises:
+        OSError: it is no folder, or cannot be read.
         UsageError: the folder has other files, which would be mixed with the session's.
         NotTrusted: the folder came from somebody else, and its jobs would run on this computer.
     """
@@ -232,11 +230,7 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
     from labtui.practice.layout import Layout
     from labtui.session.settings import SETTINGS_FILE, read_settings
 
-    try:
-        empty = not path.exists() or not any(path.iterdir())
-    except OSError as error:
-        raise UsageError(f"{path} cannot be used: {error.strerror}.", "Name another folder.") from error
-    if empty:
+    if not path.exists() or not any(path.iterdir()):
         return
     lab = path / "lab" / SETTINGS_FILE
     kept = (Layout(path / "cluster").programs / "sbatch").exists()
