@@ -10,11 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.domain.profile import Profile
 from labtui.preflight import ScriptContext, fix_all, paths_to_ask
 from labtui.preflight.findings import RULES, apply_fix, preview_fix
 from labtui.session.settings import load_profile
-from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job, preflight
+from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, preflight
 from tests.preflight.near import NEAR, VALID
 
 OWN: dict[str, Any] = {"makes_folders": True, "remote": {"/gpfs/cifar/new": False}}
@@ -143,16 +142,6 @@ def test_the_paths_worth_asking_the_cluster_about():
     assert {f.rule for f in gone} == {"path-missing"}
     files["job.slurm"] += b"\nX=/gpfs/own\npython my.py --data $X/\npython my.py --data_dir /tmp/unpacked\n"
     assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == {*paths, "/gpfs/own"}
-
-
-def test_cpus_for_each_gpu_are_wanted_only_where_the_site_says_so():
-    """80 cores divided by 4 GPUs are a share; a cluster that `init` asked has no rule of that kind."""
-    files = job("few-cpus", "one", ("--cpus-per-task 80", "--cpus-per-task 8")).files()
-    unmarked = Profile(id="own", title="as `init` writes it", login_hosts=()).status
-    asked = replace(PROFILE, status=unmarked)
-    for profile, expected in ((PROFILE, {"warning"}), (asked, set())):
-        found = preflight(files, draft(), profile, ACCOUNT)
-        assert {f.severity for f in found if f.rule == "few-cpus"} == expected
 
 
 def test_where_no_node_has_a_gpu_none_is_advised():

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterator
 
-from labtui.domain.model import plural
 from labtui.domain.profile import Queue
 from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
@@ -49,26 +48,6 @@ def _about_sbatch(head: str, rest: str) -> bool:
     if re.fullmatch(r"\s*#\s+sbatch", head):
         return True
     return not all(option.known for option in read_options(rest)) or "`" in rest
-
-
-@rule("stray-word", "error")
-def stray_word(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A space in a value without quotes (`--job-name=my run`): sbatch refuses the word after it.
-
-    The fix quotes a name or path, and closes the gap in `gpu: 4`; elsewhere the word may be a comment without its #.
-    """
-    for given in job.directives:
-        line = job.lines[given.line - 1]
-        if " " not in given.value or given.late or given.value not in line or re.search(r"[\"'<]", line):
-            continue
-        new = f'"{given.value}"' if given.name in _TEXTS else re.sub(r"(?<=[:,]) | (?=[:,])", "", given.value)
-        effect = f"The space ends the value of --{given.name}; sbatch refuses what follows it."
-        yield Hit(
-            given.line, effect, replace_line(job, given.line, line.replace(given.value, new), f"write {new}")
-        )
-
-
-_TEXTS = {"job-name", "comment", "output", "error", "input", "chdir", "wckey"}
 
 
 @rule("late-directive", "error")
@@ -205,27 +184,6 @@ def node_gpus(context: ScriptContext) -> float:
     """The GPUs of a node; infinity if the profile does not know its nodes."""
     known = context.profile.status != "generic" and context.profile.cpus_per_node > 1
     return context.profile.gpus_per_node if known else math.inf
-
-
-@rule("few-cpus", "warning")
-def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Fewer CPUs than the site asks for with each GPU.
-
-    Only if the site requires a number: elsewhere a node's CPUs divided by its GPUs are a fair share, not a rule.
-    """
-    given = job.last("cpus-per-task")
-    needed = job.gpus * context.profile.cpus_per_gpu
-    cpus = (job.cpus or 1) * job.tasks_per_node
-    said = context.profile.status in ("current", "practice")
-    unclear = any(map(job.has, ("exclusive", "cpus-per-gpu", "tres-per-task"))) or (given and not job.cpus)
-    if not said or unclear or not job.gpus or job.gpus > node_gpus(context) or cpus >= needed:
-        return
-    effect = f"Here {plural(job.gpus, 'GPU')} must come with {needed} CPUs or more, not {cpus}."
-    each = str(-(-needed // job.tasks_per_node))
-    if given is None:
-        yield Hit(1, effect, add_directive(job, f"--cpus-per-task={each}"))
-    else:
-        yield value_hit(job, "cpus-per-task", effect, each, title=f"ask for {each}")
 
 
 # --------------------------------------------------------------------------- logs

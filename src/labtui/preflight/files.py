@@ -283,27 +283,6 @@ def one_epoch_in_script(_context: ScriptContext, script: PythonScript) -> Iterat
             yield Hit(value.lineno, ONE_EPOCH, _replace_literal(script, value, "2", "epochs=2"))
 
 
-@rule("progress-bar", "warning", over="pythons")
-def progress_bar(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    r"""fit() with a progress bar: huge logs of \r and \b.
-
-    verbose=2 prints one line per epoch, which is what the lab reads; the default is the bar.
-    """
-    if "tensorflow" not in script.text and "keras" not in script.text:
-        return
-    effect = "In a batch job the bar fills the log with \\r and \\b; verbose=2 prints one line per epoch."
-    for name, call in script.calls:
-        if not _is_fit(name) or any(keyword.arg is None for keyword in call.keywords):
-            continue  # fit(**options): verbose may be among them
-        verbose = _keyword(call, "verbose")
-        if verbose is None:  # another library's fit() has none of these; the fifth argument is verbose
-            keras = {"epochs", "validation_data", "batch_size"} & {each.arg for each in call.keywords}
-            if keras and len(call.args) < 5:
-                yield Hit(call.lineno, effect)
-        elif isinstance(verbose.value, ast.Constant) and verbose.value.value in (1, "auto", True):
-            yield Hit(verbose.value.lineno, effect, _replace_literal(script, verbose.value, "2", "verbose=2"))
-
-
 # --------------------------------------------------------------------------- downloads
 
 _DOWNLOAD = re.compile(

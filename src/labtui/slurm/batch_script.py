@@ -47,7 +47,7 @@ def long_name(written: str) -> str | None:
 
 
 def read_options(text: str, line: int = 0, *, late: bool = False) -> Iterator[Directive]:
-    """The options of one directive; `text` is what follows ``#SBATCH``. Stray words stay in the value before them."""
+    """The options of one directive; `text` is what follows ``#SBATCH``. Stray words are left out."""
     words = _words(text)
     while words:
         word = words.pop(0)
@@ -57,20 +57,13 @@ def read_options(text: str, line: int = 0, *, late: bool = False) -> Iterator[Di
             takes_next = name is None or name in VALUED
             if takes_next and not equals and words and not words[0].startswith("-"):
                 value = words.pop(0)
-            yield Directive(name or written, _with_strays(value, words), name is not None, line, late)
+            yield Directive(name or written, value, name is not None, line, late)
         elif word.startswith("-") and len(word) > 1 and word[1].isalpha():
             name = SHORT_OPTIONS.get(word[1])
             value = word[2:].removeprefix("=")
             if name in VALUED and not value and words:
                 value = words.pop(0)
-            yield Directive(name or word[1], _with_strays(value, words), name is not None, line, late)
-
-
-def _with_strays(value: str, words: list[str]) -> str:
-    """A value with the words up to the next option, which sbatch refuses; they are taken from `words`."""
-    while value and words and not words[0].startswith("-"):
-        value = f"{value} {words.pop(0)}"
-    return value
+            yield Directive(name or word[1], value, name is not None, line, late)
 
 
 def directive_words(script: str) -> Iterator[list[str]]:
