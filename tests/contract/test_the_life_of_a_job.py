@@ -124,7 +124,6 @@ def test_finished_jobs(jobs):
     assert (row["State"], row["ExitCode"], row["Comment"]) == ("FAILED", "3:0", "")
     both = jobs.accounting(f"--jobs={done},{failed}")
     assert set(both) == {done, failed}
-    assert set(jobs.accounting("--name=acct-1")) == {done}
 
 
 def test_time_limit(jobs, limited_job):

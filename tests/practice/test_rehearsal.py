@@ -191,7 +191,7 @@ def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):
         "print(f'{np.mean(x):.4f} {np.sum(y):d}', int(a // 2), round(abs(b % 2) & 1, 2), range(np.max(x, 1)))\n"
         "model = tf.keras.applications.ResNet50V2(weights=None)\n"
         "data = tf.data.Dataset.from_tensor_slices((x, y))\nmodel.fit(data.take(1000).batch(100), verbose=2)\n"
-        "try:\n    model.fit(data.take(9).batch(10, drop_remainder=True))\n"
+        "loss, accuracy = model.evaluate(data)\ntry:\n    model.fit(data.take(9).batch(10, drop_remainder=True))\n"
         "except ValueError as error:\n    print(error)\n"
     )
     done = rehearse(lab, "mine.py")

@@ -202,7 +202,6 @@ BROKEN = [
     Case("unchanged-copy", "no change", {"ResNet152.py": (("", SCRIPT),)}, fixable=False),
     py("download", "load_data", ("load_cifar(args.batch_size)", "tf.keras.datasets.cifar10.load_data()"), fixable=False, severity="warning"),
     py("download", "weights", ("weights=None", 'weights="imagenet"'), fixable=False, severity="warning"),
-    py("one-epoch", "fit", ("epochs=args.epochs", "epochs=1")),
     py("python-syntax", "bracket", ("classes=10)", "classes=10"), fixable=False),
     job("bash-syntax", "a loop without its end", ("nvidia-smi", "for n in 1 2; do"), bash_errors={"job.slurm": "bash: line 24: syntax error: unexpected end of file"}, fixable=False),
 ]  # fmt: skip

@@ -67,7 +67,6 @@ NEAR = [
     py("module-missing", "own path", ("from cifar", "import sys\nsys.path.append('/gpfs/x')\nfrom cifar"), remove=("cifar-utils/cifar.py",),),
     Case("path-missing", "there", remote={SIF: True, "/gpfs/cifar/data": True}),
     py("download", "own loader", ("load_cifar(", "cifar.load_data(")),
-    py("one-epoch", "two", ("epochs=args.epochs", "epochs=2")),
     job("script-missing", "written by the job itself", (LAST, "    true\ncat > probe.py <<'EOF'\nprint(1)\nEOF\npython probe.py")),
     job("bash-syntax", "bash said nothing", bash_errors={"job.slurm": ""}),
 ]  # fmt: skip

@@ -19,7 +19,6 @@ from labtui.practice.request import (
     all_options,
     build_request,
     minutes_s,
-    priority_of,
     sent_script,
 )
 from labtui.practice.words import NO_CONTROLLER, VERSION, Answer, Call, CommandError, Program, stamp
@@ -56,8 +55,7 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
 
 def _matches(job: Job, options: Mapping[str, str]) -> bool:
     """Whether the options select a job."""
-    names = {"jobs": str(job.job_id), "name": job.request.name}
-    return all(text in options[option].split(",") for option, text in names.items() if option in options)
+    return "jobs" not in options or str(job.job_id) in options["jobs"].split(",")
 
 
 # ------------------------------------------------------------------------------- squeue, sacct, scancel
@@ -227,19 +225,14 @@ def _qos_row(queue: Queue) -> dict[str, str]:
     limits = {"maxjobspu": queue.max_running_per_user, "maxsubmitpu": queue.max_submit_per_user}
     return {
         "name": queue.name,
-        "priority": str(priority_of(queue)),
-        "flags": "DenyOnLimit",
         "maxwall": duration_text(60 * (queue.max_minutes or 0)),
         **{name: "" if limit is None else str(limit) for name, limit in limits.items()},
     }
 
 
 _DATABASE = "Problem talking to the database: Connection refused"
-_SQUEUE = "u=user= -=me h=noheader t=states= o=format= j=jobs= n=name= a=all S=sort= -=local V=version"
-_SACCT = (
-    "X=allocations n=noheader p=parsable P=parsable2 -=delimiter= o=format= j=jobs= S=starttime= -=name= u=user= "
-    "V=version"
-)
+_SQUEUE = "u=user= -=me h=noheader t=states= o=format= j=jobs= a=all S=sort= -=local V=version"
+_SACCT = "X=allocations n=noheader p=parsable P=parsable2 -=delimiter= o=format= j=jobs= S=starttime= u=user= V=version"
 _COMMANDS: dict[str, tuple[str, Callable[[Asked], Iterable[str]], str]] = {
     "sbatch": ("", sbatch, ""),
     "squeue": (_SQUEUE, squeue, "slurm_load_jobs error"),

@@ -271,17 +271,11 @@ class Controller:
 
     def start_estimate(self, job: Job, now: float) -> float | None:
         """When a pending job may start: once the first running job in its way reaches its limit. None if unknown."""
-        if job.begin is not None and now < job.begin:
+        if job.reason == "BeginTime":
             return job.begin
-        if job.held or now - job.submit_time < SCHEDULE_DELAY_S:
-            return None
         with self.lock:
-            waits = self.waits.get(job.job_id) or []
-            running = self._running()
-            full = len(running) >= self.site.max_jobs
-            if not full and self._free_nodes(job, running):
-                return waits[-1][1] if waits else now + SCHEDULE_DELAY_S
-            mine = job.request.partition
-            in_the_way = (other for other in running if full or other.request.partition == mine)
-            ends = ((other.start_time or now) + other.request.time_limit_s for other in in_the_way)
-            return min(ends, default=None)
+            if waits := self.waits.get(job.job_id):
+                return waits[-1][1]
+            alike = (other for other in self._running() if other.request.partition == job.request.partition)
+            ends = ((other.start_time or now) + other.request.time_limit_s for other in alike)
+            return min(ends, default=None) if job.reason == "Resources" else None

@@ -13,9 +13,9 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from labtui.cluster.local_files import mkdir_private, write_atomic
 from labtui.domain import decode
@@ -134,16 +134,12 @@ class StateFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        import fcntl  # missing on Windows, where `find_bash` has already refused to start a cluster
-
         self._path = folder / STATE_FILE
         mkdir_private(folder)
-        handle = os.open(folder / ".lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._held: BinaryIO = os.fdopen(handle, "ab")
+        self._held = FileLock(folder / ".lock", timeout=0, mode=0o600, thread_local=False)
         try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._held.close()
+            self._held.acquire()
+        except Timeout as error:
             hint = "Leave that one first, or keep this one in another folder."
             raise UsageError(f"A practice session is already open in {folder}.", hint) from error
         self._lock = threading.Lock()
@@ -178,4 +174,4 @@ class StateFile:
 
     def close(self) -> None:
         """Release the folder for another session."""
-        self._held.close()
+        self._held.release()

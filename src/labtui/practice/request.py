@@ -13,7 +13,7 @@ import msgspec
 
 from labtui.domain.profile import Profile, Queue
 from labtui.practice.job import JobRequest
-from labtui.practice.words import Call, CommandError, parse_words
+from labtui.practice.words import SBATCH, Call, CommandError, count, parse_words
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words, read_script
 from labtui.slurm.values import duration_seconds
@@ -230,9 +230,4 @@ def _begin(text: str) -> float:
 
 
 def _number(options: Mapping[str, str], name: str, default: int) -> int:
-    if name not in options:
-        return default
-    match = re.fullmatch(r"(\d+)(?:-\d+)?", options[name].strip())
-    if not match or int(match[1]) < 1:
-        raise Refused(f'Invalid numeric value "{options[name]}" for --{name}.', status=255)
-    return int(match[1])
+    return count(options[name].partition("-")[0], name, SBATCH) if name in options else default

@@ -6,7 +6,6 @@ the CPUs of another one. As in Slurm 22.05, ``-c`` of the job is not inherited.
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from labtui.practice.words import (
     SRUN,
     CommandError,
     compress,
+    count,
     expand,
     exported,
     parse_words,
@@ -77,11 +77,7 @@ def _number(
     options: Mapping[str, str], environment: Mapping[str, str], name: str, variable: str
 ) -> int | None:
     text = options.get(name, environment.get(variable))
-    if text is None:
-        return None
-    if not re.fullmatch(r"\d+", text) or int(text) < 1:
-        raise CommandError(f'srun: error: Invalid numeric value "{text}" for --{name}.\n')
-    return int(text)
+    return None if text is None else count(text, name, SRUN)
 
 
 def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from labtui.slurm import batch_script
+from labtui.slurm import batch_script, values
 
 
 def stamp(seconds: float | None, environment: Mapping[str, str], unknown: str) -> str:
@@ -172,6 +172,14 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[s
         if program is SBATCH and name in ("array", "dependency", "wait", "wrap"):
             raise CommandError(f"sbatch: error: practice cluster: --{name} is not supported\n")
     return options, rest
+
+
+def count(text: str, name: str, program: Program) -> int:
+    """The value of an option that is a number from 1. Raises CommandError."""
+    if not (found := values.number(text)):
+        words = f'{program.name}: error: Invalid numeric value "{text}" for --{name}.\n'
+        raise CommandError(words, 255 if program is SBATCH else 1)
+    return found
 
 
 def _error(program: Program, problem: getopt.GetoptError) -> CommandError:

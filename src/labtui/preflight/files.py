@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 
 from labtui.preflight.directives import log_folder
-from labtui.preflight.findings import Fix, Hit, PythonScript, ScriptContext, replace_line, rule
-from labtui.preflight.launch import ONE_EPOCH
+from labtui.preflight.findings import Hit, PythonScript, ScriptContext, replace_line, rule
 from labtui.slurm.batch_script import MAX_LINE, JobScript, without_comment
 from labtui.slurm.script_commands import MOVE, split_words
 
@@ -227,19 +226,6 @@ def _keyword(call: ast.Call, name: str) -> ast.keyword | None:
     return next((keyword for keyword in call.keywords if keyword.arg == name), None)
 
 
-def _is_fit(dotted: str) -> bool:
-    return dotted == "fit" or dotted.endswith(".fit")
-
-
-def _replace_literal(script: PythonScript, value: ast.expr, new: str, title: str) -> Fix | None:
-    """A fix that replaces a literal; None if it spans several lines."""
-    if value.end_lineno != value.lineno or value.end_col_offset is None:
-        return None
-    raw = script.lines[value.lineno - 1].encode("utf-8", "surrogatepass")
-    fixed = raw[: value.col_offset] + new.encode() + raw[value.end_col_offset :]
-    return replace_line(script, value.lineno, fixed.decode("utf-8", "surrogatepass"), title)
-
-
 @rule("python-syntax", "error", over="pythons")
 def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A Python file that does not parse.
@@ -271,16 +257,6 @@ def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit
     if same:
         effect = f"{script.name} is the same as {same}, so both run the same training."
         yield Hit(1, f"{effect} Make the change the task asks for.")
-
-
-@rule("one-epoch", over="pythons")
-def one_epoch_in_script(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
-    """``fit(epochs=1)``."""
-    for name, call in script.calls:
-        epochs = _keyword(call, "epochs")
-        value = epochs.value if epochs is not None and _is_fit(name) else None
-        if isinstance(value, ast.Constant) and value.value == 1 and value.value is not True:
-            yield Hit(value.lineno, ONE_EPOCH, _replace_literal(script, value, "2", "epochs=2"))
 
 
 # --------------------------------------------------------------------------- downloads

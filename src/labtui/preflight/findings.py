@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, fill
 from labtui.slurm.batch_script import JobScript, read_script, without_comment
 from labtui.slurm.script_commands import Command
 
@@ -245,7 +245,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         return (self.draft.data_dir if self.draft else "") or self._fill_account(self.profile.data_dir)
 
     def _fill_account(self, path: str) -> str:
-        filled = path.replace("{account}", self.account) if self.account else path
+        filled = fill(path, {"account": self.account})
         return "" if "{" in filled else filled
 
     @cached_property

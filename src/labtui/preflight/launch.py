@@ -78,19 +78,17 @@ def _other_gpus(job: JobScript, request: Directive, effect: str, each: float) ->
     return value_hit(job, request.name, effect, value, title=f"ask for {count}")
 
 
-ONE_EPOCH = "The first epoch is warm-up and does not count; one epoch measures nothing."
-
-
 @rule("one-epoch", "warning")
 def one_epoch(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A single epoch: it is the warm-up, so there is no steady time.
 
     Keras also prints no "Epoch" line for it.
     """
+    effect = "The first epoch is warm-up and does not count; one epoch measures nothing."
     for command in job.launches:
         if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
             fix = swap(job, command, r"(--(?:num_)?epochs[= ]+)1\b", r"\g<1>2", "train two epochs")
-            yield Hit(command.line, ONE_EPOCH, fix)
+            yield Hit(command.line, effect, fix)
 
 
 _OPTION = re.compile(r"(?<=\s)(--[A-Za-z][\w-]*)(?=[\s=]|\Z)")

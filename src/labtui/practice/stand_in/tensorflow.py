@@ -153,10 +153,6 @@ class Model:
         tell("on_train_end", {})
         return history
 
-    def evaluate(self, *_args: object, **_options: object) -> list[float]:
-        time.sleep(2.0)
-        return [2.3, 0.1]
-
     def _training(self, data: Any, batch_size: int | None) -> Training:
         """The training, from the calls that made the data set."""
         images, batch, size, each = stand_in.size_of(data) or 1, batch_size or 32, 128, 1
