@@ -280,8 +280,9 @@ class Poller:
         self._asking = False
 
     def request_poll(self) -> None:
-        """Poll as soon as the limit on polls allows."""
+        """Poll as soon as the limit on polls allows, and more often for a while: something may change."""
         self._poll_requested = True
+        self._context.note_change()
 
     def due_at(self) -> float | None:
         """When to poll next; None while there is nothing to watch."""

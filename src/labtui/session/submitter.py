@@ -22,7 +22,6 @@ from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import STORE_KEY, Request
 from labtui.session.worker_context import Done, WorkerContext, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
-from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
@@ -109,7 +108,6 @@ class Submitter:
             self._look_up(due)
         elif (waiting := self._next_to_send()) is not None:
             self._send(waiting)
-        self._context.note_change()
 
     def _look_up(self, submission: SubmissionState) -> None:
         pending = self._pending[submission.token]
@@ -233,7 +231,7 @@ class Submitter:
         for future in pending.sent:
             settle(future, token)
         for cancelled in pending.cancelled:
-            self._ask_slurm(cancel(job_id), cancelled)
+            self._context.ask_aside(cancel(job_id), cancelled)
         del self._pending[token]
 
     def _postpone(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
@@ -312,7 +310,7 @@ class Submitter:
             question = end_after(job.job_id, minutes)
             if hold:
                 question = control("hold" if request.held else "release", job.job_id)
-            self._ask_slurm(question, done, lambda: self._context.journal.change(changed))
+            self._context.ask_aside(question, done, lambda _: self._context.journal.change(changed))
 
     def _why_refused(self, submission: SubmissionState, request: Request) -> tuple[str, str] | None:
         if request.action == "hold":
@@ -336,18 +334,7 @@ class Submitter:
         elif offline is not None:
             fail(done, offline)
         else:
-            self._ask_slurm(cancel(job.job_id), done)
-
-    def _ask_slurm(
-        self, question: Call[None], done: Future[None], then: Callable[[], None] = lambda: None
-    ) -> None:
-        """Ask Slurm to change a job, in the background; `done` gets the outcome."""
-
-        def answered(_: None) -> None:
-            then()
-            self._context.note_change()
-
-        self._context.ask_aside(question, done, answered)
+            self._context.ask_aside(cancel(job.job_id), done)
 
     def abandon(self, error: LabError) -> None:
         """Fail all open futures when the session closes. Waiting submissions stay stored."""
