@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from labtui.domain.model import JobPhase
 from labtui.slurm import probe, queue
 from labtui.slurm.batch_script import JobScript, read_script
-from labtui.slurm.job_control import check_options, expand_pattern
+from labtui.slurm.job_control import check_options, expand_pattern, first_node
 from labtui.slurm.probe import parse_associations, parse_qos, parse_quota, parse_version, slurm_probe
 from labtui.slurm.queue import parse_accounting, parse_queue, poll_queue
 from labtui.slurm.remote_command import cut_frame, section_status
@@ -244,6 +244,12 @@ def test_log_patterns():
     assert put("%5j-%u-100%%") == "00123-me-100%"
     assert put("\\%j.out") == "%j.out"
     assert put("%q") == "%q"
+    assert [first_node(nodes) for nodes in ("n[1-3]-ib,m1", "r[01,7]n[2-4]", "a,b[1]", "")] == [
+        "n1-ib",
+        "r01n2",
+        "a",
+        "",
+    ]
 
 
 def test_limits():

@@ -127,9 +127,8 @@ def known_logs(submission: SubmissionState) -> list[Stream]:
 
 
 def first_node(nodes: str) -> str:
-    """The first host of ``as01r1b[01-03,07],gs02``; "" for none."""
-    match = re.match(r"([^,\[]+)(?:\[(\w+))?", nodes)
-    return match[1] + (match[2] or "") if match else ""
+    """The first host of ``as01r1b[01-03,07],gs02`` or ``n[1-3]-ib``; "" for none."""
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", nodes).partition(",")[0]
 
 
 def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", node: str = "") -> str:
