@@ -64,7 +64,6 @@ MISTAKES = [
     ("epochs = 5", "epochs = 5\ncpus = 20", last("epochs") + 1, "`cpus` is for the form 'cpu'"),
     ("epochs = 5", 'epochs = 5\ndata_set = "tiny-224"', last("epochs") + 1, "`data_set` is for the form 'torchrun' or 'task-per-gpu'"),
     ("epochs = 5", 'epochs = 5\nbatch_option = "per-gpu"', last("epochs") + 1, "`batch_option` is for the form"),
-    ("epochs = 5", 'epochs = 5\noptions = ["--a", "--a=1"]', last("epochs") + 1, "give --a twice"),
     (RUNS, 'kind = "edited", script = "a.py", original = "a.py", names = ["x"]', CHECK, "needs another name"),
     (CELL, CELL + ", tolerance = [2, 1]", ROW, "`tolerance` goes from low to high"),
     (CELL, "efficiency = [50, 90]", ROW, "not a percentage"),

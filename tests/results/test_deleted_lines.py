@@ -92,7 +92,7 @@ def remarks(report: LogReport, results: Results, row: ResultRow | None) -> set[s
         mine = (row, row.baseline) if row is not None else ()
         if any(each is not None and each.configuration == one.configuration for each in mine):
             found |= set(one.notes)
-    return found | set(results.notes)
+    return found
 
 
 def holds(before: Interval, after: Interval) -> bool:

@@ -32,7 +32,7 @@ class CheckItem(msgspec.Struct, frozen=True):
     A `stale` condition is met, and `missing` says what to do again. `mark` is "practice" or "small" if such runs meet
     it. `effort` is false for conditions that a new lab folder already meets. `kind` is the edition's word for the
     check it belongs to ("runs", "answers", "charts" ...). A condition of kind "runs" has the planned `run`, and in
-    `task_id` the task that plans it if that is another task.
+    `task_id` the task that plans it if that is another task. `to_make` is the script that the student is still to make.
     """
 
     sentence: str
@@ -44,16 +44,12 @@ class CheckItem(msgspec.Struct, frozen=True):
     kind: str = ""
     run: RunSpec | None = None
     task_id: str = ""
+    to_make: str = ""
 
     @property
     def of_runs(self) -> bool:
         """Whether runs meet it, be they of this task or of another one."""
         return self.kind in ("runs", "constant-batch", "learning-rate", "metric", "fit", "data-read")
-
-    @property
-    def to_make(self) -> str:
-        """The script that the student is to make and that is not there yet; "" if this is not about one."""
-        return self.missing.split()[1] if self.kind == "edited" and self.missing.startswith("Make ") else ""
 
     @property
     def met(self) -> bool:
@@ -189,10 +185,8 @@ def _check_learning_rates(ctx: _Context, check: schema.LearningRateCheck) -> Ite
         elif math.isclose(rate, wanted, rel_tol=1e-6):
             shown = f"{rate:g}: {shown}"
         else:
-            missing = (
-                f"{spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
-                f"(base {ctx.edition.base_learning_rate:g} x {spec.replicas})."
-            )
+            rule = f"base {ctx.edition.base_learning_rate:g} x {spec.replicas}"
+            missing = f"{spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} ({rule})."
         yield CheckItem(f"{spec.label}: learning rate {wanted:g}", missing, shown)
 
 
@@ -317,7 +311,7 @@ def _check_edited(ctx: _Context, check: schema.EditedCheck) -> Iterator[CheckIte
     shipped = ctx.evidence.originals.get(check.script)
     source = ctx.evidence.originals.get(check.original) or ctx.evidence.scripts.get(check.original)
     if script is None:
-        yield CheckItem(sentence, f"Make {check.script} from {check.original}.")
+        yield CheckItem(sentence, f"Make {check.script} from {check.original}.", to_make=check.script)
         return
     names = code_names(script.text)
     lacking = [name for name in check.names if name not in names]

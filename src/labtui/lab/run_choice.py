@@ -58,10 +58,8 @@ def remark(band: Band, row: ResultRow, name: str) -> str:
     if measured is None or not band.matches(row) or (measured.hi >= band.low and measured.lo <= band.high):
         return ""
     yours, usual = (text.replace("images", row.configuration.unit) for text in words)
-    sentence = (
-        f"{name}: {yours.format(tick_text(measured.value))}, where {tick_text(band.low)} to "
-        f"{usual.format(tick_text(band.high))} is usual ({band.source})."
-    )
+    known = f"{tick_text(band.low)} to {usual.format(tick_text(band.high))}"
+    sentence = f"{name}: {yours.format(tick_text(measured.value))}, where {known} is usual ({band.source})."
     return f"{sentence} {' '.join(band.advice.split())}".strip()
 
 
@@ -215,13 +213,8 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
         why_not = why_not or "is a small run, no result of the lab." * (mark == "small")
         changed = evidence.changed_since(run)
         match = Match(task_id=task.id, spec=spec, run=run, why_not=why_not, changed=changed, mark=mark)
-        rank = (
-            match.met,
-            batch is None or run.spec.per_gpu_batch == batch,
-            not match.mark,
-            not match.changed,
-            run.task_id == task.id,
-        )
+        same_batch = batch is None or run.spec.per_gpu_batch == batch
+        rank = (match.met, same_batch, not match.mark, not match.changed, run.task_id == task.id)
         found.append((rank, run.run_id, match))
     return max(found, key=lambda item: item[:2])[2] if found else Match(task_id=task.id, spec=spec)
 

@@ -80,11 +80,6 @@ class Sweep(Table, frozen=True, kw_only=True):
         for name, forms in _FORMS_OF_FIELD.items():
             if self.form not in forms and getattr(self, name) not in (None, (), "global"):
                 raise ValueError(f"`{name}` is for the form {' or '.join(map(repr, forms))}.")
-        for words in self.vary or ((),):
-            given = [word.partition("=")[0] for word in (*self.arguments, *self.options, *words)]
-            for option in given:
-                if option.startswith("--") and given.count(option) > 1:
-                    raise ValueError(f"`options` give {option} twice.")
 
     def runs(self) -> tuple[RunPlan, ...]:
         combinations = product(self.vary or ((),), _as_tuple(self.batch), _as_tuple(self.gpus))
@@ -298,8 +293,6 @@ class PublishedRow(RunSelector, frozen=True, kw_only=True):
                 raise ValueError(f"`{name}` goes from low to high.")
         if self.efficiency is not None and self.efficiency[1] > 2:
             raise ValueError("`efficiency` is a fraction of 1, not a percentage.")
-        if self.gpus and self.batch_size is not None and self.batch_size % self.gpus:
-            raise ValueError(f"`batch_size` {self.batch_size:,} cannot be split evenly on {self.gpus} GPUs.")
 
     def bands(self) -> Iterator[Band]:
         """The bands of the row's numbers."""

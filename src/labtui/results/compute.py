@@ -36,7 +36,6 @@ def compute_results(
         rows=compared,
         fits=fit_laws(compared),
         left_out=left_out,
-        notes=tuple(_overall_notes(compared)),
         programs=program_rows(alone),
     )
 
@@ -228,8 +227,6 @@ def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
         return
     if row.contradicted:
         yield "Its log contradicts itself, so this run is not compared with others."
-    elif found.get(("gpu", 1, mine.work_key)):
-        yield "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
     elif family := found.get(("gpu", 1, mine.family_key)):
         how = grouping.difference(mine, family[0].configuration)
         yield f"The one-GPU run of this model has {how}, so there is no speedup."
@@ -345,13 +342,3 @@ def _same_global_batch(one: ResultRow, other: ResultRow) -> bool:
     if one.batch_size is None or other.batch_size is None:
         return one.steps is not None and one.steps == other.steps
     return one.batch_size == other.batch_size
-
-
-def _overall_notes(rows: Sequence[ResultRow]) -> Iterable[str]:
-    marks = {row.mark for row in rows}
-    if "small" in marks:
-        yield "Small runs are kept separate from the lab's: they use CPU devices for GPUs, or other images."
-    if "practice" in marks and len(marks) > 1:
-        yield "Practice runs are kept separate from real ones."
-    if any(row.live for row in rows):
-        yield "Some runs are still in progress; their numbers will change."

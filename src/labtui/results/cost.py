@@ -16,26 +16,23 @@ from labtui.training_logs.gpu_sampler import GpuSample, samples_in_epochs
 _HOUR = 3600.0
 
 
-class JobCost(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU-hours and CPU core-hours of one job; a CPU job has zero GPUs. `running`: the numbers still grow."""
+class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over jobs: GPU-hours allocated and used, CPU core-hours, and how many jobs."""
+
+    jobs: int = 1
+    allocated: float
+    used: float
+    core_hours: float
+
+
+class JobCost(CostTotal, frozen=True, kw_only=True):
+    """What one job cost; a CPU job has zero GPUs. `running`: the numbers still grow."""
 
     task_id: str
     job_id: str
     gpus: int
     wall_seconds: float
-    allocated: float
-    used: float
-    core_hours: float
     running: bool
-
-
-class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over jobs: GPU-hours allocated and used, core-hours, and how many jobs."""
-
-    jobs: int
-    allocated: float
-    used: float
-    core_hours: float
 
 
 class LabCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +60,9 @@ def lab_cost(state: LabState, *, practice: bool | None = None) -> LabCost:
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:
-    sums = {name: sum(getattr(job, name) for job in jobs) for name in ("allocated", "used", "core_hours")}
-    return CostTotal(jobs=len(jobs), **sums)
+    return CostTotal(
+        **{name: sum(getattr(job, name) for job in jobs) for name in CostTotal.__struct_fields__}
+    )
 
 
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:

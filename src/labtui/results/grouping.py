@@ -158,15 +158,14 @@ def same_work(one: Configuration, other: Configuration) -> bool:
 
 def difference(one: Configuration, other: Configuration) -> str:
     """How two configurations of one family were trained differently, as the end of a sentence."""
-    words = []
-    if one.gpu_kind != other.gpu_kind:
-        words.append(f"another GPU ({other.gpu_kind or 'not named'}, here {one.gpu_kind or 'not named'})")
-    if one.validated != other.validated:
-        words.append(f"{'no ' if one.validated else 'a '}validation inside its epochs")
-    if one.tuning != other.tuning:
-        here, there = (", ".join(each) or "none" for each in distinguishing_words([one.tuning, other.tuning]))
-        words.append(f"other options ({there}, here {here})")
-    return " and ".join(words)
+    mine, theirs = (", ".join(each) or "none" for each in distinguishing_words([one.tuning, other.tuning]))
+    found = [
+        (f"another GPU ({other.gpu_kind or 'not named'}, here {one.gpu_kind or 'not named'})", "gpu_kind"),
+        (f"{'no ' if one.validated else 'a '}validation inside its epochs", "validated"),
+        (f"other options ({theirs}, here {mine})", "tuning"),
+    ]
+    words = [text for text, field in found if getattr(one, field) != getattr(other, field)]
+    return " and ".join(words) or "a different number of images per epoch"
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):

@@ -220,6 +220,10 @@ _NAMELESS = "The log names no model: name it with `labtui submit --model NAME` t
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, early ends, missing epochs, contradictions."""
     notes = [said for run in members for said in (_end_note(run), _loss_note(run)) if said]
+    if members[0].mark == "small":
+        notes.append(
+            "A small run, no result of the lab: CPU devices stand in for GPUs, or it has other images."
+        )
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
     if all(run.run_id and run.run.model is None and run.run.program is None for run in members):

@@ -395,4 +395,4 @@ def note_lines(results: Results) -> list[str]:
     """Which runs are in no row, then the notes of all rows, equal ones merged, each with what it concerns."""
     missing = [f"Not counted: {clean(left.run.who)}, {left.reason}." for left in results.left_out]
     lines = [f"{', '.join(who)}: {note}" for note, who in _rows_of_notes(results.rows).items()]
-    return list(dict.fromkeys([*missing, *lines, *results.notes]))
+    return list(dict.fromkeys([*missing, *lines]))

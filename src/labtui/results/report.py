@@ -227,7 +227,6 @@ def results_json(results: Results) -> Json:
         "outlooks": [_json(outlook, _OUTLOOK) for outlook in scaling.outlooks(results.rows)],
         "without_steady_time": [_json(row, _UNSTEADY) for row in results.rows if not row.is_measured],
         "left_out": [_json(left, _LEFT_OUT) for left in results.left_out],
-        "notes": list(results.notes),
         "programs": [program_json(row) for row in results.programs],
     }
 

@@ -324,7 +324,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[ResultRow, ...] = ()
     fits: tuple[LawFit, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    notes: tuple[str, ...] = ()
     programs: tuple[ResultRow, ...] = ()
 
     @property
