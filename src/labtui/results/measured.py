@@ -108,13 +108,9 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
 
     def origin(self, sample: EpochSample | None = None) -> Origin:
         """Where a sample of this run (or, without one, its rate) was read."""
-        return Origin(
-            source=self.source,
-            job_id=self.job_id,
-            run_id=self.run_id,
-            epoch=sample.epoch if sample else None,
-            line=sample.line_of("seconds") if sample else self.run.rate_line or self.run.last_line,
-        )
+        line = sample.line_of("seconds") if sample else self.run.rate_line or self.run.last_line
+        epoch = sample.epoch if sample else None
+        return Origin(source=self.source, job_id=self.job_id, run_id=self.run_id, epoch=epoch, line=line)
 
 
 def measured_from_state(state: LabState, scripts: Collection[str] = ()) -> tuple[MeasuredRun, ...]:
@@ -221,9 +217,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, early ends, missing epochs, contradictions."""
     notes = [said for run in members for said in (_end_note(run), _loss_note(run)) if said]
     if members[0].mark == "small":
-        notes.append(
-            "A small run, no result of the lab: CPU devices stand in for GPUs, or it has other images."
-        )
+        notes.append("A small run, no result of the lab: CPU devices are its GPUs, or it has other images.")
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
     if all(run.run_id and run.run.model is None and run.run.program is None for run in members):
