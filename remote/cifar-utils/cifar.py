@@ -55,9 +55,7 @@ def load_cifar(batch_size, path=None, images=None, image_size=128):
         )
 
     train_ds = pipeline(train_images, train_labels, image_size).batch(batch_size).prefetch(tf.data.AUTOTUNE)
-    test_ds = (
-        pipeline(test_images, test_labels, image_size).repeat().batch(batch_size).prefetch(tf.data.AUTOTUNE)
-    )
+    test_ds = pipeline(test_images, test_labels, image_size).batch(batch_size).prefetch(tf.data.AUTOTUNE)
     train_ds.images = len(train_images)
     return train_ds, test_ds
 

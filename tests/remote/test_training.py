@@ -309,7 +309,8 @@ def test_pipeline(report):
     assert found["same pixels"] and found["type"] == "float32"
     assert found["large"] == [128, 128, 3]
     assert found["large batches"] == [4, 2]
-    assert found["corner"] and found["range"] and found["test repeats"]
+    assert found["corner"] and found["range"]
+    assert found["test images"] == IMAGES // 5, "once each: fit(validation_data=test_ds) comes to its end"
 
 
 @pytest.mark.parametrize("script", ["ResNet50", "ResNet101_seq", "ResNet152"])
