@@ -120,9 +120,8 @@ def test_a_wrong_queue_is_slurms_no_in_words(labtui, student):
 def test_commands_beside_an_open_window_are_done_by_it(lab, cluster):
     with Session.open(lab.folder) as window:
         wait_until(lambda: window.state.connection.status == "online", what="the connection")
-        (sent,) = lab.json("submit", "10.5", "--gpus", "1", "--force", "a test", "--script-args=--pace 30")[
-            "submissions"
-        ]
+        words = ("10.5", "--gpus", "1", "--force", "a test", "--script-args=--pace 30")
+        (sent,) = lab.json("submit", *words)["submissions"]
         assert sent["status"] == "accepted" and sent["job_id"] in cluster.jobs()
         assert sent["token"] in window.state.submissions
         lab("cancel", "1", "--after", "5")

@@ -187,10 +187,9 @@ def test_every_command_is_in_it(shell, capsys):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [("labtui sub", "submit"), ("labtui submit --dry", "--dry-run"), ("labtui li", "lint")],
-)
+@pytest.mark.parametrize(("words", "answer"), [
+    ("labtui sub", "submit"), ("labtui submit --dry", "--dry-run"), ("labtui li", "lint")
+])  # fmt: skip
 def test_bash_completes(words, answer, capsys):
     place = len(words.split()) - 1
     ask = f'\nCOMP_WORDS=({words}); COMP_CWORD={place}; _shtab_labtui; echo "${{COMPREPLY[@]}}"\n'

@@ -14,6 +14,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
+from labtui.export.documents import chart_height
 from labtui.export.drawing import MARK_LINES, chart_rows, chart_style, chart_text, end_text, panels, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
@@ -390,26 +391,20 @@ def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(models, counts
 
 
 def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
-    lab = make_lab(tmp_path / "lab", "thesis-2019", answer=ANSWER)
-    rate, error = (page for page in hand_in(lab.contents()).pages if page.kicker == "2  The naive way")
-    assert (rate.title, rate.charts[0].family, rate.answers, rate.facts) == (
-        "The naive way",
-        "learning-rate",
-        (),
-        (),
-    )
-    assert error.title.startswith("Top-1 error") and error.answers and error.charts[0].family == "error"
+    lab = make_lab(tmp_path / "lab", "thesis-2019", answer=f"{ANSWER}\n\n- One.\n- Two.")
+    _, rate, error, *_, last, _ = hand_in(lab.contents()).pages
+    assert (rate.title, rate.answers, rate.facts) == ("The naive way", (), ())
+    assert error.title.startswith("Top-1 error") and error.answers and error.kicker == rate.kicker
+    assert [page.charts[0].family for page in (rate, error)] == ["learning-rate", "error"]
+    assert last.kicker[0] == "8" and chart_height(last) < 3.5, "its answers stand below its chart"
 
 
 def test_a_bar_stands_out_where_it_is_best_and_a_part_alone_has_its_number_once():
-    def colours(*values):
-        points = tuple(Point(x=float(n), y=y, lo=y - 1, hi=y + 1) for n, y in enumerate(values))
-        ticks = tuple((p.x, str(p.x)) for p in points)
-        spec = ChartSpec(key="k", title="t", kind="bars", x_axis="names", x_ticks=ticks, x_label="", y_label="s",
-                         series=(Series(name="x", points=points),))  # fmt: skip
-        return {bar.get_facecolor() for bar in drawn(spec).axes[0].patches}
-
-    assert [len(colours(*values)) for values in ((9, 5, 4), (9, 8, 4), (9, 9, 4))] == [2, 1, 1]
+    for values, colours in (((9, 5, 4), 2), ((9, 8, 4), 1), ((9, 9, 4), 1)):  # each is ±1
+        points = tuple(Point(x=x, y=y, lo=y - 1, hi=y + 1) for x, y in enumerate(values))
+        spec = spec_of(dict(enumerate(values)), kind="bars", x_axis="names")
+        (axes,) = drawn(replace(spec, series=(Series(name="x", points=points),))).axes
+        assert len({bar.get_facecolor() for bar in axes.patches}) == colours
     for edition, within in (("thesis-2019", False), ("hpc4ai-ch10", True)):
         (axes,) = drawn(next(each for each in charts_of(edition) if each.family == "efficiency-loss")).axes
         assert any(text and "points lost" not in text for text in words_of(axes.texts)) is within

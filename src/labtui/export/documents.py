@@ -151,8 +151,8 @@ def column_width(columns: int) -> float:
 def _least_height(spec: ChartSpec) -> float:
     if spec.x_axis == "names":
         return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
-    parts = panels(spec)  # else more lines have a longer legend
-    return 2.0 * rows_of(parts) if len(parts) > 1 else 2.6 + 0.25 * len(spec.measured[2:])
+    parts = panels(spec)  # else the names of many lines stand above each other
+    return 2.0 * rows_of(parts) if len(parts) > 1 else max(2.6, 0.8 + 0.3 * len(spec.measured))
 
 
 def answers_of(page: Page) -> list[Answer]:
