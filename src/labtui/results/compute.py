@@ -198,7 +198,25 @@ def _compare(row: ResultRow, found: _Index) -> ResultRow:
 def _with_baseline(row: ResultRow, baseline: ResultRow | None) -> ResultRow:
     """The row with its ratios to one GPU, in both readings."""
     row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline)
-    return _with_speedup(row, baseline) if baseline is not None and row.is_measured else row
+    n, speedup = row.n_gpus, _ratio(row, baseline) if baseline is not None and row.is_measured else None
+    if baseline is None or not n or speedup is None:
+        return row
+    if row.is_baseline:
+        speedup = Interval.exact(1.0)
+    efficiency = speedup.scaled(1 / n)
+    row = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=karp_flatt(speedup, n))
+    # The factors must multiply to exactly the efficiency, so the second is derived from the first.
+    batch_factor = row.batch_factor_on(n, row.steps)
+    if row.by_rate:
+        return replace(row, batch_factor=batch_factor, step_factor=efficiency)
+    if not row.steps or not baseline.steps:
+        return row
+    if n > 1 and row.steps == baseline.steps and None in (row.batch_size, baseline.batch_size):
+        return row.with_notes(_SAME_STEPS)
+    return replace(row, batch_factor=batch_factor, step_factor=speedup.scaled(row.steps / baseline.steps))
+
+
+_SAME_STEPS = "The batch is unknown and the steps are those of one GPU: the lost efficiency cannot be split."
 
 
 def _find_baseline(row: ResultRow, found: _Index) -> ResultRow | None:
@@ -257,35 +275,12 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
         yield "Faster than ideal: check batch, precision and machine of this run and of its one-GPU baseline."
 
 
-def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
-    n = row.n_gpus
-    speedup = _ratio(row, baseline)
-    if not n or speedup is None:
-        return row
-    if row.is_baseline:
-        speedup = Interval.exact(1.0)
-    efficiency = speedup.scaled(1 / n)
-    changes = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=karp_flatt(speedup, n))
-    # The factors must multiply to exactly the efficiency, so the second is derived from the first.
-    batch_factor = changes.batch_factor_on(n, row.steps)
-    if changes.by_rate:
-        return replace(changes, batch_factor=batch_factor, step_factor=efficiency)
-    if not row.steps or not baseline.steps:
-        return changes
-    if n > 1 and row.steps == baseline.steps and None in (row.batch_size, baseline.batch_size):
-        return changes.with_notes(_SAME_STEPS)
-    return replace(changes, batch_factor=batch_factor, step_factor=speedup.scaled(row.steps / baseline.steps))
-
-
-_SAME_STEPS = "The batch is unknown and the steps are those of one GPU: the lost efficiency cannot be split."
-
-
 def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
     """The row with its gain over half as many GPUs: the ratio of images per second, minus one."""
     mine = row.configuration
     halves = found.get((mine.device, (mine.n_gpus or 0) / 2, mine.work_key), ())
-    rates = [one.throughput for one in halves if same_work(one.configuration, mine) and same_batch(one, row)]
-    half = rates[0] if rates else None
+    alike = (one for one in halves if same_work(one.configuration, mine) and same_batch(one, row))
+    half = next((one.throughput for one in alike), None)
     if row.throughput is None or half is None or half.lo < SHORTEST:
         return row
     return replace(row, doubling_gain=row.throughput.over(half).minus(Interval.exact(1.0)))
