@@ -177,6 +177,7 @@ _PREFIX = re.compile(
     RANK.pattern.decode() + r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?:? "
     r"|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?: ?[-|:,] ?| )"  # Python's logging
     r"|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}(?: |(?=\[))"
+    r"|\[[A-Z]{4,8}\|[\w.]{1,80}:\d{1,6}\] \d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} >> "  # Hugging Face's
     r"|[IW]\d{4} \d\d:\d\d:\d\d\.\d{1,6} +\d{1,9} [\w.]{1,80}:\d{1,6}\] "  # absl
     r"|(?:\[?[\w.]{1,80}\]? ?[-|:] ?)?\[?(?:INFO|DEBUG|WARNING)\]?(?::[\w.]{1,80}:| ?[-|:] ?| +)"
 )

@@ -48,7 +48,7 @@ _HEAD = re.compile(
 )
 _KEY = re.compile(
     r"(?:(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
-    r"|\b(?:(?:epoch )?took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
+    r"|\b(?:(?:epoch )?took|takes|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
 )
 _BESIDE = re.compile(
     r"(?:\b(?:throughput|speed|rate|avg|average|mean|at)[ :=]{1,3})?(?<![\w.,+-])"
