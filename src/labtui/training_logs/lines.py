@@ -1,4 +1,7 @@
-"""Splits bytes, in chunks of any size, into lines; of a line that redraws itself only the last state remains."""
+"""Splits bytes, in chunks of any size, into lines.
+
+Of a line that redraws itself only the last state remains, and each full bar over which an unfinished one was drawn.
+"""
 
 import operator
 import re
@@ -16,6 +19,7 @@ _BLANK = b" \t\r\b\x00\x0b\x0c"
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))
 _MAX_BLANK_PIECES = 200
 _WINDOW = 1 << 16
+_FULL, _PIECES = b"100%|", re.compile(rb"[^\r\b]+")
 _HEAD = 320
 _PRINTED = bytes((*range(32, 127), 9, 10))
 
@@ -82,19 +86,19 @@ class LineCutter:
         at, whole = 0, data.rfind(b"\n") + 1
         if self._open and whole:
             at = data.find(b"\n") + 1
-            self._extend(data[: at - 1])
-            yield self._cut()
+            yield from self._extend(data[: at - 1])
+            yield from self._cut()
         while at < whole:
             stop = data.rfind(b"\n", at, at + _WINDOW) + 1 or data.find(b"\n", at) + 1
             window, at = data[at:stop], stop
             yield from self._split_window(window)
         if whole < len(data):
-            self._extend(data[whole:])
+            yield from self._extend(data[whole:])
 
     def finish(self) -> Iterator[LogLine]:
         """The last line, if it has no newline."""
         if self._open:
-            yield self._cut()
+            yield from self._cut()
 
     def _split_window(self, window: bytes) -> Iterator[LogLine]:
         plain = not window.translate(None, _PRINTED)
@@ -114,23 +118,34 @@ class LineCutter:
                 if plain:
                     yield self._plain_line(one)
                 else:
-                    self._extend(one)
-                    yield self._cut()
+                    yield from self._extend(one)
+                    yield from self._cut()
 
     def _plain_line(self, raw: bytes) -> LogLine:
         self.lines += 1
         return LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
 
-    def _extend(self, part: bytes) -> None:
-        """Add to the open line."""
+    def _extend(self, part: bytes) -> Iterator[LogLine]:
+        """Add to the open line; yield its full bars over which another was drawn."""
         self._open = True
         self._head += part[: _HEAD - len(self._head)]
         last = max(part.rfind(b"\r"), part.rfind(b"\b"))
         if last >= 0:
             self._overwritten = True
-            self._kept = self._last_piece(self._piece + part[:last]) or self._kept
+            closed = self._piece + part[:last]
+            yield from self._full_bars(closed)
+            self._kept = self._last_piece(closed) or self._kept
             self._piece = b""
         self._piece += part[last + 1 : last + 2 + self._limit - len(self._piece)]
+
+    def _full_bars(self, pieces: bytes) -> Iterator[LogLine]:
+        """The full bars up to the last of these pieces that the next piece, of another bar, overwrites."""
+        before = self._kept
+        if _FULL in before or _FULL in pieces:
+            for piece in _PIECES.findall(pieces):
+                if _FULL in before and _FULL not in piece and not _is_blank(piece):
+                    yield LogLine(self.lines + 1, self._text(before))
+                before = before if _is_blank(piece) else piece
 
     def _last_piece(self, text: bytes) -> bytes:
         """The last piece that is not blank, cut to the limit; b"" if there is none."""
@@ -142,18 +157,24 @@ class LineCutter:
             text = text[:begin]
         return b""
 
-    def _cut(self) -> LogLine:
+    def _cut(self) -> Iterator[LogLine]:
+        yield from self._full_bars(self._piece)
         piece, before = self._piece[: self._limit], self._kept
         if _is_blank(piece):
             piece, before = self._kept, b""
         continues, head = self._head.startswith(b"\b"), self._head if self._overwritten else b""
-        if head and (rank := RANK.match(head)) and not piece.startswith(rank[0]):
-            piece = rank[0] + piece
+        text = self._text(piece)
         self._piece = self._kept = self._head = b""
         self._open = self._overwritten = False
         self.lines += 1
-        text = _decode(piece).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
-        return LogLine(self.lines, text, continues, _decode(head), _decode(before[:_HEAD]))
+        yield LogLine(self.lines, text, continues, _decode(head), _decode(before[:_HEAD]))
+
+    def _text(self, piece: bytes) -> str:
+        """A piece of the open line as text, with the rank that its beginning may have."""
+        rank = RANK.match(self._head) if self._overwritten else None
+        if rank and not piece.startswith(rank[0]):
+            piece = rank[0] + piece
+        return _decode(piece[: self._limit]).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
 
 
 def _is_blank(piece: bytes) -> bool:

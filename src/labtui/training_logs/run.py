@@ -231,8 +231,8 @@ class OpenRun(msgspec.Struct):
         Return False if the times contradict each other: two trainings wrote at once.
         """
         stored, other = self.epochs[sample.epoch], sample.seconds
-        if stored.seconds == other:
-            self.interleaved = True
+        if stored.line == sample.line or stored.seconds == other:  # drawn or printed again
+            self.epochs[sample.epoch] = replace(sample, starts_process=stored.starts_process)
         elif len(self.epochs) == 1:
             self.epochs[sample.epoch] = replace(sample, starts_process=True)
             self.note(f"Epoch {sample.epoch} has two times in this log: the later one is shown.")
