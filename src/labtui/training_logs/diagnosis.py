@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Literal
 
 import msgspec
+import re2
 from msgspec.structs import replace
 
 from labtui.domain import decode
@@ -40,7 +41,7 @@ RULES = tuple(
     decode.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
 )
 _NEAR: tuple[str, ...] = (*_FILE["suspect"], *(word for rule in RULES for word in rule.near))
-SUSPECT = tuple(dict.fromkeys(_NEAR))
+_SUSPECT = re2.compile("|".join(map(re.escape, _NEAR)))
 """A quick filter: no rule is tried on a line without any of these."""
 _SIGNS = {name: re.compile(text) for name, text in _FILE["signs"].items()}
 _FOLLOWS = {"ending": "task_ended", "failed": "step_cancelled"}
@@ -49,13 +50,6 @@ _HARMLESS, _PASSED_ON = (re.compile("|".join(_FILE[name])) for name in ("harmles
 NO_GPU_SIGN = "There are non-GPU devices in"
 """TensorFlow's message that a MirroredStrategy runs on the CPU."""
 _IN_CONTAINER = " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
-
-
-def has_any(text: str, words: Sequence[str]) -> bool:
-    for word in words:  # noqa: SIM110 (`any` costs twice as much, and this is asked of every line)
-        if word in text:
-            return True
-    return False
 
 
 def _shows(sign: str, text: str) -> bool:
@@ -95,7 +89,7 @@ class Diagnoser:
         self._container |= _shows("container", text)
         if self.in_trace:
             return self._inside_trace(number, text)
-        if not has_any(text, SUSPECT) or self._see_frame(text):
+        if not _SUSPECT.search(text) or self._see_frame(text):
             return None
         if _shows("traceback", text):
             self.in_trace, self._frame, self._frame_own = True, "", False
@@ -181,7 +175,8 @@ class Diagnoser:
     def _judge(self, number: int, text: str) -> Failure | None:
         if _HARMLESS.search(text):
             return None
-        rule = next((rule for rule in RULES if has_any(text, rule.near) and rule.pattern.search(text)), None)
+        near = (rule for rule in RULES if any(word in text for word in rule.near))
+        rule = next((rule for rule in near if rule.pattern.search(text)), None)
         if rule is None:
             if not _shows("unparsed", text):
                 return None
@@ -282,14 +277,14 @@ def _with_gpu_lines(report: LogReport, reported: Sequence[GpuCount]) -> LogRepor
     The lines are used where there is one for each run, or where there are more (each process prints its own) and all
     say the same. Otherwise it is unknown which run a line belongs to, and none is used.
     """
-    runs = list(report.runs)
+    runs = report.runs
     lines = [replace(line, stream="err") for line in reported]
     if len(lines) > len(runs) and len({(line.source, line.count, line.device) for line in lines}) == 1:
         lines = lines[:1] * len(runs)
-    for index, line in enumerate(lines if len(lines) == len(runs) else ()):
-        run = runs[index]
-        runs[index] = count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line)))
-    return replace(report, runs=tuple(runs))
+    if len(lines) == len(runs):
+        pairs = zip(runs, lines, strict=True)
+        runs = tuple(count_gpus(replace(run, gpu_lines=(*run.gpu_lines, line))) for run, line in pairs)
+    return replace(report, runs=runs)
 
 
 def _findings_of(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:

@@ -171,7 +171,7 @@ class LineCutter:
 
     def _text(self, piece: bytes) -> str:
         """A piece of the open line as text, with the rank that its beginning may have."""
-        rank = RANK.match(self._head) if self._overwritten else None
+        rank = RANK.match(self._head)
         if rank and not piece.startswith(rank[0]):
             piece = rank[0] + piece
         return _decode(piece[: self._limit]).translate(_CONTROLS).rstrip().removeprefix("\ufeff")

@@ -307,10 +307,7 @@ class OpenRun(msgspec.Struct):
         return replace(said, rate=expected if known else None)
 
     def end(self, said: Ends) -> None:
-        if said.early:
-            self.success = self.any_epoch
-            return
-        self.success = said.success
+        self.success = said.success and (self.any_epoch or not said.early)
         if not said.final:
             return
         if said.success and self.records.open is not None:
