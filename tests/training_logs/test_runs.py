@@ -19,6 +19,9 @@ COMMANDS = {
     "mpirun -np 8 python3.6 pytorch-horovod-imagenet.py --bs 128 --lr 0.4 --epochs 1": (None, "gpu", 8, 1024, 1),
     "srun python ./main.py -a resnet50 --print-freq 1 --batch-size 128 --epochs 1 $TMPDIR/x/": ("ResNet50", None, None, 128, 1),
     "torchrun --nproc_per_node=4 --nnodes 2 train_ddp.py --batch_size 32 --epochs 5": (None, "gpu", 8, 256, 5),
+    "torchrun --nproc_per_node=4 --nnodes 1:4 train_ddp.py --batch_size 32": (None, None, None, None, None),
+    "deepspeed --num_gpus 4 train.py --batch_size 32 --epochs 5": (None, "gpu", 4, 128, 5),
+    "mpirun -n 4 -x PATH python hvd_train.py --batch-size 32": ("hvd_train", "gpu", 4, 128, None),
     "+ srun --nodes=2 --ntasks-per-node=4 bash -c export\\ RANK=\\$SLURM_PROCID\\;\\ exec\\ \\\"\\$@\\\" rank python -u train_ddp.py --batch_size 32 --num_epochs 5": (None, "gpu", 8, 256, 5),
     "+ srun --nodes=1 --ntasks-per-node=1 bash -c RANK=0 rank python train_ddp.py --batch_size 32 --device cpu": (None, "gpu", 1, 32, None),
 }  # fmt: skip

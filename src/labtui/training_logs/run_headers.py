@@ -51,16 +51,16 @@ def device_of(word: str) -> Device | None:
 _RUN = re.compile(r"run-(\d{1,4}): +(\S.{0,2000})\Z")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
-_TORCHRUN = re.compile(r"(?:.*/)?(?:torchrun|accelerate)\Z|torch\.distributed\.")
+_TORCHRUN = re.compile(r"(?:.*/)?(?:torchrun|accelerate|deepspeed)\Z|torch\.distributed\.")
 _PROMPT = re.compile(
-    r"\s*(?:\++ |\$ |> |(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
+    r"\s*(?:\++ |\$ |> |\b(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
 )
 GPU_OPTIONS = ("n_gpus", "ngpus", "num_gpus", "gpus", "n_gpu", "num_gpu")
 """Names of options, without leading dashes and with underscores for the dashes inside."""
 _BATCHES = ("batch_size", "per_device_train_batch_size", "batch", "bs", "b")
 _EPOCHS = ("epochs", "num_epochs", "n_epochs", "epoch")
 _MODELS = ("model", "a", "arch", "model_name", "network")
-_RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes")
+_RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes", "num_gpus")
 
 
 def read_job_header(text: str) -> Says | None:
@@ -113,7 +113,8 @@ def read_command(text: str) -> Begins | None:
         return None  # bash's `script: line 30: 12345 Killed  python ...`, a message about a command
     facts = _facts(before, words[script], after)
     named = _KNOWN.search(PurePosixPath(words[script]).stem)
-    if not (facts.epochs_planned or facts.batch_size or facts.n_gpus is not None or named):
+    batch = facts.batch_size or facts.batch_per_gpu
+    if not (facts.epochs_planned or batch or facts.n_gpus is not None or named):
         return None
     wants_gpus = _count(after, *GPU_OPTIONS) and _given(after, "device") != "cpu"
     return Begins("command", facts, " ".join(words), bool(wants_gpus and _container_without_gpu(before)))
@@ -169,7 +170,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
         sequence_length=_count(after, "sequence_length") or None,
     )
     # with these, the batch is that of one worker
-    workers = stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
+    workers = re.search("tf_cnn_benchmarks|horovod|hvd", stem) is not None or "horovodrun" in before
     ranks, told = _ranks(before)
     gpus = _count(after, *GPU_OPTIONS)
     if ranks == 1 and told:
@@ -190,9 +191,10 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
 
 
 def _ranks(before: Sequence[str]) -> tuple[int | None, bool]:
-    """How many processes a launcher starts, and whether each is told its rank (by torchrun, or in srun's command)."""
+    """How many processes a launcher starts, and whether each is told its rank (by torchrun or the like, or in srun's command)."""
     srun = "srun" in before and any("RANK=" in word for word in before)
     torchrun = any(_TORCHRUN.match(word) for word in before)
     per_node = _count(before, *(("ntasks_per_node",) if srun else _RANKS))
-    nodes = _count(before, "nodes" if srun else "nnodes")
-    return per_node * (nodes or 1) if per_node else None, srun or torchrun
+    # ``--nnodes 1:4`` leaves the number open
+    nodes = whole_number(_given(before, *(("nodes",) if srun else ("nnodes", "num_nodes"))) or "1")
+    return per_node * nodes if per_node and nodes else None, srun or torchrun
