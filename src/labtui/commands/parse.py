@@ -94,8 +94,7 @@ def parse_files(
         DataError: a pattern is invalid.
     """
     own = [own_pattern(text) for text in patterns]
-    found = {path: _parse_file(path, patterns=own, programs=programs) for path in dict.fromkeys(paths)}
-    return tuple(found[path] for path in paths)
+    return tuple(_parse_file(path, patterns=own, programs=programs) for path in paths)
 
 
 def _parse_file(path: str, **lines: Any) -> ParsedFile:

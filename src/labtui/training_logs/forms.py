@@ -124,8 +124,7 @@ def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float 
         return [Epoch(form.form, int(groups["epoch"]), rate=rounded(groups["rate"]), at=at)]
     if "last_epoch" in groups:  # counted from 0
         groups = {**groups, "epochs": str(int(groups["last_epoch"]) + 1)}
-    said = patterns.epoch_of(form.form, groups, cut=form.cut)
-    return None if said is None else [said]
+    return patterns.epoch_of(form.form, groups, cut=form.cut)
 
 
 def _says_measures(form: Form, groups: Groups, *_: Any) -> list[Said]:
@@ -164,12 +163,12 @@ _BY_WORD: dict[str, list[Form]] = {}
 for _row in TABLE:
     _BY_WORD.setdefault(_row.word, []).append(_row)
 
-_READERS: tuple[tuple[str, Callable[[str], Said | None]], ...] = (
+_READERS: tuple[tuple[str, Callable[[str], list[Said] | None]], ...] = (
     ("100%", patterns.read_bar),
     ("poch", patterns.read_hand_written),
     ("POCH", patterns.read_hand_written),
     ("run-", run_headers.read_job_header),
-    (".py", run_headers.read_command),
+    (".py", lambda text: [one] if (one := run_headers.read_command(text)) else None),
 )
 """Readers in Python, each with a word that its lines contain."""
 
@@ -215,6 +214,6 @@ def _read_by_table(number: int, text: str) -> list[Said] | None:
                 if (said := form.read(number, text, at)) is not None:
                     return said
     for word, read in _READERS:
-        if word in text and (one := read(text)) is not None:
-            return [one]
+        if word in text and (said := read(text)) is not None:
+            return said
     return None

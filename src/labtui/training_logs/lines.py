@@ -142,10 +142,10 @@ class LineCutter:
         """The full bars up to the last of these pieces that the next piece, of another bar, overwrites."""
         before = self._kept
         if _FULL in before or _FULL in pieces:
-            for piece in _PIECES.findall(pieces):
-                if _FULL in before and _FULL not in piece and not _is_blank(piece):
+            for piece in (one for one in _PIECES.findall(pieces) if not _is_blank(one)):
+                if _FULL in before and _FULL not in piece:
                     yield LogLine(self.lines + 1, self._text(before))
-                before = before if _is_blank(piece) else piece
+                before = piece
 
     def _last_piece(self, text: bytes) -> bytes:
         """The last piece that is not blank, cut to the limit; b"" if there is none."""

@@ -71,7 +71,7 @@ _METRIC = re.compile(
 )
 
 
-def read_hand_written(text: str) -> Said | None:
+def read_hand_written(text: str) -> list[Said] | None:
     """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
     head = _HEAD.match(text)
     if head is None:
@@ -107,7 +107,7 @@ _BAR_OTHER = re.compile(r"(?i)\b(?:val\w*|eval\w*|test\w*|predict\w*|sanity)\b(?
 _POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?=,(?!\d)|\Z)")
 
 
-def read_bar(text: str) -> Said | None:
+def read_bar(text: str) -> list[Said] | None:
     """A full bar of tqdm: ``Epoch 3: 100%|####| 196/196 [00:24<00:00, 8.06it/s]``.
 
     A bar that names no epoch has no number: it counts as an epoch only where a header before it opened one.
@@ -177,18 +177,18 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> Said | None:
+def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list[Said] | None:
     """The epoch, or the rate, that these groups give; None without a usable number."""
     number, planned, steps = (whole_number(groups.get(name)) for name in ("epoch", "epochs", "steps"))
     seconds = seconds_of(groups, cut=cut)
     rate = seconds_of({"seconds": groups["rate"]}, cut=False) if "rate" in groups else None
     if seconds is not None:
         metrics = _metrics(groups) | ({} if rate is None else {RATE: float(groups["rate"])})
-        return Epoch(form, number, seconds, planned or None, steps, metrics)
+        return [Epoch(form, number, seconds, planned or None, steps, metrics)]
     if rate is None or rate.lo <= 0:
         return None
     facts = RunFacts(epochs_planned=planned or None)
-    return Rate(form, rate, unit_of(groups.get("unit", "")), printed=rate.value, facts=facts)
+    return [Rate(form, rate, unit_of(groups.get("unit", "")), printed=rate.value, facts=facts)]
 
 
 _UNITS: dict[str, WorkUnit] = {
@@ -244,8 +244,7 @@ def own_pattern(text: str) -> OwnPattern:
 def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
     """Read a line with a user's own pattern; None where it does not match or gives no usable number."""
     match = pattern.search(text[:MAX_PATTERN_CHARS])
-    said = None if match is None else epoch_of("pattern", given(match))
-    return None if said is None else [said]
+    return None if match is None else epoch_of("pattern", given(match))
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"

@@ -85,7 +85,6 @@ class LogReader:
     @property
     def report(self) -> LogReport:
         """Everything read so far."""
-        cutter = self._cutter
         return LogReport(
             runs=self.runs,
             diagnosis=self._diagnoser.found,
@@ -94,8 +93,8 @@ class LogReader:
             strategies=tuple(self._fold.strategies),
             gpu_kind=self._fold.hints.gpu_kind,
             mention=self._mention[1:] if self._mention[0] else None,
-            lines=cutter.lines,
-            size=cutter.size,
+            lines=self._cutter.lines,
+            size=self._cutter.size,
             binary=self.binary,
         )
 

@@ -189,10 +189,8 @@ class OpenRun(msgspec.Struct):
             starts = True
         mine = self.epochs
         if sample.source in (CLOCK, BLOCK):
-            mine, self.records.reach = (
-                self.records.epochs,
-                max(self.records.reach, sample.epoch + sample.count - 1),
-            )
+            mine = self.records.epochs
+            self.records.reach = max(self.records.reach, sample.epoch + sample.count - 1)
         mine[sample.epoch] = replace(sample, starts_process=True) if starts else sample
         self.failure, self.fresh, self.fresh_header = None, False, None
 
@@ -279,9 +277,8 @@ class OpenRun(msgspec.Struct):
         self.update_facts(said.facts)
         batch, gpus = self.facts.batch_size, self.facts.n_gpus
         if said.form == "horovod" and self.batch_line and batch and gpus and not self.facts.batch_per_gpu:
-            self.update_facts(
-                RunFacts(batch_size=batch * gpus, batch_per_gpu=batch)
-            )  # it prints one worker's
+            # it prints one worker's
+            self.update_facts(RunFacts(batch_size=batch * gpus, batch_per_gpu=batch))
         if said.note:
             self.note(said.note)
         if said.per_gpu and not self.facts.n_gpus:
@@ -296,9 +293,8 @@ class OpenRun(msgspec.Struct):
             return said
         expected = Interval.exact(float(work)).over(seconds)
         batch = self.facts.batch_size or 0
-        by_steps = (
-            said.steps_rate.scaled(batch) if said.steps_rate else expected
-        )  # with `max_steps`, no whole epochs
+        # with `max_steps`, no whole epochs
+        by_steps = said.steps_rate.scaled(batch) if said.steps_rate else expected
         if not (are_apart(expected, rate) and are_apart(by_steps, rate)):
             return said
         told = f"The log prints {rate.value:g} samples per second"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Device, batch_shares
 from labtui.domain.tuning import is_tuning, named_options, other_options, tuning_of
 from labtui.training_logs.runs import RunFacts, plain_number, whole_number
-from labtui.training_logs.said import Begins, Says
+from labtui.training_logs.said import Begins, Said, Says
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
 ARCHITECTURE = (
@@ -18,7 +18,7 @@ ARCHITECTURE = (
 )
 _KNOWN = re.compile(ARCHITECTURE)
 _SUFFIX = re.compile(
-    r"(?:[-_.](?:seq|sequential|parallel|mirrored|multi|cpu|gpu|v\d|hvd|horovod|ddp))+\Z", re.IGNORECASE
+    r"(?i)(?:[-_.](?:seq|sequential|parallel|mirrored|multi|cpu|gpu|v\d|hvd|horovod|ddp))+\Z"
 )
 _PLAIN = re.compile(
     r"(?i)(?:main|train|train_ddp|run|training|benchmark|tf_cnn_benchmarks|script|launch|fit|test|)\Z"
@@ -63,7 +63,7 @@ _MODELS = ("model", "a", "arch", "model_name", "network")
 _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes", "num_gpus")
 
 
-def read_job_header(text: str) -> Says | None:
+def read_job_header(text: str) -> list[Said] | None:
     """Read ``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, a run that the job's script starts."""
     match = _RUN.match(text)
     if match is None:
@@ -81,7 +81,7 @@ def read_job_header(text: str) -> Says | None:
         learning_rate=plain_number(pairs.get("learning_rate", "")) or None,
         tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
     )
-    return Says(facts, run=int(match[1]))
+    return [Says(facts, run=int(match[1]))]
 
 
 _DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
@@ -191,7 +191,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
 
 
 def _ranks(before: Sequence[str]) -> tuple[int | None, bool]:
-    """How many processes a launcher starts, and whether each is told its rank (by torchrun or the like, or in srun's command)."""
+    """How many processes a launcher starts, and whether each is told its rank (also in srun's command)."""
     srun = "srun" in before and any("RANK=" in word for word in before)
     torchrun = any(_TORCHRUN.match(word) for word in before)
     per_node = _count(before, *(("ntasks_per_node",) if srun else _RANKS))

@@ -67,9 +67,8 @@ def conflict(run: ParsedRun) -> Diagnosis | None:
         return None
     best, _ = most_reliable(run.gpu_lines)
     of_whom = "the job has" if best.source == "job" else "TensorFlow reports"
-    count = plural(best.count, "GPU")
     advice = (
-        f"These two lines cannot both be true. labtui counts {count}, the number that {of_whom}, and "
+        f"These two lines cannot both be true. labtui counts {plural(best.count, 'GPU')}, the number that {of_whom}, and "
         "leaves this run out of speedups: check the GPUs the job asked for and the script's strategy."
     )
     text = run.contradictions[-1]
