@@ -45,6 +45,7 @@ WORDS = [
     *b"\r|\b|\b\b\b|\n| |\x1b[0m|\x1b[|\x1b]8;;x\x07|\xe2\x94|\x81|abc|/|Killed|\x00".split(b"|"),
     *b"Epoch 1/2|25/25 - 5s - loss: 1.0|24/25 [====>.] - ETA: 1s|Epoch 2/2|0: |[default1]:".split(b"|"),
     *b"Traceback (most recent call last):|ValueError: no| Model ResNet50 2 GPUs ".split(b"|"),
+    *(b"Epoch 1: 100%|#| 9/9 [00:05<00:00, 1it/s]", b"Epoch 2:   9%|"),
     *(b':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1, "seconds": 3}}', b"9" * 30, b"x" * 50),
 ]
 PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
@@ -61,15 +62,11 @@ def test_the_cutter_gives_the_same_lines_for_any_chunking(data, places, limit):
     def lines(chunks: list[bytes]) -> list[str]:
         cutter = LineCutter(piece_limit=limit)
         found = [line for chunk in chunks for line in cutter.feed(chunk)]
-        shown = [str(line) for line in [*found, *cutter.finish()] if not is_bar(line.text)]
+        # a bar on its way may be skipped in a stretch, or given as a line that means nothing
+        shown = [str(line) for line in [*found, *cutter.finish()] if "24/25" not in line.text]
         return [*shown, str(cutter.lines)]
 
     assert lines(cut(data, places)) == lines([data])
-
-
-def is_bar(text: str) -> bool:
-    """A bar on its way: skipped in stretches, or given as a line that means nothing; both are right."""
-    return "24/25" in text
 
 
 def test_broken_utf8_in_a_line_keeps_the_rest():
@@ -83,8 +80,7 @@ def test_a_line_without_end_costs_no_memory_and_no_data():
         reader.feed(b"x" * 1_000_000)
     reader.feed(b"\nEpoch 1/1\n10/10 - 2s - loss: 1.0\n")
     reader.finish()
-    assert reader.runs[0].epochs[0].line == 3
-    assert len(reader._cutter._piece) < 100_000
+    assert reader.runs[0].epochs[0].line == 3 and len(reader._cutter._piece) < 100_000
 
 
 def epoch_lines(epoch: int, width: int = 3, first: int = 0) -> list[str]:

@@ -142,10 +142,11 @@ class LineCutter:
         """The full bars up to the last of these pieces that the next piece, of another bar, overwrites."""
         before = self._kept
         if _FULL in before or _FULL in pieces:
-            for piece in (one for one in _PIECES.findall(pieces) if not _is_blank(one)):
-                if _FULL in before and _FULL not in piece:
-                    yield LogLine(self.lines + 1, self._text(before))
-                before = piece
+            for one in _PIECES.findall(pieces):
+                if not _is_blank(piece := one[: self._limit]):
+                    if _FULL in before and _FULL not in piece:
+                        yield LogLine(self.lines + 1, self._text(before))
+                    before = piece
 
     def _last_piece(self, text: bytes) -> bytes:
         """The last piece that is not blank, cut to the limit; b"" if there is none."""
@@ -171,8 +172,7 @@ class LineCutter:
 
     def _text(self, piece: bytes) -> str:
         """A piece of the open line as text, with the rank that its beginning may have."""
-        rank = RANK.match(self._head)
-        if rank and not piece.startswith(rank[0]):
+        if (rank := RANK.match(self._head)) and not piece.startswith(rank[0]):
             piece = rank[0] + piece
         return _decode(piece[: self._limit]).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
 

@@ -68,8 +68,8 @@ def conflict(run: ParsedRun) -> Diagnosis | None:
     best, _ = most_reliable(run.gpu_lines)
     of_whom = "the job has" if best.source == "job" else "TensorFlow reports"
     advice = (
-        f"These two lines cannot both be true. labtui counts {plural(best.count, 'GPU')}, the number that {of_whom}, and "
-        "leaves this run out of speedups: check the GPUs the job asked for and the script's strategy."
+        f"These two lines cannot both be true. labtui counts {plural(best.count, 'GPU')}, the number that "
+        f"{of_whom}, and leaves this run out of speedups: check the job's GPUs and the script's strategy."
     )
     text = run.contradictions[-1]
     return Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream)
