@@ -94,7 +94,8 @@ def parse_files(
         DataError: a pattern is invalid.
     """
     own = [own_pattern(text) for text in patterns]
-    return tuple(_parse_file(path, patterns=own, programs=programs) for path in paths)
+    found = {path: _parse_file(path, patterns=own, programs=programs) for path in dict.fromkeys(paths)}
+    return tuple(found[path] for path in paths)
 
 
 def _parse_file(path: str, **lines: Any) -> ParsedFile:
