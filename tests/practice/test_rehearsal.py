@@ -227,7 +227,7 @@ def test_batches_that_do_not_fit_64_gb():
 def test_what_a_slow_laptop_takes_to_start_a_script_is_no_time_of_its_job(monkeypatch, tmp_path):
     slept: list[float] = []
     monkeypatch.setenv("LABTUI_PRACTICE_JOB", str(tmp_path))
-    for name in ("time", "monotonic"):
+    for name in ("time", "monotonic", "perf_counter", "time_ns"):
         monkeypatch.setattr(time, name, lambda: 1000.0)
     monkeypatch.setattr(time, "sleep", slept.append)
     assert programs.unaccounted_s() == 0
@@ -247,3 +247,5 @@ def test_what_a_slow_laptop_takes_to_start_a_script_is_no_time_of_its_job(monkey
     monkeypatch.setattr(os, "execvpe", lambda *_: None)
     programs.date([])
     assert programs.unaccounted_s() == 0, "no training begins before the start that the log's head names"
+    clock.install()
+    assert (time.monotonic(), time.time_ns()) == (120.0, 1000 * 10**9), "a cancelled one ends in its sleep"

@@ -74,10 +74,15 @@ class RehearsedTime:
         if behind > 0:
             self._sleep(behind)
 
+    def _passed(self) -> float:
+        """Seconds since the start; another thread may ask (a cancelled job's) while the main one sleeps."""
+        return min(self._elapsed, (self._monotonic() - self._real_start) * self._factor)
+
     def install(self) -> None:
         """Replace the functions of the module `time` in this process."""
-        time.time = lambda: self._now + self._elapsed
-        time.monotonic = time.perf_counter = lambda: self._elapsed
+        time.monotonic = time.perf_counter = self._passed
+        time.time = lambda: self._now + self._passed()
+        time.time_ns = lambda: int(1e9 * time.time())  # from which `logging` takes its times
         time.sleep = self.advance  # type: ignore[assignment]  # the parameter's name differs
 
 
@@ -136,9 +141,8 @@ def account() -> None:
     """Note that all real time until now is accounted for in the job's time (see `unaccounted_s`)."""
     if folder := os.environ.get("LABTUI_PRACTICE_JOB"):
         with open(os.path.join(folder, "accounted"), "wb") as note:
-            os.utime(
-                note.fileno(), ns=(time.time_ns(),) * 2
-            )  # the file system's own clock lags by milliseconds
+            # The file system's own clock lags by milliseconds; `time.time` may be a rehearsed one.
+            os.utime(note.fileno(), ns=(time.clock_gettime_ns(time.CLOCK_REALTIME),) * 2)
 
 
 def unaccounted_s() -> float:
