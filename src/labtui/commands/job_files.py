@@ -121,9 +121,10 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qos", default="", help="QoS given to sbatch")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit given to sbatch")
     parser.add_argument("--fix", action="store_true", help="apply the fixes that are certain to the files")
-    parser.add_argument("--diff", action="store_true", help="show those fixes without applying them")
     parser.add_argument("--rules", action="store_true", help="list the rules")
-    options.add_json(parser)
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--diff", action="store_true", help="show those fixes without applying them")
+    options.add_json(shown)
 
 
 def run_lint(args: argparse.Namespace) -> int:
@@ -135,8 +136,6 @@ def run_lint(args: argparse.Namespace) -> int:
         return 0
     if not args.files:
         raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
-    if args.diff and args.json:
-        raise UsageError("--diff and --json both write to stdout.", "Give one of them.")
     folder = folder_here(args.folder)
     profile, account = _cluster(args, folder)
     found = {name: _lint(Path(name), profile, account, args) for name in args.files}

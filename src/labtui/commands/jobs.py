@@ -60,11 +60,9 @@ def run_queue(args: argparse.Namespace) -> int:
         results, edition, read_at = lab.session.results(), lab.session.edition, lab.state.refreshed_at
         view = View.of(lab.session, edition=edition, results=results)
         rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
-        if args.json and args.all:
-            print_json({"refreshed_at": read_at, "jobs": lab.session.my_jobs()})
-        elif args.json:
-            spent = lab_cost(lab.state, practice=lab.session.practice)
-            print_json({"refreshed_at": read_at, "runs": rows, "spent": spent})
+        if args.json:
+            own = {"runs": rows, "spent": lab_cost(lab.state, practice=lab.session.practice)}
+            print_json({"refreshed_at": read_at} | ({"jobs": lab.session.my_jobs()} if args.all else own))
         elif args.all:
             _print_all_jobs(lab)
         else:

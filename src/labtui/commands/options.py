@@ -6,7 +6,7 @@ from functools import partial
 from labtui.slurm.values import number
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
