@@ -116,8 +116,8 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         tail.mark(tail.file.last, "val_top1")
         await until(pilot, lambda: '"val_top1": 7' in text_of(app), "the part that was read")
         assert (tail.match_line, tail.file.hidden) == (tail.file.last, 0), "a record that is cited is shown"
-        (marked,) = tail._segments(tail.file.line(tail.file.last), tail.file.last)
-        assert marked.style == tail.get_component_rich_style("tail--current")
+        marked = tail._line_style(record, tail.file.last)
+        assert marked == tail.get_component_rich_style("tail--current")
 
 
 async def test_a_mean_says_of_how_many_epochs_and_runs_it_is(filled_session):

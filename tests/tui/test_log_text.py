@@ -61,10 +61,10 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path):
     text = LogText(path)
     text.refresh()
     assert shown(text) == ["needle one", "other É"]
-    assert [text.find(each, 1, backwards=False) for each in ("é", "OTHER")] == [3, 3]
-    assert text.find("NEEDLE", 3, backwards=True) == 1 and text.find("mllog", 3, backwards=True) is None
+    assert [text.find(each, 1) for each in ("é", "OTHER")] == [3, 3]
+    assert text.find("NEEDLE", 3) == 1 and text.find("mllog", 3) is None
     text.toggle_folding()
-    assert text.find("mllog", 3, backwards=True) == 2 and text.rows() == 3 and text.row(2) == 1
+    assert text.find("mllog", 3) == 2 and text.rows() == 3 and text.row(2) == 1
 
 
 def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path, monkeypatch):

@@ -98,17 +98,17 @@ async def test_bytes_that_come_with_the_key_do_not_take_it_back(log, action):
         assert not tail.follow and "line 149" not in text_of(app)
 
 
-async def test_search_goes_up_from_the_end_then_both_ways(log):
+async def test_search_goes_up_from_the_end_then_from_below_again(log):
     async with bench(log) as (app, tail, pilot):
         tail.search("LINE 1")
         await until(pilot, lambda: tail.match_line == 20 and "line 19" in text_of(app))
         assert not tail.follow
-        tail.action_search_next(True)
-        await until(pilot, lambda: tail.match_line == 19)
         tail.action_search_next()
-        await until(pilot, lambda: tail.match_line == 20)
+        await until(pilot, lambda: tail.match_line == 19)
         tail.search("nowhere")
-        await until(pilot, lambda: tail.search_ended == "not found")
+        await until(pilot, lambda: tail.not_found)
+        tail.search("line 99")
+        await until(pilot, lambda: tail.match_line == 100, "from below again")
 
 
 async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_again(log):
@@ -118,7 +118,7 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
         tail.search("needle")
         await until(pilot, lambda: tail.match_line == 102)
         assert tail.scroll_x == 0
-        tail.action_search_next(True)
+        tail.action_search_next()
         await until(
             pilot, lambda: tail.match_line == 101 and "日本 xxxxxx … xxxxxxxxxneedley" in text_of(app)
         )

@@ -217,13 +217,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.every.get(self.run_id) if self.run_id is not None else None
 
     @property
-    def training(self) -> RunLine | None:
-        """The task's run that trains while the job of the selected one has ended; else None."""
-        line, going = self.line, [each for each in self.lines if each.phase in TRAINING]
-        ended = line is not None and not line.live and all(each.run.token != line.run.token for each in going)
-        return going[0] if ended and going else None
-
-    @property
     def pending(self) -> tuple[RunLine, ...]:
         """The current task's runs that have not ended, as far as is known."""
         return tuple(line for line in self.lines if line.live or line.phase is RunPhase.UNKNOWN)

@@ -96,27 +96,16 @@ class MainScreen(FramedScreen):
         return pane
 
     async def show_pane(self, name: str) -> None:
-        model, other = self.app.view_model, self._other_run if self.pane == name else None
-        self.pane = name
+        self.pane, model = name, self.app.view_model
         if name != "log":
             model.reading = None
-        elif other is not None or model.chosen is model.reading is None:
-            model.reading = other or model.run_to_read
-        if other is not None:
-            model.chosen = None
-            self.app.repaint()
+        elif model.chosen is model.reading is None:
+            model.reading = model.run_to_read
         with self.app.one_frame(self):
             await self._ensure_pane(name)
             self._switch()
             self.app.view = self.view  # the current view, so that the pane need not wait for the next one
         self.focus_pane()
-
-    @property
-    def _other_run(self) -> int | None:
-        """The run that the pane's own key selects: in the log the one that trains, in the table the one to look at."""
-        now = self.view.training.run_id if self.view.training is not None else None
-        other = {"log": now, "runs": self.app.view_model.to_show}.get(self.pane)
-        return other if other != self.view.run_id else None
 
     def _switch(self) -> None:
         with self.prevent(Tabs.TabActivated):
@@ -162,7 +151,7 @@ class MainScreen(FramedScreen):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
-        shown = action == "pane" and parameters == (self.pane,) and self._other_run is None
+        shown = action == "pane" and parameters == (self.pane,)
         listed = isinstance(self.focused, TaskList)
         if (shown or (action == "chart" and self.pane == "charts")) and not listed:
             return None

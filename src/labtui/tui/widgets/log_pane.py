@@ -41,7 +41,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
     def compose(self) -> ComposeResult:
         yield PlainText(id="log-title")
         yield TailView(id="log-view")
-        yield Input(placeholder="search, then enter; n and N go on", id="log-search", compact=True)
+        yield Input(placeholder="search, then enter; n goes on", id="log-search", compact=True)
 
     # ------------------------------------------------------------------ the log
 
@@ -106,12 +106,11 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         if self.stream == "out" and self._error_line is not None:
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
-        file, others, now = self.tail.file, self._others(line), self.view.training
+        file, others = self.tail.file, self._others(line)
         live = any(self.view.every[number].phase in TRAINING for number in (line.run_id, *others))
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
         named = "standard output" if self.stream == "out" else "standard error"
         parts = [line.word] if line.phase in ENDED_BADLY else []
-        parts += [f"run {now.run_id} is {now.word}: press l"] if now is not None else []
         parts += [f"with {words.run_numbers(others).lower()}"] if others else []
         for part in (*parts, file.path.name if file is not None else named):
             fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
@@ -154,8 +153,8 @@ def place_of(view: TailView, *, live: bool) -> str:
     if view.file.hidden and not view.brief:
         parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
     if view.needle:
-        at = f"line {view.match_line}" if view.match_line is not None else ""
-        parts.append(f"/{view.needle}  {'  '.join(filter(None, (at, view.search_ended)))}".rstrip())
+        at = f"  line {view.match_line}" if view.match_line is not None else "  not found" * view.not_found
+        parts.append(f"/{view.needle}{at}")
     below = max(0, view.rows - int(view.scroll_y) - view.size.height)
     if not view.follow and below:
         parts.append(f"{plural(below, 'line')} below (end)")

@@ -161,14 +161,11 @@ class LogText:
             self._lines[0] = self._lines[0][-MAX_BYTES:]
             self._bytes = MAX_BYTES
 
-    def find(self, needle: str, start: int, *, backwards: bool) -> int | None:
-        """The number of the nearest line at or below `start`, or above, that shows a text; case does not matter."""
-        wanted = needle.lower()
-        raw, at = (
-            wanted.encode() if wanted.isascii() else b"",
-            bisect_left(self._rows, start + 1 if backwards else start),
-        )
-        numbers = reversed(self._rows[:at]) if backwards else self._rows[at:]
+    def find(self, needle: str, start: int) -> int | None:
+        """The number of the nearest line at or above `start` that shows a text, else the last one; in any case."""
+        wanted, at = needle.lower(), bisect_left(self._rows, start + 1)
+        raw = wanted.encode() if wanted.isascii() else b""
+        numbers = (*reversed(self._rows[:at]), *reversed(self._rows[at:]))
         kept = ((number, self._lines[number - self._first]) for number in numbers)
         found = (number for number, line in kept if raw in line.lower() or _CONTROLS.search(line))
         return next((number for number in found if wanted in self.line(number).lower()), None)
@@ -223,16 +220,14 @@ class TailView(ScrollView, can_focus=True):
     """A scroll view of one log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
     `read_as` maps line numbers to what labtui reads there. A search looks for `needle`; `match_line` is the line of
-    the current match, or without a search a marked line; `search_ended` says that there is no (further) match: "not
-    found", "none below", "none above".
+    the current match, or without a search a marked line; `not_found`: no line shows it.
     """
 
     PARTS = ("current", "record", "epoch", "error", "warning", "number", "read")
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tail--{part}" for part in PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
         key("z", "records", "MLPerf lines", "show or hide the MLPerf lines (:::MLLOG)", show=True),
-        key("n", "search_next(True)", "Match above", "go to the match above"),
-        key("N", "search_next", "Match below", "go to the match below"),
+        key("n", "search_next", "Match above", "go to the match above, or the last one"),
         key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
     ]
 
@@ -254,7 +249,7 @@ class TailView(ScrollView, can_focus=True):
         self.file: LogText | None = None
         self.needle = ""
         self.match_line: int | None = None
-        self.search_ended = ""
+        self.not_found = False
         self._widest = 1
         self._metric = ""  # what the line is marked for
 
@@ -284,7 +279,7 @@ class TailView(ScrollView, can_focus=True):
             self._jump(max(0, self.file.row(line) - self.size.height + 2))
 
     def _begin(self) -> None:
-        self.match_line, self.search_ended, self._widest = None, "", 1
+        self.match_line, self.not_found, self._widest = None, False, 1
         self._resize()
         self.action_follow()
         self.refresh()
@@ -298,7 +293,7 @@ class TailView(ScrollView, can_focus=True):
             self._begin()
         self._resize()
         if added or restarted:
-            self.search_ended = ""  # the new lines may have a match
+            self.not_found = False  # the new lines may have a match
             self.post_message(self.Moved())
             self.refresh()
 
@@ -347,23 +342,17 @@ class TailView(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ search
 
     def search(self, needle: str) -> None:
-        """Search for a text upwards from the bottom of the view, then below it."""
-        self.needle, self.match_line, found = needle, None, None
+        """Search for a text upwards from above the current match, else from the bottom of the view."""
+        found = None
         if needle and self.file is not None:
             bottom = self.file.number(int(self.scroll_y) + self.size.height - 1)
-            found = self.file.find(needle, bottom, backwards=True)
-            found = found or self.file.find(needle, bottom + 1, backwards=False)
-        self._show_match(found, "not found" if needle else "")
+            found = self.file.find(needle, bottom if self.match_line is None else self.match_line - 1)
+        self.needle, self.match_line, self.not_found = needle, None, found is None and bool(needle)
+        self._show_match(found)
 
-    def action_search_next(self, backwards: bool = False) -> None:
-        """Go to the next match below the current one, or above it if `backwards`."""
-        if not self.needle or self.file is None:
-            return
-        if self.match_line is None:
-            self.search(self.needle)
-            return
-        found = self.file.find(self.needle, self.match_line + (-1 if backwards else 1), backwards=backwards)
-        self._show_match(found, "none above" if backwards else "none below")
+    def action_search_next(self) -> None:
+        """Go to the next match above."""
+        self.search(self.needle)
 
     def mark(self, number: int, metric: str = "") -> None:
         """Mark a line and bring it into view, with its part about a metric; for a record, all records are shown."""
@@ -371,10 +360,9 @@ class TailView(ScrollView, can_focus=True):
         file = self.file
         if file is not None and file.line(number) and file.number(file.row(number)) != number:
             file.toggle_folding()
-        self._show_match(number, "", metric)
+        self._show_match(number, metric)
 
-    def _show_match(self, line: int | None, none: str, metric: str = "") -> None:
-        self.search_ended = none if line is None else ""
+    def _show_match(self, line: int | None, metric: str = "") -> None:
         self.refresh()
         self.post_message(self.Moved())
         if line is None or self.file is None:
