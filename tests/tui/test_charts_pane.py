@@ -113,8 +113,7 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         record = f':::MLLOG {{"key": "{"a" * 99}", "value": {{"val_top1": 7}}, "to": "{"b" * 99}"}}'
         write_log(filled_session, "lt000000000000000ccc", f"{record}\n")
         await until(pilot, lambda: tail.file.hidden == 1)
-        tail.mark(tail.file.last, "val_top1")
-        await until(pilot, lambda: '"val_top1": 7' in text_of(app), "the part that was read")
+        tail.mark(tail.file.last)
         assert (tail.match_line, tail.file.hidden) == (tail.file.last, 0), "a record that is cited is shown"
         marked = tail._line_style(record, tail.file.last)
         assert marked == tail.get_component_rich_style("tail--current")
@@ -224,21 +223,13 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
         assert "all lines together" not in text_of(app), "help has the keys that act"
 
 
-KERAS = "13/13 - 10s - loss: 1.9545 - accuracy: 0.2066 - 773ms/step"
-RECORD = (
-    ':::MLLOG … {"top1": 76.95, "top5": 93.1, "loss": 1.0, "val_top1": 73.1, "val_loss": 1.2, "lr": 0.001}'
-)
-
-
-@pytest.mark.parametrize(("line", "width", "metric", "shown"), [
-    ("13/13 - 8s - loss: 1.95", 40, "loss", "13/13 - 8s - loss: 1.95"),
-    ("[11/26/2026 03:48:37 AM] INFO - [EPOCH: 5] Train: 51 img/s", 40, "", "… [EPOCH: 5] Train: 51 img/s"),
-    (KERAS, 30, "", "13/13 - 10s - … - 773ms/step"), (KERAS, 30, "accuracy", "… accuracy: 0.2066 …"),
-    (RECORD, 30, "val_top1", "… val_top1: 73.1, val_loss: …"), (RECORD, 24, "lr", "top1: … lr: 0.001"),
-    ("1 | Train acc: 0.2 | Val acc: 0.3 | Time: 47 s", 30, "val_acc", "… acc: 0.3 | Time: 47 s"),
+@pytest.mark.parametrize(("line", "width", "shown"), [
+    ("[11/26/2026 03:48:37 AM] INFO - [EPOCH: 5] Train: 51 img/s", 40, "… [EPOCH: 5] Train: 51 img/s"),
+    ("13/13 - 10s - loss: 1.9545 - accuracy: 0.2066 - 773ms/step", 30, "13/13 - 10s - … - 773ms/step"),
+    (':::MLLOG … {"top1": 76.95, "val_top1": 73.1, "lr": 0.001}', 24, "top1: … lr: 0.001"),
 ])  # fmt: skip
-def test_a_long_line_of_a_log_keeps_what_was_read(line, width, metric, shown):
-    assert shorten(readable(line), width, metric) == shown and len(shown) <= width
+def test_a_long_line_of_a_log_keeps_its_ends(line, width, shown):
+    assert shorten(readable(line), width) == shown and len(shown) <= width
 
 
 async def test_on_a_very_large_window_four_charts_or_one(filled_session):

@@ -38,8 +38,6 @@ COPY: Choice = ("b", "Make the copy", "copy")
 EDIT: Choice = ("e", "Edit the file", "edit")
 OVERRIDE: Choice = ("o", "Override with a reason", "override")
 BACK: Choice = ("escape", "Back", None)
-MENDS = {"send": (FIX,), "start_copy": (COPY,), "edit": (EDIT,)}
-"""What is offered on an error, by the action of the next step."""
 
 
 class PlanTable(KeyedTable):
@@ -424,8 +422,8 @@ class PlanScreen(FramedScreen):
             self.app.report(plan.problem[1])
         elif errors := plan.errors:
             found, more = errors[0], f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
-            choices = (*MENDS.get(self.step.action, ()), OVERRIDE, BACK)
-            self._offer(found, choices, f"{' '.join(found.finding.effect.split())}{more}")
+            mend = COPY if found.copy else FIX if found.finding.fix is not None else EDIT
+            self._offer(found, (mend, OVERRIDE, BACK), f"{' '.join(found.finding.effect.split())}{more}")
         elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"
             ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))

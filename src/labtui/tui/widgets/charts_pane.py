@@ -294,7 +294,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if found is not None and line is not None:
             await self.app.choose_run(line.run_id, open_log=True)
             log = self.screen.query_one(LogPane)
-            log.call_after_refresh(log.show_line, number, found[1].metric or "seconds")
+            log.call_after_refresh(log.show_line, number)
 
     # ------------------------------------------------------------------ showing
 
@@ -432,5 +432,5 @@ class ChartsPane(Pane, Container, can_focus=True):
         said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (not point.line and row.epochs > 1)
         styles, text = roles(self.app), line_text(self.app.session.folder.path, path, number)
         place = f"{said}line {number}  "
-        shown_text = shorten(readable(text), self.size.width - len(place), point.metric)
+        shown_text = shorten(readable(text), self.size.width - len(place))
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)

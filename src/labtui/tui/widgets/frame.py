@@ -170,7 +170,6 @@ class HeaderBar(ViewPart):
         right = self._right(view, roles(self.app)).cell_len + 3
         covered = right * self.screen.has_class("-rail")  # else they stand at the bottom
         self.screen.query(ToastRack).set_styles(padding=(0, covered, 0, 0))
-        self.tooltip = words.about_practice(view.factor) if view.factor else None
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
@@ -405,11 +404,6 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         with Vertical(id="bottom"):
             yield NoteLine()
             yield KeyFooter(show_command_palette=False, compact=True)
-
-    def watch_focused(self, focused: Widget | None) -> None:
-        """Mark the focused side by tone; not with a class of the screen, which would restyle all of its widgets."""
-        for part in self.query("#rail-title, Underline"):
-            part.set_class(isinstance(focused, TaskList), "-listing")
 
     def action_step_task(self, step: int) -> None:
         """Choose the task above (`step` -1) or below (1) in the list; from one end the other."""

@@ -18,7 +18,7 @@ from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane, last_line
-from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, metric_span, middle
+from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, middle
 
 _NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
 """What a record has before its value, or metadata where that is null, and after it."""
@@ -36,7 +36,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
 
     stream: Stream = "out"
     _run_id: int | None = None
-    _to_mark: tuple[int, str] | None = None
+    _to_mark: int | None = None
 
     def compose(self) -> ComposeResult:
         yield PlainText(id="log-title")
@@ -62,7 +62,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         if chosen:
             tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
         if self._to_mark is not None:  # asked for before this pane was laid out, or now
-            tail.mark(*self._to_mark)
+            tail.mark(self._to_mark)
             self._to_mark = None
         self._show_title()
         self.refresh_bindings()
@@ -78,10 +78,10 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         found = line.run.diagnosis[:1] if line is not None and line.phase is RunPhase.FAILED else ()
         return found[0].line + 2 if found and found[0].stream == "err" else None
 
-    def show_line(self, number: int | None, metric: str) -> None:
-        """Mark a line of standard output and show it where it has the metric; None: there is no line to mark."""
+    def show_line(self, number: int | None) -> None:
+        """Mark a line of standard output; None: there is no line to mark."""
         if number is not None:
-            self.stream, self._to_mark = "out", (number, metric)
+            self.stream, self._to_mark = "out", number
             self.show(self.view)
 
     def action_streams(self) -> None:
@@ -199,14 +199,9 @@ def line_text(root: Path, path: Path, number: int) -> str:
     return _NO_VALUE.sub(r"\1 … ", log.line(number)).rstrip()
 
 
-def shorten(text: str, width: int, metric: str = "") -> str:
-    """A log line cut to `width` characters: first its time stamp goes, then what is not about the metric."""
+def shorten(text: str, width: int) -> str:
+    """A log line cut to `width` characters: first its time stamp goes, then its middle."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
-    if len(text) <= width:
-        return text
-    (begin, end), (left, right) = metric_span(text, metric or "seconds"), middle(text, width)
-    if end <= left or begin >= right:
-        return f"{text[:left].rstrip()} … {text[right:].lstrip()}"
-    text = f"… {text[begin:]}"
-    return text if len(text) <= width else f"{text[: width - 1].rpartition(' ')[0].rstrip(' -,|')} …"
+    left, right = middle(text, width)
+    return text if len(text) <= width else f"{text[:left].rstrip()} … {text[right:].lstrip()}"

@@ -183,8 +183,6 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "efficiency": ("efficiency", 10),
         "accuracy": ("val. acc", 8),
         "cost": ("GPU-h", 6),
-        "training": ("training", 8),
-        "memory": ("GPU mem.", 8),
     }
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if head else {"model"}
@@ -193,10 +191,8 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     drop |= {"speedup", "efficiency"} if learns else {"accuracy"}
     drop |= set() if _compares(view) else {"speedup", "efficiency", "cost"}
-    drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
-    drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
     last = ("batch", "efficiency") if head else ("efficiency", "batch")
-    for name in ("", "cost", "training", "memory", "rate", *last):
+    for name in ("", "cost", "rate", *last):
         drop.add(name)
         room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
         if room >= need:
@@ -249,26 +245,12 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
         "accuracy": words.percent(validated(line.run)),
         "cost": hours_text(cost) if cost else NOTHING,
-        "training": _training(line) or NOTHING,
-        "memory": _memory(line) or NOTHING,
         "state": state_text(view, line, styles, state),
     }
     if spec.program is not None:
         cells["gpus"] = str(spec.processes)
         cells["epoch"] = time_text(row) if row is not None else NOTHING
     return cells
-
-
-def _training(line: RunLine) -> str:
-    """The time of the whole training as its script printed it; "" if it did not."""
-    whole = line.run.total_seconds
-    return words.clock_span(math.floor(whole.lo)) if whole is not None else ""
-
-
-def _memory(line: RunLine) -> str:
-    from labtui.results.numbers import memory_text
-
-    return f"{memory_text(line.run.gpu_memory)} GiB" if line.run.gpu_memory is not None else ""
 
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
@@ -356,7 +338,7 @@ def explain(line: RunLine) -> str:
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
     """The facts of a run: epoch, loss, accuracy, GPU use, why it waits, a warning about its time limit."""
     from labtui.results.cost import limit_warning
-    from labtui.results.numbers import percent_text
+    from labtui.results.numbers import memory_text, percent_text
 
     run, spec = line.run, line.run.spec
     where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
@@ -374,8 +356,10 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
             first, last = (f"{x:.2f}" if name == "loss" else percent_text(x) for x in (values[0], values[-1]))
             facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
     facts += [("val. acc", words.percent(share), "")] if (share := validated(run)) is not None else []
-    facts += [("training", _training(line), " in all")] * (line.run.total_seconds is not None)
-    facts += [("GPU mem.", _memory(line), "")] * (line.run.gpu_memory is not None)
+    if run.total_seconds is not None:
+        facts.append(("training", words.clock_span(math.floor(run.total_seconds.lo)), " in all"))
+    if run.gpu_memory is not None:
+        facts.append(("GPU mem.", f"{memory_text(run.gpu_memory)} GiB", ""))
     sparks = ""
     if busy and line.phase is RunPhase.RUNNING:
         recent = busy[-12:]

@@ -191,15 +191,6 @@ STAMP = re.compile(
 """The time stamp and level that a logger puts at the beginning of a line."""
 
 
-def metric_span(text: str, metric: str) -> tuple[int, int]:
-    """Where a line has the name and the value of a metric; (0, 0) where it does not name it."""
-    for name, which in ((metric, 0), (metric.removeprefix("val_"), -1)):  # validation is printed last
-        found = list(re.finditer(rf'(?i)(?<!\w)"?{re.escape(name)}"?\W{{0,9}}[-+.\w]+', text))
-        if name and found:
-            return found[which].span()
-    return 0, 0
-
-
 def middle(text: str, width: int) -> tuple[int, int]:
     """The part of a text to replace by an ellipsis so that it fits: its middle, at blanks that are near.
 
@@ -251,7 +242,6 @@ class TailView(ScrollView, can_focus=True):
         self.match_line: int | None = None
         self.not_found = False
         self._widest = 1
-        self._metric = ""  # what the line is marked for
 
     def on_mount(self) -> None:
         """Anchor the view: Textual keeps the end visible until the user scrolls away from it."""
@@ -354,20 +344,20 @@ class TailView(ScrollView, can_focus=True):
         """Go to the next match above."""
         self.search(self.needle)
 
-    def mark(self, number: int, metric: str = "") -> None:
-        """Mark a line and bring it into view, with its part about a metric; for a record, all records are shown."""
+    def mark(self, number: int) -> None:
+        """Mark a line and bring it into view; for a record, all records are shown."""
         self.search("")
         file = self.file
         if file is not None and file.line(number) and file.number(file.row(number)) != number:
             file.toggle_folding()
-        self._show_match(number, metric)
+        self._show_match(number)
 
-    def _show_match(self, line: int | None, metric: str = "") -> None:
+    def _show_match(self, line: int | None) -> None:
         self.refresh()
         self.post_message(self.Moved())
         if line is None or self.file is None:
             return
-        self.match_line, self._metric = line, metric
+        self.match_line = line
         self._resize()
         self._jump(self.file.row(line) - self.size.height // 2)
         self.release_anchor()  # so that the match stays in place, even near the end
@@ -404,10 +394,9 @@ class TailView(ScrollView, can_focus=True):
     def _left_out(self, text: str, number: int, width: int) -> tuple[int, int]:
         """The cells of a long line to replace by an ellipsis: its middle, or what hides the current match."""
         begin, end = middle(text, width)
-        if number == self.match_line:
+        if self.needle and number == self.match_line:
             at = text.lower().find(self.needle.lower())
-            first, last = metric_span(text, self._metric) if self._metric else (at, at + len(self.needle))
-            begin, end = (9, first - 9) if cell_len(text[:last]) >= width else (0, 0)
+            begin, end = (9, at - 9) if cell_len(text[: at + len(self.needle)]) >= width else (0, 0)
         return cell_len(text[:begin]), cell_len(text[:end])
 
     def _text(self, file: LogText, number: int) -> str:
