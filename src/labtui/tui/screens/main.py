@@ -94,7 +94,11 @@ class MainScreen(FramedScreen):
         return pane
 
     async def show_pane(self, name: str) -> None:
-        self.pane, model = name, self.app.view_model
+        model = self.app.view_model
+        if name == self.pane == "runs":  # again: the run to look at
+            model.chosen = None
+            self.app.repaint()
+        self.pane = name
         if name != "log":
             model.reading = None
         elif model.chosen is model.reading is None:
@@ -149,7 +153,8 @@ class MainScreen(FramedScreen):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
         view = self.view
-        shown = action == "pane" and parameters == (self.pane,)
+        again = self.pane == "runs" and self.app.view_model.chosen is not None
+        shown = action == "pane" and parameters == (self.pane,) and not again
         listed = isinstance(self.focused, TaskList)
         if (shown or (action == "chart" and self.pane == "charts")) and not listed:
             return None

@@ -58,11 +58,11 @@ class PlanScreen(FramedScreen):
         key("b", "start_copy", "Make the copy", "copy the script that the task has you change", show=True),
         key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),
         key("d", "drop_row(False)", "Add this run", "add the selected run to this plan again", show=True),
-        key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
-        key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
         key("e", "edit", "Edit", "the script with an error, else the job script", show=True),
+        key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
+        key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key("C", "controls", "Controls", "short runs that show why it does not scale"),
     ]
 
