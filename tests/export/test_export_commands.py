@@ -66,6 +66,9 @@ def test_export_writes_everything_and_plot_the_plots(stored, command):  # noqa: 
     captured = command(["export", "--json"])
     written = json.loads(captured.out)["files"]
     assert captured.err.startswith("Writing tables, plots and slides ...\n1 of ")
+    shown = command(["export", "--deck", "none", "--report", "none"]).out.splitlines()
+    counted = sum(path.endswith(".png") for path in written)
+    assert f"{stored / 'plots' / '*.png'}  ({counted} files)" in shown and len(shown) == 3 + 2
     names = {Path(path).relative_to(stored).as_posix() for path in written}
     assert {"results.json", "results.csv", "results.md", "deck.pptx", "deck.pdf"} <= names
     assert {"plots/speedup-ResNet50.png", "plots/speedup-ResNet50.svg"} <= names

@@ -11,6 +11,7 @@ import argparse
 import functools
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -260,7 +261,7 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write the files and print their paths; notes go to stderr."""
+    """Write the files and print their paths, of charts only how many; notes go to stderr."""
     from labtui.export import export_lab
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.opening import disk_problem
@@ -286,5 +287,9 @@ def run_export(args: argparse.Namespace) -> int:
         seconds = round(time.monotonic() - began, 3)
         print_json({"files": list(map(str, report.files)), "notes": list(report.notes), "seconds": seconds})
     else:
-        print("\n".join(map(str, report.files)))
+        charts = Counter(
+            path.parent / f"*{path.suffix}" for path in report.files if path.parent.name == "plots"
+        )
+        others = [str(path) for path in report.files if path.parent.name != "plots"]
+        print("\n".join([*others, *(f"{names}  ({count} files)" for names, count in charts.items())]))
     return 0
