@@ -15,7 +15,7 @@ from labtui.domain.model import EpochSample, Interval
 from labtui.results.charts import Look
 from labtui.tui.app import LabApp
 from labtui.tui.themes import roles as roles_of
-from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, readable
+from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, line_of, readable
 from labtui.tui.widgets.log_pane import shorten
 from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
@@ -166,12 +166,14 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
         pane, three = pane_of(app), chart({1: 1.0, 2: 1.0}, {1: 1.0, 2: 3.0}, {1: 1.0, 2: 2.0})
         with monkeypatch.context() as patched:
             patched.setattr(ChartsPane, "spec", three)
-            places = [(pane.action_series(1), pane._place)[1] for pane._place in (1, 2, 0)]
-        assert places == [2, 0, 1], "down the names, which are in the order of the last values"
+            named = (f"network {at}" for at in (1, 2, 0, 7))  # the last one is not drawn
+            assert [line_of(chart({1: 1.0}, *ends)) for ends in ([{1: 1.0}], [{1: 1.0, 2: 3.0}])] == [0, 1]
+            lines = [(pane.action_series(1), pane._line[-1])[1] for pane._line in named]
+        assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
         await until(pilot, lambda: "for one chart. Press m." in text_of(app) and "└" not in text_of(app))
-        await pilot.press("m")
-        await until(pilot, lambda: pane_of(app).spec and "Too many" not in text_of(app))
+        await pilot.press("m", "r")  # the last run is chosen there, of the second line
+        await until(pilot, lambda: app.main.query_one("#glance-chart").cursor.series == 1)
 
 
 async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_together(session):

@@ -330,17 +330,16 @@ def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> l
 
 
 class RowScale(msgspec.Struct, frozen=True):
-    """The values of a chart's rows: `low` and `high` are the lower edge of the lowest and upper edge of the highest."""
+    """The values of a chart's rows: `low` is the lower edge of the lowest one, `each` the height of a row."""
 
     low: float
-    high: float
+    each: float
     rows: int
     ticks: tuple[float, ...]
 
     def height(self, value: float) -> float:
         """The height of a value above the lower edge, in rows: 0 <= height < `rows`."""
-        share = (value - self.low) / ((self.high - self.low) or 1.0)
-        return min(self.rows - 1e-9, max(0.0, share * self.rows))
+        return min(self.rows - 1e-9, max(0.0, (value - self.low) / self.each))
 
     def mark_row(self, value: float) -> int:
         """The row of a mark, from the bottom: the nearest, but a tick's only within a third of a row of the tick."""
@@ -364,22 +363,20 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool =
         high = low + span
     power = math.floor(math.log10(span / rows))
     steps = [float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)]
-    best, found = math.inf, RowScale(low - span / rows, high + span / rows, rows, ())
+    best, found = math.inf, RowScale(low, span / rows, rows, ())
     for step, apart in itertools.product(range(1, 2 + int(span)) if log else steps, range(2, rows)):
         each, first = step / apart, math.ceil(low / step - 1e-9)
-        below, over = (
-            math.ceil(part / each - 0.5 - 1e-9) for part in (first * step - low, high - first * step)
-        )
+        start = first * step
+        below, over = (math.ceil(part / each - 0.5 - 1e-9) for part in (start - low, high - start))
         free = rows - 1 - above - max(0, below) - over
         below = max(0, below) + log * max(0, min(free // 2, apart - 1 - below))  # no tick more
         last = min(first + (rows - 1 - below) // apart, math.ceil(high / step - 1e-9))
-        cost = each * rows / span + 0.15 * max(0, 3 + first - last)
+        cost = each * rows / span + 0.6 * (step - 1) * log + 0.15 * max(0, 3 + first - last)
         cost += 0.15 * max(0, last - first - 5) + 0.2 * (not above and last * step < high - 1e-9 * span)
-        cost += 0.6 * (step - 1) * log
         if free >= 0 and cost < best:
-            edge = first * step - (below + 0.5) * each
+            edge = start - (below + 0.5) * each
             ticks = tuple(step * at for at in range(first, last + 1))
-            best, found = cost, RowScale(edge, edge + rows * each, rows, ticks)
+            best, found = cost, RowScale(edge, each, rows, ticks)
     return found
 
 
@@ -388,13 +385,18 @@ def axis_value(spec: ChartSpec, y: float) -> float:
     return math.log2(max(y, 1e-9)) if spec.y_log else y
 
 
+def longest_drawn(spec: ChartSpec) -> float:
+    """A warm-up half as long again as all that count is not drawn at its height, in a chart of any size."""
+    counted = (point.y for each in spec.measured for point in each.points if not point.hollow)
+    return 1.5 * max(counted, default=math.inf)
+
+
 def scale_of(spec: ChartSpec, rows: int) -> RowScale:
     """The scale of a chart's rows; logarithms where its axis is logarithmic. A warm-up epoch may lie beyond it."""
-    points = [point for each in spec.series for point in each.points]
-    counted = [point for point in points if not point.hollow] or points
-    values = [n for p in counted for n in (p.y, p.lo, p.hi) if n is not None]
+    top, points = longest_drawn(spec), [point for each in spec.series for point in each.points]
+    values = [n for p in points if not p.hollow or p.y <= top for n in (p.y, p.lo, p.hi) if n is not None]
     if not values:
-        return RowScale(0.0, 1.0, rows, ())
+        return RowScale(0.0, 1.0 / rows, rows, ())
     low, high, bars = min(values), max(values), spec.kind != "lines"
     if spec.y_log:
         return row_scale(axis_value(spec, low), axis_value(spec, high), rows, log=True)

@@ -55,6 +55,13 @@ def readable(text: str) -> str:
     return re.sub(r'^:::MLLOG … |"metadata": |[{}"]', "", text) if text.startswith(":::MLLOG") else text
 
 
+def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -> int:
+    """The index of the line with this name, else of the one with this run, else of the first that goes farthest."""
+    lines = spec.measured if spec is not None else ()
+    ranks = [(s.name == name, run in {p.run for p in s.points if p.run}, s.points[-1].x) for s in lines]
+    return ranks.index(max(ranks)) if ranks else 0
+
+
 class ChartView(Widget, can_focus=False):
     """A widget with a chart; it is redrawn when its spec, its cursor, its size or the theme changes."""
 
@@ -65,8 +72,10 @@ class ChartView(Widget, can_focus=False):
     chosen: reactive[bool] = reactive(False)
 
     def show(self, spec: ChartSpec | None) -> None:
-        """Show a chart with its own heading."""
+        """Show a chart with its own heading; the line of the run that is chosen beside it stands out."""
         self.heading, self.spec = spec.heading.split(",")[0] if spec is not None else "", spec
+        line = self.query_ancestor(Pane).view.line
+        self.cursor = Cursor(line_of(spec, run=line.run_id if line is not None else None))
 
     def on_mount(self) -> None:
         """Redraw in the new colours when the theme changes."""
@@ -149,7 +158,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._only = ""  # the chosen line; "": all of them
         self._law = False
         self._alone = False
-        self._place = 0  # the chosen series
+        self._line = ""  # the name of the chosen series; one that is not drawn: the first of the longest
         self._x: float | None = None  # the chosen position; None: the last of the series
 
     def compose(self) -> ComposeResult:
@@ -164,7 +173,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def show(self, view: View) -> None:
         if self.view.task_id != view.task_id:
-            self._chosen, self._only, self._x, self._place = "", "", None, 0
+            self._chosen, self._only, self._x, self._line = "", "", None, ""
             self._turn.clear()
         super().show(view)
 
@@ -217,8 +226,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         spec = self.spec
         if spec is None or not spec.measured:
             return None
-        self._place = min(self._place, len(spec.measured) - 1)
-        series = spec.measured[self._place]
+        series = spec.measured[line_of(spec, name=self._line)]
         return series, next((each for each in series.points if each.x == self._x), series.points[-1])
 
     # ------------------------------------------------------------------ choosing
@@ -264,8 +272,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         spec = self.spec
         if spec is not None and spec.measured:
             order = specs.order_of(spec)
-            at = order.index(min(self._place, len(order) - 1))
-            self._place = order[(at + step) % len(order)]
+            at = order.index(line_of(spec, name=self._line)) + step
+            self._line = spec.measured[order[at % len(order)]].name
             self.on_resize()
 
     def action_models(self) -> None:
@@ -273,7 +281,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         choices = ("", *self.view.alone)
         now = choices.index(self._only) if self._only in choices else 0
         self._only = choices[(now + 1) % len(choices)]
-        self._place, self._x = 0, None
+        self._x = None
         if self._law and self.view_name == "speedup" and (why := self._no_law()):
             self.notify(why, severity="warning", timeout=4)
         self.on_resize()
@@ -322,7 +330,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             chart.chosen = four and name == self.view_name
             chart.spec = self._chart_of(name) or self._empty(view, name)
             x = found[1].x if found is not None and name == self.view_name else None
-            chart.cursor = Cursor(self._place, x)
+            chart.cursor = Cursor(line_of(chart.spec, name=self._line), x)
         say(self, "#chart-strip", self._strip())
         self.refresh_bindings()
 
@@ -354,8 +362,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         right, lines = Text(), self.view.alone
         if lines:
             shown = plain(self._only) if self._only in lines else "Filter"
-            room = self.size.width - left.cell_len - 3
-            shown = shown if len(shown) <= room else shortened(shown, room - 1)
+            shown = shortened(shown, self.size.width - left.cell_len - 3)
             right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
         return ends(left, right, self.size.width)
 
@@ -396,9 +403,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         point = found[1]
         row = self._row()
         line, number = self._origin()
-        mark, colour = look_of(spec, self._place, styles, chosen=True, hollow=point.live or point.hollow)
+        at = line_of(spec, name=self._line)
+        mark, colour = look_of(spec, at, styles, chosen=True, hollow=point.live or point.hollow)
         left = ink(f"{mark} ", colour, no_wrap=True)
-        left.append(f"{names_of(spec)[self._place]}, {place_text(spec, point.x)}", f"bold {colour}")
+        left.append(f"{names_of(spec)[at]}, {place_text(spec, point.x)}", f"bold {colour}")
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
         left.append(f"   {value_text(spec, point)}{unit}", "bold")
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []

@@ -26,31 +26,28 @@ class Grid:
     def put(self, column: int, row: int, text: str, style: str) -> None:
         """Write a text from a cell on; nothing if it does not fit."""
         if 0 <= row < self.height and column >= 0 and column + cell_len(text) <= self.width:
-            for at, sign in enumerate(text):
-                self.cells[column + at, row] = (sign, style)
+            for sign in text:
+                self.cells[column, row], size = (sign, style), cell_len(sign)
+                self.cells |= {(column + at, row): ("", style) for at in range(1, size)}
+                column += size
 
     def free(self, column: int, row: int, width: int, around: int = 1) -> bool:
         """Whether `width` cells, and `around` more on each side, are blank or grid lines."""
         places = range(column - around, column + width + around)
-        return all(self.cells.get((at, row), " ")[0] in " ┈" for at in places)
+        return all(self.cells.get((at, row), " ")[0] in (" ", "┈") for at in places)
 
-    def bar(
-        self, left: int, axis: int, wide: int, eighths: Sequence[int], style: str, *, live: bool, joined: bool
-    ) -> None:
-        """Fill the cells between two heights above the row `axis`, in eighths of a row; `joined` bars share a cell."""
+    def bar(self, left: int, axis: int, wide: int, eighths: Sequence[int], style: str, *, live: bool) -> None:
+        """Fill the cells between two heights above the row `axis`, in eighths of a row, over a longer bar's if any."""
         bottom, top = eighths
         for place in range(bottom // 8, math.ceil(top / 8) if top > bottom else 0):
-            row = axis - 1 - place
+            row, sign, tone = axis - 1 - place, EIGHTHS[min(8, top - place * 8)], style
             there, colour = self.cells.get((left, row), (" ", ""))
-            if place * 8 >= bottom:
-                sign, tone = "▒" if live else EIGHTHS[min(8, top - place * 8)], style
-            elif joined and there in EIGHTHS[1:]:
-                sign, tone = there, f"{colour} on {style}" if top >= 8 * place + 8 else colour
-            elif bottom - place * 8 == 4:
-                sign, tone = "▀", style
-            else:
-                sign, tone = EIGHTHS[bottom - place * 8], f"reverse {style}"
-            self.put(left, row, sign * wide, tone)
+            if place * 8 < bottom:
+                half = bottom - place * 8 == 4
+                sign, tone = ("▀", style) if half else (EIGHTHS[bottom - place * 8], f"reverse {style}")
+            elif there == "█" != sign:
+                tone = f"{style} on {colour}"
+            self.put(left, row, ("▒" if live and place * 8 >= bottom else sign) * wide, tone)
 
     def lines(self) -> list[Text]:
         cells = self.cells

@@ -37,16 +37,18 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
-    """The chart in exactly `width` by `height` cells; None if it does not fit or has too large a number."""
-    points = (point for series in spec.series for point in series.points)
-    small = all(abs(n or 0.0) <= 1e12 for p in points for n in (p.x, p.y, p.lo, p.hi))
+    """The chart in exactly `width` by `height` cells; None if it does not fit."""
     room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
-    return _Drawing(spec, width, height, look, cursor).draw() if room and small else None
+    return _Drawing(spec, width, height, look, cursor).draw() if room else None
 
 
-def shortened(name: str, size: int) -> str:
-    """A name that is too long: its first and last characters, `size` in all, one of which tells it apart."""
-    return f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
+def shortened(name: str, room: int) -> str:
+    """A name in so many cells: of one that is too long its first and last characters, one of which tells it apart."""
+    short, size = name, room - 1
+    while cell_len(short) > max(1, room):
+        short = f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
+        size -= 1
+    return short
 
 
 class _Drawing:
@@ -56,10 +58,12 @@ class _Drawing:
         self.spec, self.look, self.cursor = spec, look, cursor
         self.bars = spec.kind != "lines"
         self.measured, self.names = spec.measured, names_of(spec)
+        self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         self.few = len(self.measured) <= 2  # then each mark has its value beside it
         self.grid = Grid(width, height)
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
         self.rows = height - (3 if height > 11 else 2)
+        self.top = specs.longest_drawn(spec)
         self.scale = specs.scale_of(spec, self.rows)
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
@@ -78,7 +82,6 @@ class _Drawing:
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
         self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 3))
-        self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
         if high <= low:
             low, high = low - 1, high + 1
@@ -111,8 +114,8 @@ class _Drawing:
         return min(max(height, row), row + 1)
 
     def _beyond(self, point: Point) -> bool:
-        """Whether a point, of a warm-up, lies above the scale."""
-        return specs.axis_value(self.spec, point.y) > self.scale.high
+        """Whether a warm-up is too long to be drawn at its height."""
+        return point.hollow and point.y > self.top
 
     def _look(self, at: int, *, hollow: bool = False) -> tuple[str, str]:
         """The mark and the colour of a line; a grey one over epochs has no mark."""
@@ -184,10 +187,9 @@ class _Drawing:
         for x in sorted(names, key=lambda x: (x != self.cursor.x, x)):  # the chosen one has its name first
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
             column = self._column(x)
-            start = min(column - len(names[x]) // 2, self.grid.width - len(text))
-            start = max(start, 0) if x == self.cursor.x else start
-            row = next((row for row in below if self.grid.free(start, row, len(text))), 0)
-            if row and start >= 0:
+            size = cell_len(text)
+            start = max(0, min(column - cell_len(names[x]) // 2, self.grid.width - size))
+            if row := next((row for row in below if self.grid.free(start, row, size)), 0):
                 self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
                 style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
@@ -272,15 +274,18 @@ class _Drawing:
     def _label(self, at: int, room: int) -> str:
         """The name of a line, cut to fit, with its last value."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        value = self._value(last)
+        timed = self.spec.over_time and self.spec.unit == "s"  # the last epoch's time says little
+        value = "" if timed else self._value(last)
         far = " warm-up" if last.hollow else " so far" if last.live else ""
+        if self.spec.over_time and last.x < self.xs[-1]:
+            far = f" in {place_text(self.spec, last.x)}{far}"
         full = f"{name}  {value}".strip()
         brief = f"{name} {value.replace(self.unit, '')}" if self.few else name
-        for text in (f"{full}{far}", full, brief):
+        for text in (f"{full}{far}", full, brief, name or value):
             if cell_len(text) <= room:
                 return text
         size = room - len(value) - 2
-        return value if size < 3 else f"{shortened(name, size)} {value}".strip()
+        return value if size < 3 else f"{shortened(name, size + 1)} {value}".strip()
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
         """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
@@ -297,8 +302,8 @@ class _Drawing:
         """A line's mark, name and value at the cursor in so many cells, and their style."""
         there, x = self.measured[at].points, self.cursor.x
         value = next((self._value(each) for each in there if each.x == x), "" if x is None else NOTHING)
-        name, room = self.names[at], width - cell_len(value) - 5
-        name = name if cell_len(name) <= room else shortened(name, room - 1)
+        room = width - cell_len(value) - 5
+        name = shortened(self.names[at], room)
         chosen = "bold reverse " if self.listed else "bold "
         mark, colour = self._look(at)
         style = chosen * (at == self.cursor.series) + colour
@@ -330,10 +335,9 @@ class _Drawing:
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
             column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
             text = f" {self._label(at, room)} "
-            near = [(column, row)] if self.few and row == beside else []
+            near = [(column, row)] * (self.few and row == beside)
             if last.x < self.xs[-1]:
-                before = column - 3 - cell_len(text)
-                near = [(column, row), (column, row - 1), (before, row - 1), (column, row + 1)]
+                near = [(column, row), (column, row - 1), (column, row + 1)]
             if not self._write(near, text, style):
                 mark = f" {mark}" * (len(self.measured) > 1)
                 self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
@@ -350,8 +354,11 @@ class _Drawing:
             rivals = [p.y for each in self.measured for p in each.points if p.x == point.x]
             near = -1 if self.measured[1:] and point.y >= max(rivals) else 1
             rows = [row + near, row - near][: 2 if len(rivals) == 1 else 1]
-            rows += [far for far in (row + 2 * near,) if far not in self.tick_rows]
-            starts = (column - size // 2, column - 1, column + 2 - size, column, column + 1 - size)
+            if self.rows > 12 * len(
+                self.measured[1:]
+            ):  # in a low chart the next row may mean twice the value
+                rows += {row + 2 * near}.difference(self.tick_rows)
+            starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
             spots = [(start, beside) for beside in rows for start in starts]
             spots.sort(key=lambda spot: spot[1] in self.tick_rows)
             gaps = (gap for gap in (1, 3, 5, 7, -size) if column + gap < self._column(self.xs[-1]))
@@ -391,8 +398,9 @@ class _Drawing:
         count = 1 if stack else max(1, len(self.measured))
         wide = max(1, min(12, int((self.columns / max(1, len(self.xs)) - 1.5) / count)))
         fills = (look.busy, look.axis, look.soft, look.quiet, look.line)
-        below, texts = dict.fromkeys(self.xs, 0.0), []
-        for at, series in enumerate(self.measured):
+        tops, texts = {x: sum(p.y for s in self.measured for p in s.points if p.x == x) for x in self.xs}, []
+        series_of = list(enumerate(self.measured))
+        for at, series in series_of[:: -1 if stack else 1]:  # of a stack, the lower parts over the upper
             fill = fills[at % len(fills)] if stack else self._look(at)[1]
             style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
             if len(self.measured) > 1:
@@ -405,14 +413,15 @@ class _Drawing:
                 left = self._column(point.x) - count * wide // 2 + (0 if stack else at * wide)
                 chosen = self.cursor == Cursor(at, point.x) and not stack
                 self.grid.put(left, self.rows, "━" * wide * chosen, style)
-                low, high = below[point.x], below[point.x] + point.y
-                eighths = sorted(round(self._height(value) * 8) for value in (low, high))
-                self.grid.bar(left, self.rows, wide, eighths, fill, live=point.live, joined=stack)
+                high = tops[point.x] if stack else point.y
+                tops[point.x] -= point.y
+                base, low, top = (round(self._height(value) * 8) for value in (0.0, high - point.y, high))
+                self.grid.bar(left, self.rows, wide, sorted((base, top)), fill, live=point.live)
                 number = self._value(point).strip("()").split()[0]
-                if stack and wide >= len(number) and eighths[1] - eighths[0] >= 16:
+                if stack and wide >= len(number) and top - low >= 16:
                     ink = f"on {fill}" if fill in (look.axis, look.line) else f"reverse {fill}"
-                    self.grid.put(left + (wide - len(number)) // 2, self._row((low + high) / 2), number, ink)
-                below[point.x] = high if stack else 0.0
+                    row = self._row(high - point.y / 2)
+                    self.grid.put(left + (wide - len(number)) // 2, row, number, ink)
                 if not stack:
                     row = self.rows - math.ceil(self._height(max(0.0, point.y)))
                     texts.append((left, row, self._value(point), style))
