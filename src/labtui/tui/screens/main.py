@@ -77,9 +77,11 @@ class MainScreen(FramedScreen):
 
     @property
     def step(self) -> NextStep:
-        """The next step; in the answers `e` edits another file."""
-        step = super().step
-        return replace(step, key=".") if step.action == "edit" and self.pane == "answers" else step
+        """The next step; why a run is to be run again is said once, where its card says it."""
+        step, card = super().step, f"retry_run(({self.view.run_id},))" if self.pane == "runs" else ""
+        if step.action == "edit" and self.pane == "answers":
+            return replace(step, key=".")  # `e` edits another file here
+        return replace(step, reason="") if step.action == card else step
 
     # ------------------------------------------------------------------ panes
 
