@@ -380,6 +380,7 @@ def test_laws_are_a_whole_and_a_broken_line_between_the_measured_marks(height):
     assert dashes["green"] > dashes["magenta"] > 9, "Gustafson's line is the broken one, where they meet too"
     own = {sign for sign, style in cells.values() if "blue" in style}
     assert {sign for sign in own if sign >= "\u2800"} and "●" in own, "it has its line as well"
+    assert "ideal" in "".join(rows), "at its line where the margin is full"
     named = [row for row in map(str.rstrip, rows) if row.endswith(("ideal", "Gustafson", "Amdahl", "2.53×"))]
     ends = [row.split()[-1] for row in named]
     assert [end for end in ends if end != "ideal"] == ["Gustafson", "2.53×", "Amdahl"] and "●" in named[-2]

@@ -108,11 +108,6 @@ class _Drawing:
         row = int(self._height(y)) if exact else self.scale.mark_row(specs.axis_value(self.spec, y))
         return self.rows - 1 - row
 
-    def _through(self, point: Point) -> float:
-        """The height of a line at a point: within the cell of its mark."""
-        height, row = self._height(point.y), self.rows - 1 - self._row(point.y)
-        return min(max(height, row), row + 1)
-
     def _beyond(self, point: Point) -> bool:
         """Whether a warm-up is too long to be drawn at its height."""
         return point.hollow and point.y > self.top
@@ -227,7 +222,7 @@ class _Drawing:
             pair for piece in specs.line_pieces(self.spec, series) for pair in pairwise(piece)
         ):
             first, last = self._column(before.x), self._column(after.x)
-            heights, dotted = [self._through(before), self._through(after)], after.live or before.live
+            heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
             for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
                 if not (dotted and column % 2) and not self._beyond(before):
                     self.grid.put(first + column, row, sign, style)
@@ -274,8 +269,7 @@ class _Drawing:
     def _label(self, at: int, room: int) -> str:
         """The name of a line, cut to fit, with its last value."""
         last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        timed = self.spec.over_time and self.spec.unit == "s"  # the last epoch's time says little
-        value = "" if timed else self._value(last)
+        value = "" if self.spec.over_time and self.spec.unit == "s" else self._value(last)
         far = " warm-up" if last.hollow else " so far" if last.live else ""
         if self.spec.over_time and last.x < self.xs[-1]:
             far = f" in {place_text(self.spec, last.x)}{far}"
@@ -343,6 +337,9 @@ class _Drawing:
                 self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
         for series, row in list(zip(named, rows, strict=True))[len(order) :]:
             self._write([(margin, row)], f" {series.short or series.name}", self._colour_of(series))
+        for series in (each for each in others if each not in named):  # above its line
+            text, row = f" {series.short or series.name} ", self._row(series.points[-1].y) - 1
+            self._write([(self._column(self.xs[-1]) - len(text), row)], text, self._colour_of(series))
 
     def _write_values(self) -> None:
         """Write the values of all points but the last, each where it reads as its own mark's; else the strip has it."""
@@ -399,8 +396,9 @@ class _Drawing:
         wide = max(1, min(12, int((self.columns / max(1, len(self.xs)) - 1.5) / count)))
         fills = (look.busy, look.axis, look.soft, look.quiet, look.line)
         tops, texts = {x: sum(p.y for s in self.measured for p in s.points if p.x == x) for x in self.xs}, []
-        series_of = list(enumerate(self.measured))
-        for at, series in series_of[:: -1 if stack else 1]:  # of a stack, the lower parts over the upper
+        for at, series in list(enumerate(self.measured))[
+            :: -1 if stack else 1
+        ]:  # lower parts over upper ones
             fill = fills[at % len(fills)] if stack else self._look(at)[1]
             style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
             if len(self.measured) > 1:
