@@ -15,6 +15,7 @@ from labtui.domain.model import JobPhase, RunPhase
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep, instead_of_chart
 from labtui.tui.themes import roles
+from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets import frame
 from labtui.tui.widgets.answers_pane import text_beside
 from labtui.tui.widgets.frame import TaskList
@@ -151,6 +152,9 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         await open_plan(app, pilot)
         app.main.query_one(TaskList).highlighted = 0  # chosen before the plan was there
         await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.1")
+        assert ViewModel(filled_session).task_id == "10.1", "the next start opens it again"
+        filled_session.feed(planned("lt99", "10.5", 99, spec()))
+        assert ViewModel(filled_session).task_id == "10.5", "but not before the task of a newer run"
 
 
 async def test_the_chart_of_the_others_stays_beside_a_run_that_failed(session):

@@ -204,6 +204,8 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         session.requests.clear()
         await pilot.press("J")
         await until(pilot, lambda: ready(screen) and "3 runs in 3 jobs." in text_of(app), "what J changed")
+        again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
+        assert again.form == screen.plan.form and len(again.drafts) == 3, "the next plan begins with it"
         await pilot.press("i")
         await until(pilot, lambda: len(session.requests) == 3)
         session.requests[0][2].set_result(SbatchAnswer())

@@ -376,7 +376,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
 def selected(state: LabState, checks: Mapping[str, TaskCheck] = MappingProxyType({})) -> int | None:
     """The run of task 10.5 that is selected until the student chooses one."""
     told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
-    model = ViewModel(SimpleNamespace(state=state, **told), clock=lambda: NOW)  # type: ignore[arg-type]
+    model = ViewModel(SimpleNamespace(state=state, choose=dict, **told), clock=lambda: NOW)  # type: ignore[arg-type]
     model.choose_task("10.5")
     model.checks = checks
     return model.run_id
@@ -393,9 +393,10 @@ def sent(phase: JobPhase, **more: Any) -> SubmissionState:
 
 @pytest.mark.parametrize("phase", [JobPhase.FINISHED, JobPhase.SETTLING, JobPhase.RUNNING])
 def test_a_run_that_is_done_counts_no_more_seconds(phase):
-    """By the clock in its log, until Slurm says when the job ended."""
+    """By the clock in its log, also when Slurm says that the job ended later."""
     run = in_epochs(NOW - 9, NOW, phase=RunPhase.DONE, outcome="completed")
-    view = seen(LabState(runs={1: run}, submissions={"lt1": sent(phase, start_time=NOW - 100, end_time=NOW)}))
+    job = sent(phase, start_time=NOW - 100, end_time=NOW + 1)
+    view = seen(LabState(runs={1: run}, submissions={"lt1": job}))
     assert state_text(view, view.every[1], ROLES, 26).plain == "done in 1:40"
 
 

@@ -205,6 +205,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     paths: Mapping[str, PathStatus] = MappingProxyType({})
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
+    choices: Mapping[str, str] = {}
+    """What the student last chose on the screens: `task` with `run`, the newest run then; `jobs`, the form of jobs."""
 
     def called(self, run: RunState, names: Mapping[str, str]) -> RunSpec:
         """The run's plan with the model's display name from `names`, or its job's name if the model is unknown."""

@@ -335,6 +335,11 @@ class Session:
         if not self.read_only:
             self._journal.change(lambda state: state.with_paths(paths, self.clock.wall()))
 
+    def choose(self, **choices: str) -> None:
+        """Keep what the student chose on the screens for the next start. Does nothing if read-only."""
+        if not self.read_only:
+            self._journal.change(lambda state: replace(state, choices={**state.choices, **choices}))
+
     def watch_logs(self, tokens: set[str], visible: tuple[str, Stream] | None = None) -> None:
         """Follow the logs of these submissions, which are on screen, before others, and the `visible` one first."""
         if self._worker is not None:

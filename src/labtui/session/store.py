@@ -208,7 +208,7 @@ class Store:
             # the writer itself has not read the queue yet, and whose copy this is tells nothing to this one
             beside = self.read_only and self.copy is None and not isinstance(self.refusal, FolderTaken)
             told = replace(seen, submissions=state.submissions, runs=state.runs) if beside else state
-            state = replace(told, paths=MappingProxyType(seen.paths))
+            state = replace(told, paths=MappingProxyType(seen.paths), choices=seen.choices)
         return state
 
     def changed(self) -> bool:

@@ -71,8 +71,11 @@ class Plan:
         self.task_rows: list[PlanRow] = list(rows_of(planned))
         self._exclude_known()
         self.forms: tuple[JobForm, ...] = forms_of(planned)
-        self.form: JobForm | None = next(iter(self.forms), None)
-        self.drafts = self._drafts(self.task_rows, self.form) if self.known else planned
+        chosen = session.state.choices.get("jobs")
+        kept = (form for form in self.forms if form == chosen and not why)
+        self.form: JobForm | None = next(kept, next(iter(self.forms), None))
+        as_planned = not self.known and self.form in (None, *self.forms[:1])
+        self.drafts = planned if as_planned else self._drafts(self.task_rows, self.form)
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []

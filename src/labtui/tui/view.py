@@ -431,13 +431,19 @@ def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
 
 
 def _time_taken(line: RunLine, view: View) -> float | None:
-    """How long a run took, or has run, in seconds; in a shared job, counted from the end of the run before."""
+    """How long a run took, or has run, in seconds; in a shared job, counted from the end of the run before.
+
+    A run that is done took until its log's last epoch, if that has a time, also when Slurm knows its job's end.
+    """
     job, trains = line.job, line.phase in TRAINING and not line.ending
     if job is None or line.submission is None:
         return None
     now = words.cluster_now(view) if trains else None
-    if len(line.submission.run_ids) == 1 and (trains or job.phase is JobPhase.FINISHED):
-        return job.ran_s(now) or None
     began = _last_epoch_end(line, view, line.run_id - 1)
     ended = now if trains else _last_epoch_end(line, view, line.run_id)
-    return ended - began if (trains or line.run.epochs) and began is not None and ended is not None else None
+    told = began is not None and ended is not None and (trains or line.run.epochs)
+    by_log = (ended or 0.0) - (began or 0.0) if told else None
+    of_job = len(line.submission.run_ids) == 1 and (trains or job.phase is JobPhase.FINISHED)
+    return (
+        job.ran_s(now) or None if of_job and (by_log is None or line.phase is not RunPhase.DONE) else by_log
+    )

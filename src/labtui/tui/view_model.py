@@ -59,7 +59,9 @@ class ViewModel:
         self._evidence: tuple[object, ...] = ()  # of the last checks
         self.chosen: int | None = None  # the run that the student chose
         self.reading: int | None = None  # the run whose log is open: it stays, whichever run trains next
-        self.task_id = first_task(View.of(session, now=clock()))
+        last = self.state.choices  # the task chosen last, unless a run was submitted since
+        kept = last.get("task") if last.get("run") == str(max(self.state.runs, default=0)) else None
+        self.task_id = first_task(View.of(session, now=clock())) if kept is None else kept
 
     def load_edition(self) -> None:
         """Read the edition; after the first paint, since what is stored can be shown without it."""
@@ -76,6 +78,7 @@ class ViewModel:
     def choose_task(self, task_id: str) -> None:
         """Select another task, and whichever of its runs trains."""
         self.task_id, self.chosen, self.reading = task_id, None, None
+        self.session.choose(task=task_id, run=str(max(self.state.runs, default=0)))
 
     def _task_runs(self) -> tuple[RunState, ...]:
         """The runs of the current task."""

@@ -307,6 +307,7 @@ class PlanScreen(FramedScreen):
         """Choose the next form of the jobs, or the next job file of the student's own."""
         if ahead := self.plan.next_form:
             self.plan.form, self.plan.job_file = ahead
+            self.app.session.choose(jobs=ahead[0] or "")
             self.recompute()
             self.notify(plan_words.jobs_text(self.plan), timeout=4)
 
