@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.commands.cli import main
 from labtui.domain.errors import FolderError, FolderTaken, StoreError
@@ -53,6 +54,7 @@ _changes = st.one_of(
     st.builds(changes.accepted, _tokens, st.sampled_from(["7", "8"]), st.floats(0, 9)),
     st.builds(changes.status, _tokens, st.sampled_from(SubmissionStatus), st.text(max_size=20)),
     st.builds(lambda there: lambda state: state.with_paths({"/data": there}, 5.0), st.booleans()),
+    st.builds(lambda task: lambda state: replace(state, choices={"task": task}), st.sampled_from("ab")),
 )
 
 
@@ -66,6 +68,7 @@ def test_a_state_that_was_stored_step_by_step_is_read_as_it_was(tmp_path_factory
     store.close()
     read = stored(path)
     assert (read.submissions, read.runs, read.paths) == (state.submissions, state.runs, state.paths)
+    assert read.choices == state.choices
 
 
 def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path):
