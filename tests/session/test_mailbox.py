@@ -50,8 +50,10 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     beside.hold(1).result(0)
     beside.hold(1, held=False).result(0)
     beside.end_after(1, 20).result(0)
-    beside._reload()
-    assert beside.state.refreshed_at and [job.token for job in beside.my_jobs()] == [token]
+    read_at = bench.session.state.refreshed_at
+    beside.refresh()
+    wait_until(lambda: beside._reload() or beside.state.refreshed_at != read_at, what="a fresh answer")
+    assert [job.token for job in beside.my_jobs()] == [token]
     beside.cancel(1).result(0)
     with pytest.raises(LabError, match="no run 7"):
         beside.cancel(7)

@@ -90,12 +90,11 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
     """Read the queue, and the ends of the logs of jobs that are over."""
     try:
         lab.wait_online()
-        if not lab.session.read_only:
-            if all_jobs or live_jobs(lab.state):
-                lab.refresh()
-            if tokens := {item.token for item in without_outcome(lab.state)}:
-                lab.session.watch_logs(tokens)
-                lab.wait(lambda state: not without_outcome(state), limit_s=READ_END_S)
+        if all_jobs or (live_jobs(lab.state) and not lab.session.read_only):
+            lab.refresh()
+        if not lab.session.read_only and (tokens := {item.token for item in without_outcome(lab.state)}):
+            lab.session.watch_logs(tokens)
+            lab.wait(lambda state: not without_outcome(state), limit_s=READ_END_S)
     except LabError as error:
         say_error(error)
         say("The last known state follows.")

@@ -238,10 +238,14 @@ class OpenLab:
         self.check_connection()
 
     def refresh(self, *, limit_s: float = 60.0) -> None:
-        """Read the queue once and wait for it; do not wait if another process has the folder and reads the queue."""
+        """Have the queue read once, by the process that has the folder, and wait for it."""
+        before = self.state.refreshed_at if self.session.elsewhere else None
         self.session.refresh()
-        if not self.session.elsewhere:
-            self.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=limit_s)
+
+        def done(state: LabState) -> bool:
+            return state.refreshed_at != before or bool(state.problems) or state.connection.status != "online"
+
+        self.wait(done, limit_s=limit_s)
 
     def check_connection(self, *, patient: bool = False) -> None:
         """Raise LabError if there is no connection; with `patient`, only if labtui will not try again.

@@ -22,7 +22,15 @@ from labtui.domain.state import QUEUE_KEY, Change, LabState, SubmissionState
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
-from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, errors_to, fail, run_now
+from labtui.session.worker_context import (
+    ConnectionMonitor,
+    Watchdog,
+    WorkerContext,
+    errors_to,
+    fail,
+    run_now,
+    settle,
+)
 from labtui.slurm.job_evidence import ended_as_duplicate, live_jobs, observe, other_jobs, vanished_ids
 from labtui.slurm.queue import (
     POLLS_IN_PRACTICE,
@@ -140,10 +148,15 @@ class ClusterWorker:
         self._log_follower.watch(tokens, visible)
         self._woken.set()
 
-    def refresh(self) -> None:
-        """After a key press: read the queue soon; connect if there is no connection, even after a refused login."""
-        self._enqueue(lambda _: self._poller.request_poll())
-        self._enqueue(lambda _: self._connection.retry_now())
+    def refresh(self) -> Future[None]:
+        """Read the queue soon; connect if there is no connection, even after a refused login."""
+
+        def work(asked: Future[None]) -> None:
+            self._poller.request_poll()
+            self._connection.retry_now()
+            settle(asked, None)
+
+        return self._enqueue(work)
 
     def _on_wake_up(self) -> None:
         def wake_up(_: object) -> None:

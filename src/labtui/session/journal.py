@@ -191,7 +191,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A call of one of the action methods of `Session`, with its arguments."""
 
-    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job"]
+    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "refresh"]
     run_id: int = 0
     minutes: int = 0
     held: bool = True

@@ -346,9 +346,11 @@ class Session:
             self._worker.watch_logs(frozenset(tokens), visible)
 
     def refresh(self) -> None:
-        """After a key press: read the queue, and connect if offline, as soon as the limits on both allow."""
+        """Read the queue, and connect if offline, as soon as the limits on both allow, also beside another process."""
         if self._worker is not None:
             self._worker.refresh()
+        elif self.elsewhere:
+            self._do(Request(action="refresh"))
 
     # ------------------------------------------------------------------ beside another process
 
@@ -371,6 +373,8 @@ class Session:
         from labtui.slurm.job_control import cancel
 
         worker = self._running_worker()
+        if request.action == "refresh":
+            return "", worker.refresh()
         if request.draft is not None:
             submission, files = planning.plan(self, request.draft, request.script, accepted=request.accepted)
             self.folder.write(submission.script_file, files[SCRIPT_NAME])

@@ -374,6 +374,8 @@ class LabApp(SanitizedApp[int]):
         if self.screen.title == title:
             self.pop_screen()
         else:
+            if name == "jobs":
+                self.session.refresh()
             page = TextScreen(title, partial(make, self))
             self.push_screen(page)
             if name != "help":  # which is about the screen below, as it was
