@@ -24,6 +24,7 @@ from textual.widgets._toast import ToastRack
 from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
+from labtui.tui.guidance import result_line
 from labtui.tui.messages import ScreenPrompter, edit, takes_text
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import SanitizedApp
@@ -220,14 +221,13 @@ class LabApp(SanitizedApp[int]):
             if checked:  # screens are imported here, so that their first key need not wait
                 import labtui.tui.screens.plan
                 import labtui.tui.widgets.answers_pane  # noqa: F401
-            if new := state is not told or checked:
-                self.call_later(self.take_state)
-            if (
-                state is not told and not self.session.read_only
-            ):  # else the process that writes the folder notifies
+            is_new, told = state is not told, state
+            if not (is_new or checked):
+                continue
+            self.call_later(self.take_state)
+            if is_new and not self.session.read_only:  # the process that has the folder open for writing notifies
                 self.notifier(state, getattr(self.view_model.edition, "names", {}))
-            told = state
-            self._left.wait(REPAINT_EVERY_S * new)
+            self._left.wait(REPAINT_EVERY_S)
 
     def take_state(self) -> None:
         """Show the session's newest state. Logs then read their files again."""
@@ -236,16 +236,20 @@ class LabApp(SanitizedApp[int]):
             self.repaint()
 
     def repaint(self) -> None:
-        """Compute the view, which the widgets watch. Tell once that the lab is done."""
+        """Compute the view, which the widgets watch. Tell once that a task, or the lab, is done."""
         self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted:
+            before = main.view
             with self.one_frame(main):
                 self.view = self.view_model.view()
+            old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
+            if same and old is not None and new is not None and new.done and not old.done:
+                told = f"Task {new.task_id} is done", result_line(self.view)
+                self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
             far = self.view.progress
-            if far is not None and not (
-                takes_text(self) or self.screen.is_modal
-            ):  # keys are not for the card
+            busy = takes_text(self) or self.screen.is_modal  # keys are not for the card
+            if far is not None and not busy:
                 if self._unfinished and far.done == far.total:
                     self.action_finish()
                 self._unfinished = far.done < far.total
