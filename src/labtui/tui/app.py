@@ -225,7 +225,9 @@ class LabApp(SanitizedApp[int]):
             if not (is_new or checked):
                 continue
             self.call_later(self.take_state)
-            if is_new and not self.session.read_only:  # the process that has the folder open for writing notifies
+            if (
+                is_new and not self.session.read_only
+            ):  # the process that has the folder open for writing notifies
                 self.notifier(state, getattr(self.view_model.edition, "names", {}))
             self._left.wait(REPAINT_EVERY_S)
 
@@ -243,10 +245,10 @@ class LabApp(SanitizedApp[int]):
             before = main.view
             with self.one_frame(main):
                 self.view = self.view_model.view()
-            old, new, same = before.check, self.view.check, before.task_id == self.view.task_id
-            if same and old is not None and new is not None and new.done and not old.done:
-                told = f"Task {new.task_id} is done", result_line(self.view)
-                self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
+            for task, check in self.view.checks.items():
+                if check.done and task in before.checks and not before.checks[task].done:
+                    told = f"Task {task} is done", result_line(self.view) if task == self.view.task_id else ""
+                    self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
             far = self.view.progress
             busy = takes_text(self) or self.screen.is_modal  # keys are not for the card
             if far is not None and not busy:
