@@ -503,7 +503,7 @@ def test_numbers_of_bars_stand_apart_and_lines_of_one_colour_are_named_in_each_c
     spec = next(each for each in charts_of("hpc4ai-ch10") if each.family == "speedup")
     assert "ideal" in words_of(drawn(spec, replace(spec, kind="bars")).axes[1].texts)
     (charts,) = charts_on(tmp_path, "hpc4ai-ch12", "12.3")
-    assert "67.8 % micro-224" in words_of(drawn(*charts).axes[1].texts)
+    assert "● 67.8 % micro-224" in words_of(drawn(*charts).axes[1].texts)
 
 
 def test_the_axis_of_a_share_begins_as_on_the_screen_and_one_of_numbers_has_a_name(tmp_path):

@@ -171,6 +171,9 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
         text *= len(lines) <= (drawing.MAX_IN_PANEL if panel else drawing.MAX_NAMED)
+        tones = any(each.tone for each in seen.values())  # of one colour, and much alike
+        if text and tones and not spec.over_time:
+            text = f"{drawing.SIGNS[look.mark % len(drawing.SIGNS)]} {text}"
         name_line(axes, series, text, drawing.SERIES[look.hue], bold=named)
         for point, number, x, y in drawing.mark_numbers(spec, series) if labelled else ():
             axes.annotate(
