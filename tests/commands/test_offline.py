@@ -62,7 +62,9 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Submitting 3 runs in 1 job ...\n" in err
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
     assert "Runs 1 to 3 are held.\n" in command(["hold", "2"]).err
-    assert "waiting" in command(["queue"]).out
+    assert "waiting (held)" in command(["queue"]).out
+    command(["release", "1"])
+    assert "`labtui watch` or `labtui` sends it." in command(["queue"]).out
     assert "Runs 1, 2 were cancelled (and 3, in the same job).\n" in command(["cancel", "1", "2"]).err
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
     main(["queue"])

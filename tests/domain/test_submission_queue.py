@@ -48,6 +48,7 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
     waits = lab.submissions["t2"]
     assert waiting_reason(lab, PROFILE, waits) == "one takes one job per user; sent when one ends."
     assert waiting_reason(lab, PROFILE, waits, online=False) == "Sent when the cluster can be reached."
+    assert "`labtui watch` or `labtui` sends it" in waiting_reason(lab, PROFILE, waits, served=False)
     assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
     assert waiting_reason(after(*base), PROFILE, waits).startswith("one takes one job")
     for others in ((), (planned(1, "many"),)):  # nothing is ahead of it in its queue

@@ -24,7 +24,7 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.run import MARKS
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.state import WRITER_GONE, LabState, SubmissionState
 from labtui.domain.terminal_text import printable
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
@@ -59,7 +59,8 @@ def run_queue(args: argparse.Namespace) -> int:
             _refresh(lab, all_jobs=args.all)
         results, edition, read_at = lab.session.results(), lab.session.edition, lab.state.refreshed_at
         view = View.of(lab.session, edition=edition, results=results)
-        rows = [_row(view, line, lab.session.profile) for line in view.every.values()]
+        served = lab.session.elsewhere and lab.state.connection != WRITER_GONE
+        rows = [_row(view, line, lab.session.profile, served) for line in view.every.values()]
         if args.json:
             own = {"runs": rows, "spent": lab_cost(lab.state, practice=lab.session.practice)}
             print_json({"refreshed_at": read_at} | ({"jobs": lab.session.my_jobs()} if args.all else own))
@@ -102,7 +103,7 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
         say(f"labtui: {problem.sentence}")
 
 
-def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
+def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:
     from labtui.domain.state import waiting_reason
     from labtui.results.cost import limit_warning, training_gpu_hours
 
@@ -115,7 +116,7 @@ def _row(view: View, line: RunLine, profile: Profile) -> dict[str, Any]:
         "batch_size": run.spec.batch_size,
         "epochs": {"read": run.epochs_read, "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
-        "submission": sent | {"sentence": waiting_reason(state, profile, submission)},
+        "submission": sent | {"sentence": waiting_reason(state, profile, submission, served=served)},
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,
         "limit_warning": limit_warning(submission.job, state.runs[run.run_id], line.row, state.cluster_time),

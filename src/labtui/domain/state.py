@@ -395,17 +395,26 @@ def _has_room(state: LabState, profile: Profile, queue_name: str, ahead: int = 0
 
 
 def waiting_reason(
-    state: LabState, profile: Profile | None, submission: SubmissionState, *, online: bool = True
+    state: LabState,
+    profile: Profile | None,
+    submission: SubmissionState,
+    *,
+    online: bool = True,
+    served: bool = True,
 ) -> str:
-    """Why a submission has no job yet, or how it ended: the sentence for screens and commands."""
+    """Why a submission has no job yet, or how it ended: the sentence for screens and commands.
+
+    `served` is false where no process stays connected, so that nothing is sent.
+    """
     if submission.status is not SubmissionStatus.WAITING:
         sending = f"The job of run {submission.run_ids[0]} is being sent to Slurm."
         is_sending = submission.status is SubmissionStatus.SENDING
         return sending if is_sending else f"{submission.sentence} {submission.hint}".strip()
     if submission.held:
         return "Held until you release it."
-    if not online:
-        return "Sent when the cluster can be reached."
+    if not (served and online):
+        later = "Sent when the cluster can be reached."
+        return later if served else "Not sent yet: `labtui watch` or `labtui` sends it."
     if submission.sentence:
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None
