@@ -8,7 +8,7 @@ from labtui.domain.model import Interval
 from labtui.domain.profile import Queue, fill
 from labtui.lab.expected_time import expectation, run_seconds, time_limit
 from labtui.lab.plan import PlanOverrides, planned_specs, task_drafts, with_queue
-from labtui.results.measured import own_options
+from labtui.results.measured import own_options, sized_options
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full
 from tests.preflight.cases import PROFILE
@@ -44,8 +44,18 @@ def test_own_results_go_before_the_bands():
     (draft,) = task_drafts(EDITION, "10.5", PROFILE)
     banded, _ = expectation(draft, EDITION)
     rows = full().results.measured
-    quick = [replace(row, epoch_seconds=Interval.exact(1.0)) for row in rows]  # on few images
-    small = [replace(row, configuration=replace(row.configuration, mark="small")) for row in quick]
+    few, pixels = ("--images", "500"), ("--image-size", "32")
+    run = draft.runs[0]
+    made = sized_options(replace(run, extra_args=pixels))
+    small = [
+        replace(row, epoch_seconds=Interval.exact(1.0), configuration=replace(row.configuration, **told))
+        for row in rows for told in ({"mark": "small", "images": 500, "tuning": each} for each in ((), made))
+    ]  # fmt: skip
+    assert expectation(draft, EDITION, small)[0] == banded, "a small run tells nothing about others"
+    for words, known, epoch in (few, (), 0.136), (few, small, 1.0), (few + pixels, small, 1.0), (pixels, small, None):
+        one, longer = (replace(run, extra_args=words, epochs=epochs) for epochs in (5, 6))
+        one, longer = (run_seconds(each, EDITION, known) for each in (one, longer))
+        assert (one and longer.value - one.value) == (epoch and pytest.approx(epoch)), words
     measured, _ = expectation(draft, EDITION, [*rows, *small])
     exact = 3 * 20 + 29 + 4 * 13.6 + 31 + 4 * 8.1 + 47 + 4 * 5.38
     assert banded.value == measured.value == pytest.approx(exact, abs=0.1)

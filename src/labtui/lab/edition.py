@@ -353,3 +353,10 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         unused = {each for each in folders if not any(name.startswith(each) for name in started)}
         trained = not self.programs or any(plan.form != "mpi" for task in self.tasks for plan in task.runs)
         return frozenset(self.own_scripts | unused | (set() if trained else {*TRAINING_SCRIPTS}))
+
+
+def images_of(edition: Edition, data_set: str, task: Task | None) -> int:
+    """The planned images per epoch of a run of a task: those of its data set, else those of the edition."""
+    plans = [plan for each in (task, *edition.tasks) if each is not None for plan in each.runs]
+    own = (plan.images for plan in plans if plan.spec.data_set == data_set and plan.images)
+    return next(own, edition.images)

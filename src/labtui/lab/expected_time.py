@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.domain.tuning import Tuning
-from labtui.lab.edition import Edition
-from labtui.results.measured import own_options
+from labtui.domain.tuning import Tuning, named_options
+from labtui.lab.edition import Edition, images_of
+from labtui.results.measured import own_options, sized_options
 from labtui.results.rows import ResultRow
+from labtui.slurm.values import number
 
 MARGIN = 2.0
 """The time limit is the longest expected time, times this: a job cut short costs more than a longer wait."""
@@ -81,16 +82,23 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         found, baseline = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
         measures_both = any("{baseline_" in line for line in run.program.lines)
         return total([found, baseline]) if measures_both and baseline is not None else found
-    tuning = own_options(run) if own else run.tuning
-    row = _matching_row(run, rows, tuning) or _matching_row(run.called(edition.names), rows, tuning)
+    tuning, images = (own_options(run), None) if own else (sized_options(run), _images(run, edition))
+    names = (run, run.called(edition.names))
+    row = next(filter(None, (_matching_row(each, rows, tuning, images) for each in names)), None)
     if row is not None:
         epoch, first = (_scaled(s, row.batch_size, run) for s in (row.epoch_seconds, row.warmup_seconds))
-    elif own:
+    elif own or tuning != run.tuning:  # nothing is published about other pixels
         return None
     else:
         epoch, first = _from_bands(run, edition), _from_bands(run, edition, "first_epoch_seconds")
     if epoch is None:
         return None
+    theirs = row.configuration.images if row is not None else images_of(edition, run.data_set, None)
+    if images and theirs and images != theirs:
+        left_out = epoch.scaled(1 - images / theirs)  # the rest of a first epoch does not depend on the images
+        rest = first and first.minus(left_out)
+        first = rest and Interval(*(max(0.0, each) for each in (rest.value, rest.lo, rest.hi)))
+        epoch = epoch.scaled(images / theirs)
     told = [each for one in (row.members if row else ()) if (each := one.startup) is not None]
     usual, most = edition.startup_seconds
     start = Interval(statistics.fmean(told), min(told), max(told)) if told else Interval(usual, usual, most)
@@ -109,18 +117,34 @@ def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interv
     return Interval(seconds.value * (1 + ratio) / 2, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))
 
 
-def _matching_row(run: RunSpec, rows: Sequence[ResultRow], tuning: Tuning) -> ResultRow | None:
-    """The row of the student's own results with the run's configuration, if any; the same batch is preferred."""
+def _images(run: RunSpec, edition: Edition) -> int:
+    """The images of an epoch of a run of the lab's own scripts."""
+    given = number(named_options((*run.arguments, *run.extra_args)).get("images", ""))
+    return given or images_of(edition, run.data_set, None)
+
+
+def _matching_row(
+    run: RunSpec, rows: Sequence[ResultRow], tuning: Tuning, images: int | None
+) -> ResultRow | None:
+    """The row of the student's own results with the run's configuration, if any.
+
+    The same images and the same batch are preferred, and real runs to practice runs. A small run tells nothing about
+    one with other images.
+    """
     same = [
         row
-        for row in rows
+        for row in reversed(rows)
         if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
         == (run.model, run.n_gpus, run.data_set, tuning)
         and row.epoch_seconds is not None  # None while a run has only its warm-up epoch
+        and (row.mark != "small" or images in (None, row.configuration.images))
     ]
-    same = [row for row in same if not row.mark] or same  # small and practice runs last
-    best = [row for row in same if row.batch_size == run.batch_size] or same
-    return best[-1] if best else None
+
+    def fits(row: ResultRow) -> tuple[bool, ...]:
+        mine = row.configuration
+        return (row.mark != "practice", mine.images == images, not row.mark, row.batch_size == run.batch_size)
+
+    return max(same, key=fits, default=None)
 
 
 def _from_bands(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> Interval | None:

@@ -15,7 +15,7 @@ from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, pl
 from labtui.domain.run import DEEDS, Mark
 from labtui.domain.state import LabState, RunState
 from labtui.domain.tuning import tuning_words
-from labtui.lab.edition import Edition, RunsCheck, Task
+from labtui.lab.edition import Edition, RunsCheck, Task, images_of
 from labtui.lab.evidence import Evidence
 from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import QUANTITIES, Band
@@ -42,13 +42,6 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
             yield f"{told}, not on {wanted:,}: nothing published fits."
         else:
             yield from filter(None, (remark(band, row, called.label) for band in edition.bands))
-
-
-def images_of(edition: Edition, data_set: str, task: Task | None) -> int:
-    """The planned images per epoch of a run of a task: those of its data set, else those of the edition."""
-    plans = [plan for each in (task, *edition.tasks) if each is not None for plan in each.runs]
-    own = (plan.images for plan in plans if plan.spec.data_set == data_set and plan.images)
-    return next(own, edition.images)
 
 
 def remark(band: Band, row: ResultRow, name: str) -> str:

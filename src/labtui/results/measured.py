@@ -131,7 +131,8 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
     submission, mark = state.submissions.get(run.token), state.mark_of(run)
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     job = submission.job if submission is not None else None
-    own, known = submission is None or submission.form == "own", planned_facts(run.spec)
+    own = submission is None or submission.form == "own"
+    known = planned_facts(run.spec) | {"tuning": sized_options(run.spec)}
     if own and submission is not None and (run.spec.named or run.spec.script not in scripts):
         known["tuning"] = own_options(run.spec, submission.cpus * submission.nodes)
     if run.spec.device == "cpu" and any(each.kind == "no-gpu" for each in run.diagnosis):
@@ -234,6 +235,14 @@ def own_options(spec: RunSpec, cpus: int = 0) -> Tuning:
     size = f"{cpus or ''}" if spec.device == "cpu" else ""
     options = other_options(named_options(spec.arguments))
     return tuple(filter(all, [("script", spec.script), (CPUS, size), *options]))
+
+
+def sized_options(spec: RunSpec) -> Tuning:
+    """The tuning of a run of the lab's own scripts, with other pixels or with CPU devices that stand in for its GPUs."""
+    given = named_options((*spec.arguments, *spec.extra_args))
+    pixels, stands_in = given.get("image_size", "128"), spec.device == "gpu" and given.get("device") == "cpu"
+    options = {"image_size": pixels if pixels != "128" else "", "device": "cpu" if stands_in else ""}
+    return (*spec.tuning, *((name, value) for name, value in options.items() if value))
 
 
 def _end_note(run: MeasuredRun) -> str:

@@ -53,8 +53,8 @@ class Preview(msgspec.Struct, frozen=True):
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do. Writes nothing and sends nothing."""
+    from labtui.lab.edition import images_of
     from labtui.lab.expected_time import expectation
-    from labtui.lab.run_choice import images_of
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
     _, sent = plan(session, draft, script)
