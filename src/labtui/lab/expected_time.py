@@ -95,7 +95,9 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         return None
     theirs = row.configuration.images if row is not None else images_of(edition, run.data_set, None)
     if images and theirs and images != theirs:
-        left_out = epoch.scaled(1 - images / theirs)  # the rest of a first epoch does not depend on the images
+        left_out = epoch.scaled(
+            1 - images / theirs
+        )  # the rest of a first epoch does not depend on the images
         rest = first and first.minus(left_out)
         first = rest and Interval(*(max(0.0, each) for each in (rest.value, rest.lo, rest.hi)))
         epoch = epoch.scaled(images / theirs)
