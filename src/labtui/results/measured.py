@@ -238,7 +238,7 @@ def own_options(spec: RunSpec, cpus: int = 0) -> Tuning:
 
 
 def sized_options(spec: RunSpec) -> Tuning:
-    """The tuning of a run of the lab's own scripts, with other pixels or with CPU devices that stand in for its GPUs."""
+    """The tuning of a run of the lab's own scripts; other pixels and CPU devices instead of GPUs belong to it."""
     given = named_options((*spec.arguments, *spec.extra_args))
     pixels, stands_in = given.get("image_size", "128"), spec.device == "gpu" and given.get("device") == "cpu"
     options = {"image_size": pixels if pixels != "128" else "", "device": "cpu" if stands_in else ""}
