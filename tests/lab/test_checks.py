@@ -357,7 +357,12 @@ def test_a_surprise_is_a_note_with_its_source_and_no_failure():
     assert check("10.5", full()).notes == ()
     fewer = check("10.5", with_runs(full(), lambda run: replace(run, images=500)))
     assert fewer.status == "done"
-    assert all("500 images an epoch, not on 50,000" in note for note in fewer.notes)
+    assert fewer.notes and all("on 500 images an epoch, not on 50,000" in note for note in fewer.notes)
+    unsaid = [
+        replace(r, images=None, configuration=replace(r.configuration, images=None))
+        for r in full().results.rows
+    ]
+    assert not check("10.5", replace(full(), results=replace(full().results, rows=tuple(unsaid)))).notes
 
 
 def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():

@@ -33,13 +33,12 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
         if not has_run(row, mine):
             continue
         wanted = images_of(edition, row.configuration.data_set, task)
-        made = row.configuration
-        bound = made.data_bound if made.images is not None else None
+        made, images, bound = row.configuration, row.images, row.configuration.data_bound
         counted = row.program is None and made.unit == "images"
         if counted and (bound is None or not bound.contains(wanted)):
-            trained = "another number of" if row.images is None else f"{row.images.value:,.0f}"
-            told = f"{called.label} was trained on {trained} images an epoch"
-            yield f"{told}, not on {wanted:,}: nothing published fits."
+            bounds = dict.fromkeys(f"{each:,.0f}" for each in (images.lo, images.hi)) if images else ()
+            told = f"{called.label} was trained on {' to '.join(bounds)} images an epoch"
+            yield from [f"{told}, not on {wanted:,}: nothing published fits."] if bounds else ()
         else:
             yield from filter(None, (remark(band, row, called.label) for band in edition.bands))
 
