@@ -92,6 +92,8 @@ def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
     assert lost_efficiency(compute_results([run(0, [9, 5])]).rows[0]) == (), "the CPU loses nothing"
     fast = compute_results([run(n, [9, 64 / n**3]) for n in (1, 4)], images=50_000).rows[1]
     assert "1,500.0 points above" in loss_text(fast, "")
+    mixed = compute_results([run(n, [9, 4, 6]) for n in (1, 4)], images=50_000).rows[1]
+    assert "64.3 ±10.0" in loss_text(mixed, ""), "the scatter of both rows is more than rounding"
     ideal = compute_results([run(n, [9, 8 / n], batch=1000 * n, images=8000) for n in (1, 2)])
     assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
