@@ -69,6 +69,7 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
     main(["queue"])
     assert "cancelled" in capsys.readouterr().out
+    assert "Run 1 has no log. Withdrawn before it was sent.\n" in command(["log", "1"], 1).err
     assert "Nothing to watch: every run is over" in command(["watch"]).err
 
 

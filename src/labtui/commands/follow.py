@@ -58,20 +58,23 @@ def run_log(args: argparse.Namespace) -> int:
                     printer.print_new(path)
                 lab.check_connection(patient=True)
         path = lab.session.log_path(record.token, args.stream)
-        item = lab.state.submissions[record.token]
+        record, item = lab.state.runs[args.run], lab.state.submissions[record.token]
         if path is None:
             unread = f"The log of run {args.run} is not read yet. `labtui watch` or --follow fetches it."
-            never = "printed nothing" if args.stream in item.remote_logs else "writes no such file"
-            say(f"Run {args.run} {never}." if _stream_over(lab.state, record, args.stream) else unread)
+            why = f": it {record.deed}" if record.outcome not in (None, "completed") else ""
+            never = f"printed nothing{why}" if args.stream in item.remote_logs else "writes no such file"
+            said = f"Run {args.run} {never}." if _stream_over(lab.state, record, args.stream) else unread
+            refused = f"Run {args.run} has no log. {item.sentence} {item.hint}".rstrip()
+            say(refused if item.job is None and item.sentence else said)
             return 1
         printer.print_new(path)
         if not args.follow and not _complete(item, args.stream):
             what = "The end of the log was not checked yet" if item.over else "The log may have grown since"
             say(f"{what}; --follow fetches the rest.")
-        for found in lab.state.runs[args.run].diagnosis[:1]:
+        for found in record.diagnosis[:1]:
             in_err = found.stream == "err" and args.stream != "err"
             there = f"; `labtui log {args.run} --err` prints it" if in_err else ""
-            say(f"Run {args.run} {lab.state.runs[args.run].deed}: {found.text} ({found.place}{there}).")
+            say(f"Run {args.run} {record.deed}: {found.text} ({found.place}{there}).")
     return 0
 
 

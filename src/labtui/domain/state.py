@@ -408,7 +408,7 @@ def waiting_reason(
     """
     if submission.status is not SubmissionStatus.WAITING:
         sending = f"The job of run {submission.run_ids[0]} is being sent to Slurm."
-        is_sending = submission.status is SubmissionStatus.SENDING
+        is_sending = submission.status is SubmissionStatus.SENDING and not submission.sentence
         return sending if is_sending else f"{submission.sentence} {submission.hint}".strip()
     if submission.held:
         return "Held until you release it."

@@ -169,7 +169,7 @@ class Submitter:
 
     def _set_sentence(self, submission: SubmissionState, sentence: str) -> None:
         if submission.sentence != sentence:
-            self._change(submission.token, submission.status, sentence, submission.hint)
+            self._change(submission.token, SubmissionStatus.UNKNOWN, sentence, submission.hint)
 
     def _send(self, submission: SubmissionState) -> None:
         context, token = self._context, submission.token
@@ -209,7 +209,9 @@ class Submitter:
                 self._postpone(submission, error)
             else:  # Slurm may have taken the job all the same: look for the token once
                 self._pending[token].refused = error
-                self._schedule_lookup(token, error)
+                said = f"Refused: {error.sentence} labtui checks once whether a job exists."
+                self._change(token, SubmissionStatus.SENDING, said, error.hint)
+                self._look_up(submission)
         except RemoteFailure as error:
             self._schedule_lookup(token, error)  # sbatch's answer is neither a job ID nor a known refusal
         except BaseException:
