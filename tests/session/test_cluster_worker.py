@@ -303,7 +303,12 @@ def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read
     bench.cluster.start("100")
     bench.run(60, lambda: View.of(bench.session).every[1].word == "starting")
     bench.cluster.reachable = bench.cluster.connected = False
+    asked = bench.clock.wall()
     bench.run(30, lambda: bench.session.state.connection.status == "offline")
+    lost = bench.session.state.connection.since
+    assert asked <= lost <= bench.clock.wall()
+    bench.run(60)
+    assert bench.session.state.connection.since == lost, "the attempts meanwhile are no new loss"
     bench.cluster.reachable = True
     bench.run(90, lambda: bench.session.state.connection.status == "online")
     assert View.of(bench.session).every[1].word.startswith("unknown since")

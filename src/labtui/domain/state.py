@@ -150,7 +150,7 @@ def ended_by(run: RunState, runs: Iterable[RunState]) -> RunState | None:
 class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the connection to the cluster. `status`: offline, connecting, online, stale, needs-login.
 
-    Answers from before `since` (UNIX seconds) may be outdated.
+    Answers from before `since` (UNIX seconds) may be outdated: when it was connected last, or lost.
     """
 
     status: str = "offline"

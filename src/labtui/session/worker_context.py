@@ -258,7 +258,7 @@ class ConnectionMonitor:
         context = self._context
         self._retry_at, since = None, context.at()
         if not self._failures:  # else it stays "offline", so that the word does not flicker at each attempt
-            self._set("connecting", since=since)
+            self._set("connecting", since=None if self._state.tried else since)
         self._attempts.append(context.now())
         try:
             context.cluster.connect()
@@ -277,6 +277,7 @@ class ConnectionMonitor:
         self._context.cluster.close()
         if self.online:
             self._attempts.clear()
+            self._set("offline", error, since=self._context.at())
         self._mark_offline(error)
 
     def _mark_offline(self, error: LabError) -> None:
