@@ -44,7 +44,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
 
 @pytest.mark.parametrize(("arguments", "said"), [
     ("submit 99", ""), ("submit 10.5 --gpus 9", ""), ("submit 10.5 --gpus x", ""),
-    ("init new --port 99999", "Argument --port: '99999' is not a whole number from 1 to 65535."),
+    ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
 def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments, said):
     assert f"labtui: {said}" in command(arguments.split(), 2).err

@@ -49,6 +49,7 @@ def test_comments_and_unknown_keys_survive_saving(tmp_path):
 @pytest.mark.parametrize("text", [
     *("", "[lab]\n", "not toml at all [", "lab = 3\n", "\x00\xff", "a." * 20_000 + "b = 1"),
     '[lab]\nedition = 5\n[cluster]\nprofile = "x"\n',
+    '[lab]\nedition = "a"\n[cluster]\nprofile = "x"\ncontainer = "~/my.sif"\n',
 ])  # fmt: skip
 def test_settings_that_do_not_fit_are_a_sentence(tmp_path, text):
     (tmp_path / "lab.toml").write_bytes(text.encode("latin-1"))

@@ -1,7 +1,6 @@
 """Options that several commands share, and the types of their numbers."""
 
 import argparse
-from functools import partial
 
 from labtui.slurm.values import number
 
@@ -51,7 +50,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the cluster")
     group.add_argument("--cluster", metavar="PROFILE", help="a profile's id or .toml file (or give --host)")
     for key, (metavar, text) in _CONNECTION.items():
-        kind, default = (partial(count, limit=65_535), None) if key == "port" else (str, "")
+        kind, default = (count, None) if key == "port" else (str, "")
         name = f"--{key.replace('_', '-')}"
         group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
 
@@ -64,12 +63,11 @@ def run_number(text: str) -> int:
     return found
 
 
-def count(text: str, limit: int | None = None) -> int:
-    """The type of a whole number of 1 or more: epochs, images of a batch, minutes; a port has a `limit`."""
+def count(text: str) -> int:
+    """The type of a whole number of 1 or more: epochs, images of a batch, minutes."""
     found = number(text)
-    if not found or (limit and found > limit):
-        span = f"from 1 to {limit}" if limit else "of 1 or more"
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {span}")
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return found
 
 

@@ -40,6 +40,12 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     note: str = ""
 
 
+def check_image(path: str) -> None:
+    """Raise ValueError for a container that is no whole path: jobs run elsewhere, and Singularity knows no ``~``."""
+    if path and not path.startswith("/"):
+        raise ValueError(f"the container {path!r} must be a whole path, beginning with /")
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a training is started inside a job.
 
@@ -55,6 +61,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     python: str = "python"
     setup: tuple[str, ...] = ()
     env: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        check_image(self.container)
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,6 +114,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     host_keys_source: str = ""
     support: str = ""
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for path in (self.container, *self.containers.values()):
+            check_image(path)
 
     def account_of(self, *chosen: str) -> str:
         """The account that a job is charged to: the first non-empty one of `chosen`, else the default; "" for none."""

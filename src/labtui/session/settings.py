@@ -30,7 +30,7 @@ from labtui.cluster.local_files import (
 )
 from labtui.domain import decode
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, check_image
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Endpoint, Overrides
@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     group: str = ""
     host: str = ""
-    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
+    port: int | None = None
     user: str = ""
     identity: str = ""
     host_key: str = ""
@@ -77,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, key)
             if isinstance(value, str) and not value.isprintable():
                 raise ValueError(f"{key} contains a control character")
+        if self.port is not None and not 1 <= self.port <= 65_535:
+            raise ValueError(f"the port must be a number from 1 to 65535, not {self.port}")
+        check_image(self.container)
         for text in self.log_patterns:
             from labtui.training_logs.patterns import own_pattern
 
@@ -102,7 +105,9 @@ def read_settings(path: Path) -> Settings:
     try:
         return decode.convert(flat, Settings)
     except msgspec.ValidationError as error:
-        hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
+        hint = f"Correct it in {path}."
+        if "missing required" in str(error):
+            hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
         raise DataError(f"{path.name} is not valid: {error}.", hint) from error
 
 

@@ -192,15 +192,9 @@ def _torch_options(
 
 
 def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
-    """The image the trainings run in; "" for plain Python. Raises TemplateError for a path that begins with ~."""
+    """The image the trainings run in; "" for plain Python."""
     usual = profile.container_for(pytorch=any(run.launcher in PROCESS_PER_GPU for run in draft.runs))
-    image = _fill(draft.container or usual, draft, profile, context)
-    if image.startswith("~"):
-        raise TemplateError(
-            f"The container {image!r} is a path from your home (~), which Singularity does not expand.",
-            "Write the full path of the image, starting with a slash.",
-        )
-    return image
+    return _fill(draft.container or usual, draft, profile, context)
 
 
 def _check(draft: SubmissionDraft) -> None:
