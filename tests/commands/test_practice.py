@@ -64,6 +64,8 @@ def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
     assert "labtui retry 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()[1:]] == [1, 1, 1]
     assert all(row["practice"] for row in answer_of(capsys, "queue", "--offline")["runs"])
+    (log,) = answer_of(capsys, "parse", *map(str, folder.path.glob("logs/*.1.out")))["files"]
+    assert log["runs"] and all(run["practice"] for run in log["runs"])
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert "Submit this?" in command(["retry", "2"], 1).err
     assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 3

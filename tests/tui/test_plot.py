@@ -326,14 +326,14 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
 
 @pytest.mark.parametrize("height", range(8, 26))
 @pytest.mark.parametrize("width", [30, 40, 70])
-def test_no_mark_and_no_value_reads_as_another(width, height):
+def test_a_mark_stands_at_its_value_and_no_value_reads_as_another_mark_s(width, height):
     cells, rows = (how(chart(MICRO), width, height) for how in (cells_of, rows_of))
     marks = sorted(place for place, (sign, _) in cells.items() if sign == "●")
     ticks = {at: int(row.split("×")[0]) for at, row in enumerate(rows) if "┼" in row}
     (top, high), *_, (bottom, low) = ticks.items()
     for (place, row), value in zip(marks, MICRO.values(), strict=True):
-        off = math.log2(value / ticks.get(row, value)) / math.log2(high / low) * (bottom - top)
-        assert abs(off) <= 0.34, "a third of a row from its tick at most"
+        at = bottom - math.log2(value / low) / math.log2(high / low) * (bottom - top)
+        assert abs(row - at) <= 0.51, "on the nearest row, where its line is"
         for start in (each.find(f"{value:.2f}×") for each in rows if value < 20):
             assert start < 0 or not {at for at, _ in marks if at != place} & set(range(start, start + 5))
             assert start < marks[-1][0]

@@ -341,14 +341,6 @@ class RowScale(msgspec.Struct, frozen=True):
         """The height of a value above the lower edge, in rows: 0 <= height < `rows`."""
         return min(self.rows - 1e-9, max(0.0, (value - self.low) / self.each))
 
-    def mark_row(self, value: float) -> int:
-        """The row of a mark, from the bottom: the nearest, but a tick's only within a third of a row of the tick."""
-        height = self.height(value)
-        row, off = int(height), height % 1 - 0.5
-        if abs(off) > 1 / 3 and any(int(self.height(tick)) == row for tick in self.ticks):
-            row += 1 if off > 0 else -1
-        return min(self.rows - 1, max(0, row))
-
 
 def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool = False) -> RowScale:
     """A scale with round ticks in the middle of rows, some rows apart.

@@ -103,10 +103,8 @@ class _Drawing:
         return min(max(0.0, height), self.rows - (self.spec.kind == "bars"))
 
     def _row(self, y: float) -> int:
-        """The row of a value, from the top; marks over sizes stand off the rows of ticks that are not theirs."""
-        exact = self.bars or self.spec.over_time
-        row = int(self._height(y)) if exact else self.scale.mark_row(specs.axis_value(self.spec, y))
-        return self.rows - 1 - row
+        """The row of a value, from the top."""
+        return self.rows - 1 - int(self._height(y))
 
     def _beyond(self, point: Point) -> bool:
         """Whether a warm-up is too long to be drawn at its height."""
