@@ -192,8 +192,8 @@ _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_
 _TOTAL = "jobs gpu_hours_allocated=allocated gpu_hours_used=used core_hours"
 _JOB = "job_id task=task_id gpus wall_seconds gpu_hours_allocated=allocated gpu_hours_used=used running"
 _RUN = """model device n_gpus batch_size epochs_planned outcome images learning_rate printed_throughput=printed_rate
-    batch_seconds total_seconds gpu_memory_gib=gpu_memory batch_per_gpu contradictions interleaved processes practice=mark
-    small=mark framework first_line last_line"""
+    batch_seconds total_seconds gpu_memory_gib=gpu_memory batch_per_gpu contradictions interleaved processes
+    practice=mark small=mark framework first_line last_line"""
 _EPOCH = """epoch count seconds=seconds.value lo=seconds.lo hi=seconds.hi printed_seconds steps ms_per_step source
     starts_process line"""
 
