@@ -159,6 +159,9 @@ def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     assert {"32.70", "13.60", "18.00", "8.10"} < set("\n".join(rows_of(spec, 95, 18)).split())
     alone = replace(spec, series=spec.series[1:])
     assert all("13.60 s" in "\n".join(rows_of(alone, 60, height)) for height in range(9, 26))
+    assert not re.search("0 s ┼.*8.10", "\n".join(rows_of(spec, 35, 10))), "no mark is there"
+    ends = re.findall(r"\d\.\d+( s|)", "\n".join(rows_of(spec, 32, 14)))
+    assert ends == [""] * 3, "all have units or none"
 
 
 def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_differs_and_are_cut_to_the_room():

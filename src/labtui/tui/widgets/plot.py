@@ -56,7 +56,10 @@ class _Drawing:
 
     def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
-        self.bars = spec.kind != "lines"
+        self.bars, self.bare = (
+            spec.kind != "lines",
+            False,
+        )  # bare: there is no room for a unit behind each value
         self.measured, self.names = spec.measured, names_of(spec)
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         self.few = len(self.measured) <= 2  # then each mark has its value beside it
@@ -78,6 +81,7 @@ class _Drawing:
         ends += [f"{name}  {value}" for name, value in zip(self.names, firsts, strict=False)]
         room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
         room = min(room, width // 2 if self.crowded else width * 9 // 20)
+        self.bare = len(self.names) == 2 and not self.bars and any(cell_len(each) > room - 4 for each in ends)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else room
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
@@ -261,7 +265,7 @@ class _Drawing:
 
     def _value(self, point: Point) -> str:
         """A point's value, in brackets if it does not count yet."""
-        text = value_text(self.spec, point)
+        text = value_text(self.spec, point).removesuffix(self.unit * self.bare)
         return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
     def _label(self, at: int, room: int) -> str:
@@ -272,7 +276,7 @@ class _Drawing:
         if self.spec.over_time and last.x < self.xs[-1]:
             far = f" in {place_text(self.spec, last.x)}{far}"
         full = f"{name}  {value}".strip()
-        brief = f"{name} {value.replace(self.unit, '')}" if self.few else name
+        brief = f"{name} {value}" if self.few else name
         for text in (f"{full}{far}", full, brief, name or value):
             if cell_len(text) <= room:
                 return text
@@ -349,10 +353,9 @@ class _Drawing:
             rivals = [p.y for each in self.measured for p in each.points if p.x == point.x]
             near = -1 if self.measured[1:] and point.y >= max(rivals) else 1
             rows = [row + near, row - near][: 2 if len(rivals) == 1 else 1]
-            if self.rows > 12 * len(
-                self.measured[1:]
-            ):  # in a low chart the next row may mean twice the value
-                rows += {row + 2 * near}.difference(self.tick_rows)
+            high = self.rows > 12 * len(self.measured[1:])  # else the next row may mean twice the value
+            rows += {row + 2 * near}.difference(self.tick_rows) if high else ()
+            rows = [each for each in rows if each != self.tick_rows[0]]  # a label there reads as a mark
             starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
             spots = [(start, beside) for beside in rows for start in starts]
             spots.sort(key=lambda spot: spot[1] in self.tick_rows)
