@@ -153,6 +153,7 @@ BROKEN = [
     job("time", "days", ("--time 01:15:00", "-t 1-00"), refused=True),
     job("no-gpu-asked", "no gres", ("#SBATCH --gres=gpu:4\n", "")),
     job("no-gpu-asked", "in a queue without GPUs", ("#SBATCH --gres=gpu:4\n", ""), ("acc_debug", "gp_debug"), fixable=False, severity="warning"),
+    job("few-cpus", "book sample", ("--cpus-per-task 80", "--cpus-per-task=20"), refused=True),
     *(job("log-name", name, ("--output=%x.%j.out", f"--output={name}")) for name in ("%xo_%J.out", "train.out", "%x.%q.out")),
     job("log-name", "nowhere", ("--error=%x.%j.err", "--error=/dev/null")),
     job("output-folder", "results", ("--output=%x.%j.out", "--output=./results/R-%x.%j.out"), severity="warning"),
@@ -204,4 +205,5 @@ BROKEN = [
     py("download", "weights", ("weights=None", 'weights="imagenet"'), fixable=False, severity="warning"),
     py("python-syntax", "bracket", ("classes=10)", "classes=10"), fixable=False),
     job("bash-syntax", "a loop without its end", ("nvidia-smi", "for n in 1 2; do"), bash_errors={"job.slurm": "bash: line 24: syntax error: unexpected end of file"}, fixable=False),
+    job("few-cpus", "fifteen for one", ("--gres=gpu:4", "--gres=gpu:1"), ("--cpus-per-task 80", "--cpus-per-task 15"), refused=True),
 ]  # fmt: skip

@@ -35,6 +35,7 @@ NEAR = [
     job("no-nv", "in a branch", ("exec --nv $SINGULARITY_CONTAINER", "exec $NV $SINGULARITY_CONTAINER"), ("module purge", "if [ -d x ]; then NV=--nv; else NV=; fi\nmodule purge")),
     job("gpu-count", "of all nodes", ("--gres=gpu:4", "--gpus 8"), ("--nodes 1", "--nodes 2"), (LAST, "    srun -c 80 python ResNet50.py --n_gpus 4")),
     *(job("time", value, ("--time 01:15:00", f"--time {value}")) for value in ("75", "75:00", "0-01:30")),
+    job("few-cpus", "tasks", ("--cpus-per-task 80", "--cpus-per-task 20"), ("--ntasks-per-node 1", "--ntasks-per-node 4")),
     job("log-name", "one file for both", ("#SBATCH --error=%x.%j.err\n", "")),
     *(job("log-name", name, ("--output=%x.%j.out", f"--output {name}")) for name in ("logs-%A_%4a-%u-%N.out", "/gpfs/scratch/nct_345/logs/%x.%j.out", "./%x.%j.out")),
     job("output-folder", "absolute, nobody asked", ("--output=%x.%j.out", "--output=/gpfs/scratch/nct_345/logs/%x.%j.out")),

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from labtui.domain.model import plural
 from labtui.domain.profile import Queue
 from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
@@ -184,6 +185,27 @@ def node_gpus(context: ScriptContext) -> float:
     """The GPUs of a node; infinity if the profile does not know its nodes."""
     known = context.profile.status != "generic" and context.profile.cpus_per_node > 1
     return context.profile.gpus_per_node if known else math.inf
+
+
+@rule("few-cpus", "warning")
+def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+    """Fewer CPUs than the site asks for with each GPU.
+
+    Only if the site requires a number: elsewhere a node's CPUs divided by its GPUs are a fair share, not a rule.
+    """
+    given = job.last("cpus-per-task")
+    needed = job.gpus * context.profile.cpus_per_gpu
+    cpus = (job.cpus or 1) * job.tasks_per_node
+    said = context.profile.status in ("current", "practice")
+    unclear = any(map(job.has, ("exclusive", "cpus-per-gpu", "tres-per-task"))) or (given and not job.cpus)
+    if not said or unclear or not job.gpus or job.gpus > node_gpus(context) or cpus >= needed:
+        return
+    effect = f"Here {plural(job.gpus, 'GPU')} must come with {needed} CPUs or more, not {cpus}."
+    each = str(-(-needed // job.tasks_per_node))
+    if given is None:
+        yield Hit(1, effect, add_directive(job, f"--cpus-per-task={each}"))
+    else:
+        yield value_hit(job, "cpus-per-task", effect, each, title=f"ask for {each}")
 
 
 # --------------------------------------------------------------------------- logs
