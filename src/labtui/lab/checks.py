@@ -342,8 +342,11 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     if trained:
         # a run without a mark, of a real cluster, is better evidence
         witness = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
-        shown = f"{cite_run(witness, evidence)} read the data and trained"
-        yield CheckItem(sentence, evidence=shown, mark=evidence.state.mark_of(witness))
+        shown, mark = (
+            f"{cite_run(witness, evidence)} read the data and trained",
+            evidence.state.mark_of(witness),
+        )
+        yield CheckItem(sentence, evidence=shown, mark="" if mark == "small" else mark)  # the data are there
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif evidence.remote:
