@@ -56,6 +56,7 @@ def without(gpus: int):
     ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Run again"),
     ("10.5", of(2, outcome="time-limit"), "run 4 was stopped by its time limit."),
     ("10.5", of(2, batch=2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
+    ("10.5", of(2, 0, batch=2048, outcome="failed"), "run 4 failed, with a global batch of 2,048; 4,096 is planned."),
     ("10.5", of(2, batch=0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
 ])  # fmt: skip
 def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
@@ -68,7 +69,7 @@ def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
 
 
 @pytest.mark.parametrize(
-    "lacks", [{"task_id": "10.4"}, {"epochs": (), "outcome": None}, {"epochs": (), "outcome": "failed"}]
+    "lacks", [{"task_id": "10.4"}, {"epochs": (), "outcome": None}, {"epochs": (), "outcome": "cancelled"}]
 )
 def test_a_run_of_another_task_or_without_an_epoch_says_nothing_of_a_batch(lacks):
     def other(run):
@@ -209,6 +210,8 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     small = {number: replace(run, practice=True) for number, run in evidence.state.runs.items()}
     box = check("10.5", replace(evidence, state=replace(evidence.state, runs=small)))
     assert not box.done and "is a small run, no result of the lab" in box.missing
+    set_up = check("10.1", replace(evidence, state=replace(evidence.state, runs=small)))
+    assert set_up.done and not set_up.mark, "small runs of a real cluster read its data"
     some = {n: small[n] if run.spec.model == "ResNet50" else run for n, run in evidence.state.runs.items()}
     box = check("10.5", replace(evidence, state=replace(evidence.state, runs=some)))
     assert any("chart of ResNet50" in each.missing for each in box.items), "no chart shows a small run"

@@ -36,9 +36,10 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
         made, images, bound = row.configuration, row.images, row.configuration.data_bound
         counted = row.program is None and made.unit == "images"
         if counted and (bound is None or not bound.contains(wanted)):
-            bounds = dict.fromkeys(f"{each:,.0f}" for each in (images.lo, images.hi)) if images else ()
-            told = f"{called.label} was trained on {' to '.join(bounds)} images an epoch"
-            yield from [f"{told}, not on {wanted:,}: nothing published fits."] if bounds else ()
+            if images is not None:  # else the log does not say
+                trained = " to ".join(dict.fromkeys(f"{each:,.0f}" for each in (images.lo, images.hi)))
+                told = f"{called.label} was trained on {trained} images an epoch"
+                yield f"{told}, not on {wanted:,}: nothing published fits."
         else:
             yield from filter(None, (remark(band, row, called.label) for band in edition.bands))
 
@@ -197,8 +198,9 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
             continue
         other_batch = wanted is not None and run.spec.batch_size not in (0, wanted)
         meant = (each for each in specs if each.batch_size == run.spec.batch_size and _same_device(run, each))
-        if other_batch and (run.task_id not in ("", task.id) or not run.epochs or any(meant)):
-            continue  # another task's or another planned run, or one without an epoch, is no attempt at this one
+        tried = run.epochs or run.outcome not in (None, "cancelled")
+        if other_batch and (run.task_id not in ("", task.id) or not tried or any(meant)):
+            continue  # another task's or another planned run, or one that did not train, is no attempt at this one
         mark = evidence.state.mark_of(run)
         sent = evidence.submission(run)
         why_not = _why_not(run, spec, check, wanted, ending=sent is not None and sent.cancelling)
@@ -217,7 +219,8 @@ def _why_not(
     """Why a run of the right model and devices does not count, as words to follow its number; "" if it does."""
     read = run.epochs_read
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
-        return f"has a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
+        how = "has" if run.outcome in (None, "completed") else f"{run.deed}, with"
+        return f"{how} a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:
         state = "is being cancelled" if ending else f"is {run.phase.value}"
         state = "has no known end yet" if run.phase is RunPhase.UNKNOWN else state
