@@ -109,6 +109,19 @@ def test_a_time_below_a_header_that_was_not_keras_own_is_the_epoch_s():
     assert [each.epoch for each in run.epochs] == [1], "a callback's line is not Keras's"
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_script_s_own_line_about_an_epoch_comes_before_the_bar_s_last_batch(first):
+    bar = "Epoch {0}: 100%|###| 196/196 [00:24<00:00, 8.06it/s, loss=0.0287]\n"
+    own = "epoch {0}: train loss 2.3{0}00, test accuracy 1{0}.0%\nEpoch {0}, step 9: loss 7.0\n"
+    log = "".join((bar + own + f"epoch {n + 1}: loss 9.0, acc 99\n").format(n) for n in (first, first + 1))
+    (run,) = parse_log(log.encode()).runs
+    values = [
+        pytest.approx({"loss": 2.3 + n / 100, "val_accuracy": 0.1 + n / 100}) for n in (first, first + 1)
+    ]
+    assert [each.metrics for each in run.epochs] == values
+    assert [run.epochs[0].line_of(name) for name in ("seconds", "loss")] == [1, 2]
+
+
 def test_an_own_pattern_on_the_command_line(tmp_path, capsys, command):
     log = tmp_path / "job.out"
     log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")

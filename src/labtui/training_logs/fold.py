@@ -19,6 +19,7 @@ from labtui.domain.model import DiagnosisKind, EpochSample, Interval
 from labtui.training_logs import keras_runs, spans
 from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.keras_runs import KERAS
+from labtui.training_logs.patterns import SUMMARY
 from labtui.training_logs.run import OpenRun
 from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
@@ -232,7 +233,8 @@ def _with_global_batch(fold: Fold, facts: RunFacts) -> RunFacts:
 
 def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     run = fold.open
-    if run is None:
+    late = run is not None and said.form == SUMMARY and int(said.number or 0) + run.shift != run.last
+    if run is None or late:  # of an epoch that is not over
         return
     run.last_line = line
     if said.form == CLOCK and said.metrics.get("throughput", 0.0) > 0:
@@ -241,6 +243,8 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     if said.form == IMAGENET:
         spans.complete(fold, run, proven=True)
         number = run.begun
+    elif said.form == SUMMARY:
+        number = run.last
     elif said.number is not None and (said.form == COURSE or not run.records.zero_based):
         number = int(said.number)
     if run.has_epoch(number):

@@ -23,7 +23,7 @@ import re2
 from labtui.domain.errors import DataError
 from labtui.domain.model import Interval, Program, WorkUnit
 from labtui.training_logs.runs import RunFacts, rounded, whole_number
-from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
+from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
@@ -69,6 +69,24 @@ _METRIC = re.compile(
     r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:,]|,(?!\d)|\Z)"
     r"(\s?%)?(?!\s?(?:m?s|sec\w*|min\w*|h)\b)"
 )
+SUMMARY = "summary"
+_SCORE = (
+    r"[\s:|,;()\]-]{0,6}(?:(?P<of>train(?:ing)?|val(?:id(?:ation)?)?|test|eval)[ _])?(?P<what>loss|acc)(?:uracy)?"
+    rf"(?: ?[:=] ?| )(?P<value>{_PLAIN})(?P<percent> ?%)?(?![\w.])"
+)
+_SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE)}){{1,6}}[\s|.)\]]*\Z")
+
+
+def _summary_of(head: re.Match[str], rest: str) -> list[Said]:
+    """A line like ``epoch 1: train loss 2.3, test accuracy 10.0%``: an epoch's metrics, by Keras's names."""
+    metrics = {}
+    for one in re.finditer(_SCORE, rest):
+        trains = (one["of"] or "train").startswith("train")
+        name = "val_" * (not trains) + one["what"].replace("acc", "accuracy")
+        value = float(one["value"]) / (100 if one["percent"] else 1)
+        if value <= 1 or "loss" in name:  # an accuracy without its unit may be of either
+            metrics[name] = value
+    return [Measures(metrics, int(head["epoch"]), SUMMARY)]
 
 
 def read_hand_written(text: str) -> list[Said] | None:
@@ -78,7 +96,10 @@ def read_hand_written(text: str) -> list[Said] | None:
         return None
     rest = text[head.end() :]
     lower = rest.lower()  # case-insensitive expressions are slower
-    if _NOT_AN_EPOCH.search(lower) or _BAR_OTHER.search(text[: head.start("epoch")]):
+    other = _BAR_OTHER.search(text[: head.start("epoch")])
+    if _SUMMARY.match(lower) and not other:
+        return _summary_of(head, lower)
+    if _NOT_AN_EPOCH.search(lower) or other:
         return None
     times = [one for one in _KEY.finditer(lower) if given(one) and _is_bare(one)]
     if not times:

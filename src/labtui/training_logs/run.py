@@ -216,9 +216,9 @@ class OpenRun(msgspec.Struct):
                 line=printed.line,  # screens show this line and hide records
                 metric_lines={"seconds": clocked.line or 0},
             )
-        told = {
-            name: one for name, one in self.measures.get(number, {}).items() if name not in sample.metrics
-        }
+        bar = sample.source == "tqdm"  # what it shows beside its time is of a batch
+        measured = self.measures.get(number, {}).items()
+        told = {name: one for name, one in measured if bar or name not in sample.metrics}
         metrics = {**sample.metrics, **{name: value for name, (value, _) in told.items()}}
         lines = {**sample.metric_lines, **{name: line for name, (_, line) in told.items()}}
         return replace(sample, metrics=metrics, metric_lines=lines) if told else sample
