@@ -165,11 +165,10 @@ def test_a_plain_refusal_ends_the_submission_with_its_reason(bench, silent):
     bench.cluster.fail("submit", NOT_YOURS)
     bench.cluster.fail("find_token", *[RemoteFailure("The controller is busy.")] * silent)
     bench.online()
-    told: list[str] = []
-    keep, change = bench.session._journal, bench.session._journal.change
+    told, keep, change = [], bench.session._journal, bench.session._journal.change
     keep.change = lambda *of: (change(*of), told.append(only(bench).sentence))[0]
     future = bench.settled(bench.session.submit(draft()), 20)
-    assert f"Refused: {NOT_YOURS.sentence} labtui checks once whether a job exists." in told
+    assert any("Refused: " in each and "checks once whether" in each for each in told)
     assert any("The controller is busy." in each for each in told) is silent
     assert isinstance(future.exception(), SubmitRefused)
     assert (only(bench).status, only(bench).sentence) == (SubmissionStatus.REFUSED, NOT_YOURS.sentence)

@@ -77,12 +77,9 @@ def test_a_python_file_is_no_job_file(bench, tmp_path, task_id):
     assert "job file that starts it" in caught.value.hint
 
 
-def test_folders_that_slurm_does_not_make():
+def test_options_of_the_command_line_go_first_and_slurm_makes_no_folders():
     text = HEAD + "#SBATCH -o ./results/%j.out -e ../up/%j.err\n"
     assert log_folders(job_file_draft("a.slurm", text)) == ("results",)
-
-
-def test_options_of_the_command_line_go_first():
     draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "7"})
     assert (draft.account, draft.time_limit_minutes, draft.qos) == ("other", 7, "acc_debug")
     assert draft.options == ("--account=other", "--time=7")

@@ -194,12 +194,9 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
         assert not third.read_only
 
 
-def test_beside_a_process_that_has_not_made_the_database_yet(tmp_path):
+def test_a_database_that_is_not_made_yet_is_waited_for_and_one_on_a_windows_share_opened(tmp_path):
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
-
-
-def test_a_database_on_a_windows_share_is_opened(tmp_path):
     open_database(f"file:/{tmp_path}/labtui.db").close()  # file://server/share/labtui.db
 
 

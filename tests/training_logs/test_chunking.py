@@ -18,11 +18,13 @@ def read(chunks: list[bytes]) -> str:
     return repr(parse_log(chunks))
 
 
-def test_a_long_log_is_reported_once(monkeypatch):
+def test_a_long_log_is_reported_once_and_broken_utf8_in_a_line_keeps_the_rest(monkeypatch):
     made, report = [], LogReader.report
     monkeypatch.setattr(LogReader, "report", property(lambda self: made.append(1) or report.__get__(self)))
     parse_log(b"Epoch 1/2\n25/25 - 14s - loss: 2.0\n" * 1000 for _ in range(3))
     assert len(made) == 1, "else reading would take the square of its epochs"
+    report = parse_log(b"Epoch 1/1\n10/10 - 2s - loss: 1.0 - caf\xe9\xff: 0.5 - val_loss: 3.0\n")
+    assert report.runs[0].epochs[0].metrics == {"loss": 1.0, "caf\ufffd\ufffd": 0.5, "val_loss": 3.0}
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -67,11 +69,6 @@ def test_the_cutter_gives_the_same_lines_for_any_chunking(data, places, limit):
         return [*shown, str(cutter.lines)]
 
     assert lines(cut(data, places)) == lines([data])
-
-
-def test_broken_utf8_in_a_line_keeps_the_rest():
-    report = parse_log(b"Epoch 1/1\n10/10 - 2s - loss: 1.0 - caf\xe9\xff: 0.5 - val_loss: 3.0\n")
-    assert report.runs[0].epochs[0].metrics == {"loss": 1.0, "caf\ufffd\ufffd": 0.5, "val_loss": 3.0}
 
 
 def test_a_line_without_end_costs_no_memory_and_no_data():

@@ -79,10 +79,12 @@ def test_strange_metrics():
     assert sample.metrics == pytest.approx(odd, nan_ok=True)
 
 
-def test_old_keras_counts_samples():
+def test_old_keras_counts_samples_and_contradicting_fields_fall_back_to_the_seconds():
     text = "Train on 50000 samples, validate on 10000 samples\nEpoch 1/1\n50000/50000 - 41s - loss: 2.0\n"
     run = only_run(text)
     assert (run.images, run.epochs[0].steps) == (50000, None)
+    sample = only_epoch("50000/50000 - 41s - loss: 2.0 - 121ms/step")
+    assert (sample.seconds.lo, sample.seconds.hi) == (40.5 - CLOCK, 41.5 + CLOCK)
 
 
 def test_a_bar_written_on_after_a_print_is_one_epoch():
@@ -91,11 +93,6 @@ def test_a_bar_written_on_after_a_print_is_one_epoch():
     final = "\b" * 50 + "\r" + samples.new_bar(5, 5, "3s", "20ms/step - loss: 2.0 - val_loss: 3.0")
     (sample,) = only_run(f"Epoch 1/1\n{cut}\nsaved the model\n{final}\n").epochs
     assert (sample.printed_seconds, sample.metrics) == (3, {"loss": 2.0, "val_loss": 3.0})
-
-
-def test_contradicting_fields_fall_back_to_the_seconds():
-    sample = only_epoch("50000/50000 - 41s - loss: 2.0 - 121ms/step")
-    assert (sample.seconds.lo, sample.seconds.hi) == (40.5 - CLOCK, 41.5 + CLOCK)
 
 
 def keras_line(seconds: float, steps: int, generation: int) -> str:
