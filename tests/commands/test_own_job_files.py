@@ -8,6 +8,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
+from labtui.session.settings import changed
 from tests.commands.conftest import answer_of
 from tests.real_cluster import Student
 
@@ -74,13 +75,18 @@ def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     assert job["partition"] == "old"
 
 
-def test_a_file_without_an_account_gets_the_lab_folders_as_when_it_is_submitted(folder, capsys, command):
-    text = re.sub("#SBATCH --account.*\n", "", JOB)
-    assert text != JOB
+def test_a_file_without_account_and_queue_gets_the_lab_folders_as_when_it_is_submitted(
+    folder, capsys, command
+):
+    folder.save_settings(changed(folder.settings(), qos="acc_training"))
+    text = re.sub("#SBATCH --(account|qos).*\n", "", JOB)
     (folder.path / "job.slurm").write_text(text)
     assert "account" not in {each["rule"] for each in found(capsys, code=0)}
     said = command(["submit", "job.slurm", "--dry-run", "--offline"]).out
     assert "[account]" not in said and "1 run; the file does not say: model" in said
+    assert "(acc_training, nct_000)" in said
+    (folder.path / "job.slurm").write_text(text.replace("--gres", "-p acc --gres"))
+    assert "(acc, nct_000)" in command(["submit", "job.slurm", "--dry-run", "--offline"]).out
 
 
 def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys, command):

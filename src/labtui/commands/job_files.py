@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
+    from labtui.session.settings import Settings
 
 
 def is_job_file(word: str) -> bool:
@@ -137,8 +138,8 @@ def run_lint(args: argparse.Namespace) -> int:
     if not args.files:
         raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
     folder = folder_here(args.folder)
-    profile, account = _cluster(args, folder)
-    found = {name: _lint(Path(name), profile, account, args) for name in args.files}
+    profile, settings = _cluster(args, folder)
+    found = {name: _lint(Path(name), profile, settings, args) for name in args.files}
     if args.json:
         rows = [{"path": name, "findings": list(map(finding_row, items))} for name, items in found.items()]
         print_json({"cluster": profile.id, "files": rows})
@@ -147,26 +148,25 @@ def run_lint(args: argparse.Namespace) -> int:
     return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
 
 
-def _cluster(args: argparse.Namespace, folder: LabFolder | None) -> tuple[Profile, str]:
-    """The cluster's profile and the student's account: from the options, the lab folder, or the generic profile."""
-    from labtui.session.settings import load_profile
+def _cluster(args: argparse.Namespace, folder: LabFolder | None) -> tuple[Profile, Settings]:
+    """The cluster's profile and the settings: from the options, the lab folder, or the generic profile."""
+    from labtui.session.settings import Settings, load_profile
 
-    settings = folder.settings() if folder else None
-    name = args.cluster or (settings.profile if settings else "")
-    if not name:
+    settings = folder.settings() if folder else Settings(edition="", profile="slurm")
+    if not folder and not args.cluster:
         say("There is no lab folder here, so no site's rules are checked (--cluster names a site).")
-    profile = load_profile(name or "slurm", folder.path if folder else Path.cwd())
-    if settings is not None and not args.cluster:
+    profile = load_profile(args.cluster or settings.profile, folder.path if folder else Path.cwd())
+    if not args.cluster:
         places = {"container": settings.container, "data_dir": settings.data_dir}
         profile = structs.replace(profile, **{key: path for key, path in places.items() if path})
-    return profile, profile.account_of(args.account, settings.account if settings else "")
+    return profile, settings
 
 
-def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) -> tuple[Finding, ...]:
+def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Namespace) -> tuple[Finding, ...]:
     """The findings of one file; with `--fix`, those that remain after the fixes."""
     from labtui.preflight import ScriptContext, fix_all, preflight
     from labtui.preflight.findings import preview_fix
-    from labtui.session.own_jobs import with_files_beside
+    from labtui.session.own_jobs import filled_in, with_files_beside
     from labtui.session.preview import bash_errors
     from labtui.slurm.batch_script import read_script
 
@@ -176,8 +176,9 @@ def _lint(path: Path, profile: Profile, account: str, args: argparse.Namespace) 
         files = {**folder.script_files(), **files}
     main, given = path.name if path.suffix != ".py" else "", given_of(args)
     text = files[path.name].decode("utf-8", "replace")
-    if folder and main and account and not read_script(main, text, given).value("account"):
-        given["account"] = account  # as `labtui submit` does
+    if folder and main:
+        given = filled_in(read_script(main, text, given), profile, settings)
+    account = profile.account_of(args.account, settings.account)
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
     how: dict[str, Any] = {

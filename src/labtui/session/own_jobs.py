@@ -32,7 +32,9 @@ from labtui.slurm.values import duration_seconds
 from labtui.training_logs.run_headers import read_command
 
 if TYPE_CHECKING:
+    from labtui.domain.profile import Profile
     from labtui.session.session import Session
+    from labtui.session.settings import Settings
 
 
 MADE_HERE = "# Made by labtui"
@@ -210,7 +212,7 @@ def own_draft(
 ) -> SubmissionDraft:
     """The draft of the job file at `path`, with the files beside it that it names.
 
-    A file without account gets the lab folder's. Shell files are sent with Unix line endings and without a byte
+    A file without account or queue gets the lab folder's. Shell files are sent with Unix line endings and without a byte
     order mark, as shells and `sbatch` want them.
 
     Raises:
@@ -224,11 +226,22 @@ def own_draft(
         if each == name or each.endswith(SHELL_SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n").removeprefix("\ufeff".encode())
     text = files[name].decode("utf-8", "surrogateescape")
-    account = session.profile.account_of(session.settings.account)
-    if account and not read_script(name, text, given).value("account"):
-        given = {"account": account, **(given or {})}
+    given = filled_in(read_script(name, text, given), session.profile, session.settings)
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
     return replace(draft, beside=tuple(files.items()))
+
+
+def filled_in(script: JobScript, profile: Profile, settings: Settings) -> dict[str, str]:
+    """The options for `sbatch`: those given, and what the file does not name: account, and QoS if no partition."""
+    gpus = script.gpus > 0
+    named = profile.queue_names(profile.gpu_queue if gpus else profile.cpu_queue).qos
+    missing = {"account": profile.account_of(settings.account)}
+    if not script.value("partition"):
+        missing["qos"] = (settings.qos if gpus else "") or named
+    return {
+        **{name: value for name, value in missing.items() if value and not script.value(name)},
+        **script.given,
+    }
 
 
 def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
