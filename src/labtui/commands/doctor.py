@@ -47,11 +47,14 @@ def run_doctor(args: argparse.Namespace) -> int:
     profile, overrides, wanted, folder = chosen_cluster(args)
     checks = []
     seen: dict[str, bool] = {}
+    fixing = folder if args.fix else None
     say("Checking the connection, the account and the paths ...")
-    for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update):
+    for check in examine(
+        profile, overrides, wanted, TerminalPrompter(), seen.update, fixes=fixing is not None
+    ):
         checks.append(check)
-        if args.fix and folder is not None and check.action in {"settings", "protect-key"}:
-            done = fix_check(check, folder)
+        if fixing is not None and check.action in {"settings", "protect-key"}:
+            done = fix_check(check, fixing)
             say(done)
             checks[-1] = replace(check, status="ok", sentence=done, fix="")
     if folder is not None and seen:  # the check of the set-up reads them

@@ -37,11 +37,13 @@ OnPaths = Callable[[dict[str, bool]], None]
 
 
 def examine(
-    profile: Profile, overrides: Overrides, wanted: Requirements, prompter: Prompter, on_paths: OnPaths
-) -> Iterator[findings.Check]:
+    profile: Profile, overrides: Overrides, wanted: Requirements, prompter: Prompter, on_paths: OnPaths,
+    *, fixes: bool = False,
+) -> Iterator[findings.Check]:  # fmt: skip
     """Yield the checks in order, each as soon as it is done. A `LabError` becomes a check.
 
-    `on_paths` is called with the paths of data set and container once the cluster has answered.
+    `on_paths` is called with the paths of data set and container once the cluster has answered. `fixes`: the caller
+    writes the account that a check suggests, so that the later checks are made with it.
     """
     try:
         hosts = resolve_hosts(profile, overrides)
@@ -54,7 +56,7 @@ def examine(
     yield _check_host_key(hosts[0], _profile_for_advice(hosts, profile))
     connection = Connection(hosts, prompter, offline_hint=start_again(profile, overrides.identity_file))
     try:
-        yield from _check_cluster(connection, profile, wanted, on_paths)
+        yield from _check_cluster(connection, profile, wanted, on_paths, fixes=fixes)
     finally:
         connection.close()
 
@@ -109,7 +111,7 @@ def _check_host_key(endpoint: Endpoint, profile: Profile) -> findings.Check:
 
 
 def _check_cluster(
-    connection: Connection, profile: Profile, wanted: Requirements, on_paths: OnPaths
+    connection: Connection, profile: Profile, wanted: Requirements, on_paths: OnPaths, *, fixes: bool
 ) -> Iterator[findings.Check]:
     site = _profile_for_advice(connection.hosts, profile)
     try:
@@ -134,7 +136,9 @@ def _check_cluster(
     yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
     yield from findings.check_slurm(probe)
     wanted = replace(wanted, account=findings.choose_account(probe, wanted, profile))
-    yield findings.check_account(probe, wanted.account)
+    check = findings.check_account(probe, wanted.account)
+    yield check
+    wanted = replace(wanted, **check.settings) if fixes else wanted
     yield from findings.check_qos(probe, wanted, profile)
     if profile.launch.modules and not probe.has_module:
         yield findings.judge("module", "missing")
