@@ -212,8 +212,8 @@ def own_draft(
 ) -> SubmissionDraft:
     """The draft of the job file at `path`, with the files beside it that it names.
 
-    A file without account or queue gets the lab folder's. Shell files are sent with Unix line endings and without a byte
-    order mark, as shells and `sbatch` want them.
+    A file without account or queue gets the lab folder's. Shell files are sent with Unix line endings and without a
+    byte order mark, as shells and `sbatch` want them.
 
     Raises:
         FolderError: when a file cannot be read, or is too large to be a script.
