@@ -86,14 +86,8 @@ def test_the_doctor_on_a_full_quota(student, cluster, tmp_path, capsys):
 
 @pytest.mark.parametrize(("text", "reason"), [
     ("Your account has expired; please contact your system administrator.", "account-expired"),
-    (
-        "WARNING: Your password has expired.\nPassword change required but no TTY available.",
-        "password-expired",
-    ),
-    (
-        "You are required to change your password immediately (administrator enforced).",
-        "password-expired",
-    ),
+    ("WARNING: Your password has expired.\nPassword change required but no TTY.", "password-expired"),
+    ("You are required to change your password immediately (by root).", "password-expired"),
     ("The system is going down for maintenance at 18:00", "maintenance"),
     ("\x1b[2JLogins are currently\x07 disabled.", "maintenance"),
     *((text, None) for text in ("Only for authorised users.", "Next planned maintenance: 3 March.", "")),

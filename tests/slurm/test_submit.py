@@ -1,6 +1,4 @@
-"""Submitting once, and looking a lost submission up: the scripts are run by a real bash with pretend Slurm
-programs.
-"""
+"""Submitting once, and looking a lost submission up: a real bash runs the scripts with pretend Slurm programs."""
 
 from __future__ import annotations
 
