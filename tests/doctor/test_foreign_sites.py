@@ -71,10 +71,10 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     labtui = new_labtui(tmp_path)
     name, cluster = site
     words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *cluster.student.options]
-    answers = {"CIFAR-10": ["cifar-10", cluster.student.data_dir], "TensorFlow": [PYTHON], "queue": ["2"]}
+    answers = {"CIFAR-10": [cluster.student.data_dir], "TensorFlow": ["a.sif", PYTHON], "queue": ["2"]}
     shown, questions = at_a_terminal(labtui, words, answers)
     assert 0 < questions <= MAX_ANSWERS + 1, shown
-    assert "'cifar-10' is not an absolute path" in shown
+    assert "'a.sif' must be a whole path, beginning with /" in shown
     assert "Slurm would accept a job with one GPU." in shown
     text = (labtui.folder / "cluster.toml").read_text()
     written = tomllib.loads(text)

@@ -105,6 +105,8 @@ def test_partitions_that_are_down_or_closed_are_no_choice():
     question = next(q for q in questions(PROBE, site, Choices()) if q.key == "queue")
     assert question.default == "long" and question.options[1].startswith("debug (at most 15 min")
     assert [question.choose(text) for text in ("2", "", "mine")] == ["debug", "long", "mine"]
+    with pytest.raises(ValueError, match=r"9 is not on the list \(1 to 3\)"):
+        question.choose("9")
     assert "queue" not in question_keys(site, queue="short")
     assert values(site, queue="short")["gpu_queue"] == "short"
 

@@ -121,10 +121,10 @@ def _ask_student(question: SiteQuestion) -> str:
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
     while True:
-        chosen = question.choose(terminal.read_line(f"{question.text} [{question.default}] "))
-        if question.key != "data_dir" or chosen.startswith("/"):
-            return chosen
-        say(f"{chosen!r} is not an absolute path: it must begin with /.")
+        try:
+            return question.choose(terminal.read_line(f"{question.text} [{question.default}] "))
+        except ValueError as error:
+            say(f"That is not valid: {error}.")
 
 
 # --------------------------------------------------------------------------- the tasks of a folder

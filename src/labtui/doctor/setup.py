@@ -214,7 +214,10 @@ def _try_profile(
     connection: Connection, host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices
 ) -> SiteSetup:
     text, unknown = site_profile(host, slurm, site, choices, date.today().isoformat())
-    profile = decode.convert(tomllib.loads(text), Profile)
+    try:
+        profile = decode.convert(tomllib.loads(text), Profile)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"That is not valid: {error}.", "Name the image with --container FILE.") from error
     qos = choices.qos if profile.queue_option == "partition" else ""
     wanted = Requirements(qos=qos, account=profile.default_account)
     options = trial_options(profile, wanted, gpus=1)

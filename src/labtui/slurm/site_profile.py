@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from labtui.domain.errors import UsageError
+from labtui.domain.profile import check_image
 from labtui.domain.terminal_text import inert
 from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import CONTAINER_PROGRAMS, DATA_FOLDER, SitePartition, SiteProbe
@@ -19,6 +20,7 @@ from labtui.slurm.states import sentences
 from labtui.slurm.values import number
 
 PLAIN_PYTHON = "python3"
+_IMAGES = (".sif", ".simg")
 QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
 
@@ -45,12 +47,20 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
 
     def choose(self, answer: str) -> str:
-        """The value of an answer: the default if it is empty, an option by its number, else the answer itself."""
+        """The value of an answer: the default if it is empty, an option by its number, else the answer itself.
+
+        Raises:
+            ValueError: a number that no option has, or a container that is no whole path.
+        """
         words = answer.strip()
-        chosen = number(words)
-        if chosen is not None and 0 < chosen <= len(self.options):
-            return self.options[chosen - 1].split(" (")[0]
-        return words or self.default
+        chosen, names = number(words), [option.split(" (")[0] for option in self.options]
+        if words.endswith(_IMAGES):
+            check_image(words)
+        if chosen is None or not names or words in names:
+            return words or self.default
+        if not 0 < chosen <= len(names):
+            raise ValueError(f"{chosen} is not on the list (1 to {len(names)})")
+        return names[chosen - 1]
 
 
 class SiteQueue(NamedTuple):
@@ -272,7 +282,7 @@ def _data(site: SiteProbe) -> str:
 def _launch_lines(site: SiteProbe, choices: Choices) -> Iterator[str]:
     training = choices.training or ("" if site.tensorflow else (_training_options(site) or ("",))[0])
     source = "as given" if choices.training else "found there"
-    if training.endswith((".sif", ".simg")):
+    if training.endswith(_IMAGES):
         families = {name.partition("/")[0] for name in site.modules}
         loaders = [name for name in CONTAINER_PROGRAMS if name in families and not site.programs]
         yield _toml("modules", loaders[:1], "module avail")
