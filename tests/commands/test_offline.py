@@ -140,11 +140,16 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, com
     assert "(line 3 of standard error).\n" in command(["log", "1", "--err"]).err
 
 
-def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys, command):
+def test_an_account_out_of_the_documents_and_what_else_is_wrong_is_said_at_once(
+    tmp_path, monkeypatch, capsys, command
+):
     made = tmp_path / "lab"
     words = ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
     err = command(["init", str(made), *words, "--account", "nct_NNN"]).err
     assert "nct_NNN" in err and "`account`" in err and "lab.toml" in err
+    wrong = ("--user", "bad user", "--account", "bad account", "--identity", "/gone/key")
+    err = command(["init", f"{made}-2", *words, *wrong]).err
+    assert all(word in err for word in ("'bad user' is", "'bad account' cannot", "/gone/key does not exist"))
     monkeypatch.chdir(made)
     assert main(["submit", "10.5", "--dry-run", "--offline"]) == 1
     (finding,) = [line for line in capsys.readouterr().out.splitlines() if ": error: " in line]

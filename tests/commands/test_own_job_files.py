@@ -75,9 +75,7 @@ def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     assert job["partition"] == "old"
 
 
-def test_a_file_without_account_and_queue_gets_the_lab_folders_as_when_it_is_submitted(
-    folder, capsys, command
-):
+def test_a_file_without_account_and_queue_gets_the_lab_folders_also_in_lint(folder, capsys, command):
     folder.save_settings(changed(folder.settings(), qos="acc_training"))
     text = re.sub("#SBATCH --(account|qos).*\n", "", JOB)
     (folder.path / "job.slurm").write_text(text)
@@ -85,8 +83,10 @@ def test_a_file_without_account_and_queue_gets_the_lab_folders_as_when_it_is_sub
     said = command(["submit", "job.slurm", "--dry-run", "--offline"]).out
     assert "[account]" not in said and "1 run; the file does not say: model" in said
     assert "(acc_training, nct_000)" in said
-    (folder.path / "job.slurm").write_text(text.replace("--gres", "-p acc --gres"))
-    assert "(acc, nct_000)" in command(["submit", "job.slurm", "--dry-run", "--offline"]).out
+    text = text.replace("--gres", "-p acc --gres").replace("--n_gpus 2", "")
+    (folder.path / "job.slurm").write_text(text)
+    said = command(["submit", "job.slurm", "--dry-run", "--offline"]).out
+    assert "(acc, nct_000)" in said and "GPUs used" in said
 
 
 def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys, command):

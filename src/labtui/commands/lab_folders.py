@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
+    from labtui.domain.profile import Profile
     from labtui.lab.checks import TaskCheck
     from labtui.session.settings import Settings
     from labtui.slurm.site_profile import SiteQuestion
@@ -43,7 +45,7 @@ def run_init(args: argparse.Namespace) -> int:
     """Make the folder and say what to do next."""
     from labtui.preflight.pasted import is_no_account
     from labtui.session.folder import LabFolder
-    from labtui.session.lab_cluster import check_settings, lab_of_site
+    from labtui.session.lab_cluster import lab_of_site
     from labtui.session.labs import list_editions, load_edition
     from labtui.session.settings import Settings, changed, load_profile, profile_of_host
 
@@ -72,12 +74,28 @@ def run_init(args: argparse.Namespace) -> int:
         say(
             f"Your account is missing; {settings.account} is a placeholder. Set `account` in {folder.settings_path}."
         )
+    for error in _faults(settings, profile):
+        say(f"Still to do: {error.sentence} {error.hint}")
+    say(f'Next: `cd "{folder.path}"`, then `labtui doctor`.')
+    return 0
+
+
+def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
+    """What can be seen to be wrong or missing in the settings without the network."""
+    from labtui.cluster.target import failure
+    from labtui.session.lab_cluster import check_settings
+    from labtui.slurm.job_script import render
+
     try:
         check_settings(settings, profile)
     except LabError as error:
-        say(f"Still missing: {error.sentence} {error.hint}")
-    say(f'Next: `cd "{folder.path}"`, then `labtui doctor`.')
-    return 0
+        yield error
+    try:
+        render("#SBATCH @{account}" if settings.account else "", {"account": settings.account})
+    except LabError as error:
+        yield error
+    if settings.identity and not expand_home(settings.identity).is_file():
+        yield failure("key-missing", path=settings.identity)
 
 
 def _id_or_path(name: str) -> str:
