@@ -283,6 +283,9 @@ def test_a_small_run_beside_others_is_in_no_chart_and_named_with_its_reason(tmp_
     charts = [spec for page in document.pages for spec in page.charts]
     charts += lab_plots(contents.measurements, contents.named)
     assert charts and not any(spec.mark == "small" or "ResNet152" in chart_text(spec) for spec in charts)
+    assert not document.mark and document.facts
+    ended = {n: replace(run, outcome="cancelled") for n, run in lab.state.runs.items()}
+    assert not hand_in(replace(lab, state=replace(lab.state, runs=ended)).contents()).facts
     assert any("ResNet152" in note and "small run" in note for note in document.notes)
     models = {row.model for row in contents.results.rows}
     marked = [page.practice for page in document.pages if all(name in page_text(page) for name in models)]
@@ -351,6 +354,19 @@ def drawn(*specs, width=13.333, height=7.5):
         figure = figure_of(specs, width, height)
         place_labels(figure)
         return figure
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_no_error_bar_runs_through_a_number(kind):
+    runs = [run(n, [9, t / n - 1, t / n + 1], model=name) for n in (1, 2) for name, t in (("a", 5), ("b", 6))]
+    axes = drawn(replace(catalogue(compute_results(runs))[0], kind=kind)).axes[0]
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    bars = [
+        axes.transData.transform_path(path).get_extents()
+        for bar in axes.collections
+        for path in bar.get_paths()
+    ]
+    assert len(boxes) == len(bars) == 4 and not any(box.overlaps(bar) for box in boxes for bar in bars)
 
 
 def test_every_chart_of_every_edition_is_drawn_and_no_labels_meet():

@@ -164,9 +164,11 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
     within = ([point for point in piece if point.x <= end] for piece in others)
     axes.plot(*_path(*within), color=drawing.OTHER, lw=1.2, zorder=1)
+    tall = not spec.over_time and any(is_tall(spec, point) for each in lines for point in each.points)
+    widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
         look = seen[series.name]
-        shift = 0.0 if spec.over_time else (at - (len(lines) - 1) / 2) * 0.06
+        shift = at * 0.06 - widest
         _draw_line(axes, spec, series, look, shift)
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
@@ -174,10 +176,13 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         tones = any(each.tone for each in seen.values())  # of one colour, and much alike
         if text and tones and not spec.over_time:
             text = f"{drawing.SIGNS[look.mark % len(drawing.SIGNS)]} {text}"
-        name_line(axes, series, text, drawing.SERIES[look.hue], bold=named)
+        *before, last = series.points
+        beyond = replace(series, points=(*before, replace(last, x=_shifted(spec, last.x, widest))))
+        name_line(axes, beyond, text, drawing.SERIES[look.hue], bold=named)
         for point, number, x, y in drawing.mark_numbers(spec, series) if labelled else ():
+            beside = _shifted(spec, point.x, x * widest)
             axes.annotate(
-                number, (point.x, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
+                number, (beside, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
                 color=drawing.SERIES[look.hue], path_effects=_halo(),
                 ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
@@ -197,6 +202,11 @@ def _path(*pieces: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [x for x, _ in places], [y for _, y in places]
 
 
+def _shifted(spec: ChartSpec, x: float, shift: float) -> float:
+    """Where the error bar of a line stands that is `shift` beside others."""
+    return x * 2 ** (shift / 2) if spec.x_log else x + shift
+
+
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: float) -> None:
     colour, marked = drawing.shade(look), len(series.points) <= drawing.MAX_MARKED
     sign = drawing.MARKS[look.mark % len(drawing.MARKS)]
@@ -209,7 +219,7 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: f
     for point in series.points:
         if is_tall(spec, point) and not spec.over_time:
             low, high = bounds(point)
-            x = point.x * (2 ** (shift / 2) if spec.x_log else 1) + (0 if spec.x_log else shift)
+            x = _shifted(spec, point.x, shift)
             axes.errorbar(x, point.y, [[low], [high]], color=colour, capsize=4, lw=1.8, zorder=3)
 
 
@@ -326,6 +336,9 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         for number, point in zip(numbers, points, strict=True):
             if point.hollow or point.live:
                 number.set_color(drawing.TEXT)
+            if is_tall(spec, point):  # beyond the end of its error bar
+                low, high = bounds(point)
+                number.xy = (number.xy[0], max(point.y - low, point.y / 2) if ideal else point.y + high)
     for series in ideal:
         xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]
         axes.hlines(ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], drawing.AXIS, "--", lw=1.7, zorder=5)
