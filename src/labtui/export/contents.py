@@ -19,7 +19,7 @@ from msgspec.structs import asdict, replace
 
 from labtui.domain.errors import LabError
 from labtui.domain.profile import Profile
-from labtui.domain.run import Mark, joint_mark
+from labtui.domain.run import joint_mark
 from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
 from labtui.export.drawing import MARK_LINES
 from labtui.lab.checks import TaskCheck, check_all
@@ -168,9 +168,11 @@ class LabContents(Evidence, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        """The line for pages with numbers that are not the lab's; "" where all are."""
-        runs: list[Mark] = [run.mark for run in self.measurements.runs]
-        return MARK_LINES["practice" if self.profile.status == "practice" else joint_mark(runs)]
+        """The line for pages with numbers that are not the lab's; "" where all that are shown are."""
+        rows = (*without_small(self.results).rows, *self.results.programs)
+        return MARK_LINES[
+            "practice" if self.profile.status == "practice" else joint_mark(r.mark for r in rows)
+        ]
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""

@@ -20,7 +20,7 @@ from labtui.results.measured import Origin, best_curve, by_log, cite, validated
 from labtui.results.messages import count_words, faster, note_lines, serial_text, value_of
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
-from labtui.results.rows import LawFit, ResultRow, Results, renamed
+from labtui.results.rows import LawFit, ResultRow, Results, of_rows, renamed
 from labtui.results.scaling import same_batch
 
 _MAX_LINES = 6
@@ -107,8 +107,13 @@ def _times(ratio: Interval | None) -> str:
 
 
 def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
-    """Up to three numbers for the title page: acceleration, speedups, and the accuracy if `accuracy` asks for it."""
-    rows = results.measured
+    """Up to three numbers for the title page: acceleration, speedups, and the accuracy if `accuracy` asks for it.
+
+    Runs that were cancelled or failed give none.
+    """
+    counts = {None, "completed"}
+    rows = [row for row in results.measured if counts & {run.run.outcome for run in row.members}]
+    results = of_rows(results, rows)
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
     told = (validated(run.run) for row in rows if row.learns for run in row.members)
