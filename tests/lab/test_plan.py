@@ -52,12 +52,8 @@ def test_own_results_go_before_the_bands():
         for row in rows for told in ({"mark": "small", "images": 500, "tuning": each} for each in ((), made))
     ]  # fmt: skip
     assert expectation(draft, EDITION, small)[0] == banded, "a small run tells nothing about others"
-    for words, known, epoch in (
-        (few, (), 0.136),
-        (few, small, 1.0),
-        (few + pixels, small, 1.0),
-        (pixels, small, None),
-    ):
+    cases = (few, (), 0.136), (few, small, 1.0), (few + pixels, small, 1.0), (pixels, small, None)
+    for words, known, epoch in cases:
         one, longer = (replace(run, extra_args=words, epochs=epochs) for epochs in (5, 6))
         one, longer = (run_seconds(each, EDITION, known) for each in (one, longer))
         assert (one and longer.value - one.value) == (epoch and pytest.approx(epoch)), words

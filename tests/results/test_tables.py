@@ -107,19 +107,11 @@ def test_notes_titles_and_citations_name_what_they_are_about():
     assert cite([]) == ""
 
 
-# --------------------------------------------------------------------------- the uncertainty that is shown
-
-
-def row_of(times: list[float]):
-    (row,) = compute_results([run(1, times)]).rows
-    return row
-
-
 def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
-    row = row_of([30.0, 17.8, 18.0, 17.9, 18.1])
+    (row,) = compute_results([run(1, [30.0, 17.8, 18.0, 17.9, 18.1])]).rows
     assert uncertainty(row, row.epoch_seconds) == pytest.approx(row.scatter.deviation)
     assert with_uncertainty(row, row.epoch_seconds) == "18.0 ±0.1"
-    row = row_of([30.0, 17.916])  # a single epoch has no bar
+    (row,) = compute_results([run(1, [30.0, 17.916])]).rows  # a single epoch has no bar
     assert uncertainty(row, Interval.around(17.916, 0.001)) == 0.0
     assert with_uncertainty(row, Interval.around(17.916, 0.001)) == "17.9"
     wide = uncertainty(row, Interval.around(5.0, 0.5))
@@ -171,12 +163,6 @@ def test_fixed_digits_are_the_nearest(value, places):
     assert abs(float(text.replace(",", "")) - value) <= 0.5 * 10**-places * (1 + 1e-9) + 1e-9
 
 
-# --------------------------------------------------------------------------- the readable answer in a window
-
-
-SEQUENTIAL = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
-
-
 @pytest.mark.parametrize("width", [120, 80, 60])
 def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
     results = results_of(*BOTH)
@@ -202,9 +188,9 @@ def test_at_70_columns_each_part_says_which_run_a_line_is_about():
 
 
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
-    text = report_text(results_of(*BOTH)) + report_text(results_of(*SEQUENTIAL))
-    assert re.search(r"\d%", text) is None
-    assert "84.0 %" in text
+    sequential = results_of("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
+    text = report_text(results_of(*BOTH)) + report_text(sequential)
+    assert re.search(r"\d%", text) is None and "84.0 %" in text
     assert "one GPU is 15.0 times as fast as the CPU (14.9 to 15.2; as printed 15.36)" in text
     assert "  batch  " not in text and "global batch" in text
 
