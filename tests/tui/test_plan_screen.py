@@ -317,11 +317,12 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
         await until(pilot, lambda: "Findings  1 error" in text_of(app))
         assert "+#SBATCH --nodes=1" in text_of(app)
         assert "s  Fix the error" in text_of(app), "the next step"
-        for words in ("f Fix", "s Submit"):
+        for words, size in (("f Fix", (80, 24)), ("s Submit", WIDE)):
             await click_words(pilot, words)
             await until(pilot, lambda: chooses(app) and "y  Make this change" in text_of(app))
+            await pilot.resize_terminal(*size)
             await click_words(pilot, "esc  Back")
-            await until(pilot, lambda: app.screen is screen)
+            await until(pilot, lambda: app.screen is screen and "expected  options" in text_of(app))
             assert not screen.plan.scripts and not session.requests
         found, screen.plan.previews = screen.plan.errors[0], (old := screen.plan.previews) and []
         screen.plan.make_fix(found)  # while files are checked again

@@ -391,10 +391,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
     def compose(self) -> ComposeResult:
-        # Textual would set the classes for this size after the first layout, and restyle every widget for each class.
-        sizes = zip(self.app.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True)
-        for cells, points in sizes:
-            self.add_class(*self._get_breakpoint_classes(cells, points))
+        FramedScreen.on_resize(self)
         yield HeaderBar()
         with Horizontal(id="body"):
             yield Rail(id="rail")
@@ -404,6 +401,13 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         with Vertical(id="bottom"):
             yield NoteLine()
             yield KeyFooter(show_command_palette=False, compact=True)
+
+    def on_resize(self) -> None:
+        """Set the classes for this size before the layout; Textual sets them after it, and below a dialog in vain."""
+        sizes = zip(self.app.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True)
+        now = {each for cells, points in sizes for each in self._get_breakpoint_classes(cells, points)}
+        self.update_classes({each: each in now for each in ("-narrow", "-rail", "-low", "-tall")})
+        self.app.stylesheet.update(self)
 
     def action_step_task(self, step: int) -> None:
         """Choose the task above (`step` -1) or below (1) in the list; from one end the other."""
