@@ -2,9 +2,9 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
@@ -83,8 +83,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         measures_both = any("{baseline_" in line for line in run.program.lines)
         return total([found, baseline]) if measures_both and baseline is not None else found
     tuning, images = (own_options(run), None) if own else (sized_options(run), _images(run, edition))
-    names = (run, run.called(edition.names))
-    row = next(filter(None, (_matching_row(each, rows, tuning, images) for each in names)), None)
+    row = _matching_row(run, {run.model, run.called(edition.names).model}, rows, tuning, images)
     if row is not None:
         epoch, first = (_scaled(s, row.batch_size, run) for s in (row.epoch_seconds, row.warmup_seconds))
     elif own or tuning != run.tuning:  # nothing is published about other pixels
@@ -98,8 +97,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         left_out = epoch.scaled(
             1 - images / theirs
         )  # the rest of a first epoch does not depend on the images
-        rest = first and first.minus(left_out)
-        first = rest and Interval(*(max(0.0, each) for each in (rest.value, rest.lo, rest.hi)))
+        first = first and Interval(*(max(0.0, each) for each in astuple(first.minus(left_out))))
         epoch = epoch.scaled(images / theirs)
     told = [each for one in (row.members if row else ()) if (each := one.startup) is not None]
     usual, most = edition.startup_seconds
@@ -126,18 +124,19 @@ def _images(run: RunSpec, edition: Edition) -> int:
 
 
 def _matching_row(
-    run: RunSpec, rows: Sequence[ResultRow], tuning: Tuning, images: int | None
+    run: RunSpec, names: Set[str], rows: Sequence[ResultRow], tuning: Tuning, images: int | None
 ) -> ResultRow | None:
-    """The row of the student's own results with the run's configuration, if any.
+    """The row of the student's own results with the run's configuration, if any; `names` are those of its model.
 
     The same images and the same batch are preferred, and real runs to practice runs. A small run tells nothing about
     one with other images.
     """
+    wanted = (run.n_gpus, run.data_set, tuning)
     same = [
         row
         for row in reversed(rows)
-        if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
-        == (run.model, run.n_gpus, run.data_set, tuning)
+        if row.model in names
+        and (row.n_gpus, row.configuration.data_set, row.configuration.tuning) == wanted
         and row.epoch_seconds is not None  # None while a run has only its warm-up epoch
         and (row.mark != "small" or images in (None, row.configuration.images))
     ]
