@@ -350,13 +350,18 @@ def serial_words(fit: LawFit) -> str:
     return f"serial fraction {shown}{f' ({bounds})' if bounds else ''}"
 
 
+def misfit_text(fit: LawFit) -> str:
+    """How far a law is from the measured speedup that it fits worst: ``within 0.4 %``."""
+    return f"within {percent_text(fit.misfit)}"
+
+
 def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
     """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to."""
     told = []
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
         made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
         what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
-        where = f"fitted to {sizes} GPUs, within {percent_text(fit.misfit)} of each speedup"
+        where = f"fitted to {sizes} GPUs, {misfit_text(fit)} of each speedup"
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 

@@ -270,7 +270,8 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
         series = [Series(name=line.name, points=points, hue=hue)]
         for fit in fitted.fits:
             name = fit.law.capitalize()
-            series.append(Series(name=f"{name}'s law", short=name, points=(), role="fit", law=fit))
+            told = f"{name}, {messages.misfit_text(fit)}"
+            series.append(Series(name=told, short=name, points=(), role="fit", law=fit))
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
         chart = make_chart(
             "laws",

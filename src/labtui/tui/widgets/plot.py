@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.results import charts as specs
-from labtui.results.charts import HUES, ChartSpec, Point, Role, Series
+from labtui.results.charts import ChartSpec, Point, Role, Series
 from labtui.results.numbers import tick_texts
 from labtui.tui.format import NOTHING, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -21,10 +21,10 @@ MIN_HEIGHT = 8
 MIN_COLUMNS = 24
 MAX_MARKS = 20
 """A line over epochs with more points has a mark at some of them only."""
-DASHES = {"#": "⣀⠤⠒⠉", ".": "⡀⠄⠂⠁"}
-"""A dash, and a dot, at each height within a cell, from the bottom."""
-LAWS = {"Amdahl": "#", "Gustafson": "###   "}
-"""Which columns have a dash: one law is a whole line, the other, which may lie on it, a broken one."""
+DOTS = "⡀⠄⠂⠁"
+"""A dot at each height within a cell, from the bottom."""
+LAWS = {"Amdahl": ("o  .  .  .  ", 3), "Gustafson": (" ..    o.   ", 2)}
+"""Which columns of a law have a dot (o: also on a measured line), and the colour that it has a pale tone of."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
@@ -73,7 +73,7 @@ class _Drawing:
         self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
         self.tick_rows = [self.rows - 1 - int(self.scale.height(n)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.short for each in spec.series if each.role == "fit"]
+        ends = [each.name for each in spec.series if each.role == "fit"]
         self.crowded = specs.is_crowded(spec)
         self.listed = self.crowded or len(self.measured) > self.rows
         ends += [self._label(at, width) for at in range(len(self.names))]
@@ -133,11 +133,11 @@ class _Drawing:
         if self.bars:
             self._draw_bars()
             return self.grid.lines()
-        self._draw_dashes("ideal", "reference")
+        self._draw_dots("ideal", "reference")
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
         for at in order:
             self._draw_line(at)
-        self._draw_dashes("fit")
+        self._draw_dots("fit")
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
@@ -196,25 +196,22 @@ class _Drawing:
 
     def _colour_of(self, series: Series) -> str:
         """The colour of a line that was not measured: of a law, one that no measured line has."""
-        if series.role != "fit":
-            return self.look.soft
-        first = specs.looks(self.measured)[self.measured[0].name].hue
-        return self.look.series[(first + 2 + list(LAWS).index(series.short)) % HUES][0]
+        return self.look.series[LAWS[series.short][1]][1] if series.role == "fit" else self.look.soft
 
-    def _draw_dashes(self, *roles: Role) -> None:
-        """Draw lines that were not measured, in dashes; they take half of the cells of a measured line."""
+    def _draw_dots(self, *roles: Role) -> None:
+        """Draw lines that were not measured, in dots; measured lines stay whole but for a few dots of the laws."""
         own = {self._look(at)[1] for at in range(len(self.measured))}
         pairs = ((s, *ends) for s in self.spec.series if s.role in roles for ends in pairwise(s.points))
         for series, before, after in pairs:
-            gaps, colour = LAWS.get(series.short, ". "), self._colour_of(series)
+            gaps, colour = LAWS.get(series.short, (". ",))[0], self._colour_of(series)
             first, last = self._column(before.x), self._column(after.x)
             low, high = self._height(before.y), self._height(after.y)
             for column in range(first, last + 1):
                 height = low + (column - first) / max(1, last - first) * (high - low)
-                row, signs = self.rows - 1 - int(height), DASHES.get(gaps[column % len(gaps)])
-                shared = self.grid.cells.get((column, row), ("", ""))[1] in own and column % 4 < 2
-                if signs and not shared:
-                    self.grid.put(column, row, signs[int(height % 1 * len(signs))], colour)
+                row, sign = self.rows - 1 - int(height), gaps[column % len(gaps)]
+                shared = self.grid.cells.get((column, row), ("", ""))[1] in own
+                if sign == "o" or (sign == "." and not shared):
+                    self.grid.put(column, row, DOTS[int(height % 1 * len(DOTS))], colour)
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
@@ -338,7 +335,9 @@ class _Drawing:
                 mark = f" {mark}" * (len(self.measured) > 1)
                 self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
         for series, row in list(zip(named, rows, strict=True))[len(order) :]:
-            self._write([(margin, row)], f" {series.short or series.name}", self._colour_of(series))
+            long, short = series.name, series.short or series.name
+            name = long if series.role == "fit" and cell_len(long) < self.grid.width - margin else short
+            self._write([(margin, row)], f" {name}", self._colour_of(series))
         for series in (each for each in others if each not in named):  # above its line
             text, row = f" {series.short or series.name} ", self._row(series.points[-1].y) - 1
             self._write([(self._column(self.xs[-1]) - len(text), row)], text, self._colour_of(series))
