@@ -16,7 +16,6 @@ from rich.text import Text
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of, row_scale
 from labtui.tui.format import MARKS, place_text
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.grid import braille
 from labtui.tui.widgets.plot import Cursor, draw
 
 COLOURS = tuple((each, f"pale {each}") for each in ("blue", "red", "green", "magenta"))
@@ -88,14 +87,15 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "rows"), [(2, 1, 4, 22), (0.5, 0, 1, 9), (10, 0, 13.6, 24), (0.7, 0.5, 1, 15)]
+    ("value", "low", "high", "rows"),
+    [(2, 1, 4, 22), (0.5, 0, 1, 9), (10, 0, 13.6, 24), (0.7, 0.5, 1, 15), (0, 0, 4980, 15), (0, 0, 9311, 30)],
 )
 def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
     scale = row_scale(low, high, rows)
     for tick in scale.ticks:
         assert math.isclose(math.modf((tick - scale.low) / scale.each)[0], 0.5, abs_tol=1e-6)
     assert scale.low <= low + 1e-9 and high <= scale.low + rows * scale.each
-    assert rows < 20 or scale.ticks[-1] > high - 1e-9, "with room the largest value is between two ticks"
+    assert rows < 15 or scale.ticks[-1] > high - 1e-9, "with room the largest value is between two ticks"
     assert 0 <= scale.height(value) < rows and len(scale.ticks) > 2, "two tell little"
 
 
@@ -161,7 +161,7 @@ def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     assert all("13.60 s" in "\n".join(rows_of(alone, 60, height)) for height in range(9, 26))
     assert not re.search("0 s ┼.*8.10", "\n".join(rows_of(spec, 35, 10))), "no mark is there"
     ends = re.findall(r"\d\.\d+( s|)", "\n".join(rows_of(spec, 32, 14)))
-    assert ends == [""] * 3, "all have units or none"
+    assert set(ends) == {""}, "all have units or none"
 
 
 def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_differs_and_are_cut_to_the_room():
@@ -229,7 +229,7 @@ def test_bars_below_zero_and_parts_of_a_stack_end_within_a_cell():
     below = cells_of(chart({1: 2.0, 2: -1.15}, kind="bars"), 86, 25)
     assert {sign for sign, style in below.values() if "reverse" in style} == {"▅"}
     stack = cells_of(chart({1: 1.4}, {1: 1.0}, {1: 1.2}, kind="stacked"), 60, 12)
-    assert [sign for sign, style in stack.values() if " on " in style] == ["▄"] * 12
+    assert [sign for sign, style in stack.values() if " on " in style] == ["▁"] * 12
     rows = rows_of(chart({1: 7.0, 2: 9.9}, {1: 3.0, 2: 0.1}, kind="stacked"), 60, 16, Cursor(0, 2.0))
     assert re.search(r"■ net0 9.90×(.|\n)*■ net1 0.10×", "\n".join(rows)), "those of the cursor's bar"
     assert all(number in "".join(rows) for number in ("█7.00×█", "█3.00×█", "█9.90×█"))
@@ -264,15 +264,6 @@ def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused()
     refused = [(1e13, 80, 24), (1.0, 20, 25), (1.0, 80, 7), (1.0, 80, 8)]
     drawn = [draw(chart({1: y}), *size, LOOK, Cursor()) is not None for y, *size in refused]
     assert drawn == [True, False, False, True]
-
-
-@pytest.mark.parametrize("lift", [0.0, 0.25])
-def test_a_line_runs_through_the_middle_of_its_marks(lift):
-    rows, dots = 20, (3, 2, 1, 3, 2, 1, 0, 0)  # of a braille sign's bits the dot's height in its cell
-    for row in (0.5, 5.5, 10.5, 19.5):
-        for _, cell, sign in braille(8, rows, [row - lift / 2] * 2, (0.0, lift)):
-            heights = {dots[bit] for bit in range(8) if ord(sign) - 0x2800 >> bit & 1}
-            assert rows - 1 - cell == int(row) and heights & {1, 2}, (row, cell, sign)
 
 
 MICRO = {1: 1.0, 2: 1.93, 4: 3.72, 8: 6.95, 16: 12.8, 32: 21.7}
@@ -377,8 +368,6 @@ def test_laws_are_dots_in_their_own_colours_and_leave_the_measured_line_whole(he
     other = replace(fitted, series=(replace(fitted.series[0], hue=1), *others))
     same = {style for sign, style in cells_of(other, 86, height).values() if sign in "⡀⠄⠂⠁"}
     assert same >= laws, "a law keeps its colour beside another network"
-    own = {sign for sign, style in cells.values() if "blue" in style}
-    assert {sign for sign in own if sign >= "\u2800"} and "●" in own, "it has its line as well"
     assert "ideal" in "".join(rows), "at its line where the margin is full"
     ends = [row[60:].strip(" ●") for row in rows if re.search("Gustafson|2.53×|Amdahl", row)]
     assert ends == ["Gustafson, within 1 %", "2.53×", "Amdahl, within 1 %"]

@@ -364,7 +364,8 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool =
         below = max(0, below) + log * max(0, min(free // 2, apart - 1 - below))  # no tick more
         last = min(first + (rows - 1 - below) // apart, math.ceil(high / step - 1e-9))
         cost = each * rows / span + 0.6 * (step - 1) * log + 0.15 * max(0, 3 + first - last)
-        cost += 0.15 * max(0, last - first - 5) + 0.2 * (not above and last * step < high - 1e-9 * span)
+        cost += 0.5 * (last < first + 2)
+        cost += 0.15 * max(0, last - first - 5) + 0.5 * (not above and last * step < high - 1e-9 * span)
         if free >= 0 and cost < best:
             edge = start - (below + 0.5) * each
             ticks = tuple(step * at for at in range(first, last + 1))
