@@ -218,9 +218,8 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: f
     axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, zorder=5)
     for point in series.points:
         if is_tall(spec, point) and not spec.over_time:
-            low, high = bounds(point)
-            x = _shifted(spec, point.x, shift)
-            axes.errorbar(x, point.y, [[low], [high]], color=colour, capsize=4, lw=1.8, zorder=3)
+            x, ends = _shifted(spec, point.x, shift), [[each] for each in bounds(point)]
+            axes.errorbar(x, point.y, ends, color=colour, capsize=4, lw=1.8, zorder=3)
 
 
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:

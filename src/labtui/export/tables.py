@@ -111,9 +111,8 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
 
     Runs that were cancelled or failed give none.
     """
-    counts = {None, "completed"}
-    rows = [row for row in results.measured if counts & {run.run.outcome for run in row.members}]
-    results = of_rows(results, rows)
+    ended_well = (r for r in results.measured if {None, "completed"} & {run.run.outcome for run in r.members})
+    results = of_rows(results, rows := list(ended_well))
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
     told = (validated(run.run) for row in rows if row.learns for run in row.members)
