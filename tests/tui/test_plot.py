@@ -290,6 +290,12 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
     rows = rows_of(chart(MICRO, TINY), 86, 16)
     assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), len(TINY)], "beside"
+    two = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.82, 4: 3.26})
+    ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1.0, 2.0, 4.0)))
+    for height in range(8, 24):
+        pair = "\n".join(rows_of(replace(two, series=(*two.series, ideal)), 80, height))
+        beside = re.search("[◆●]{2}.*\n(.|\n)*[◆●]{2}", pair)
+        assert not beside or ("1.82×" in pair) == ("1.68×" in pair), "both or none"
     shares = replace(chart({n: s / n for n, s in TINY.items()}), unit="%", y_log=False, compares=True)
     rows_taken = {row for (_, row), (sign, _) in cells_of(shares, 86, 25).items() if sign == "●"}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"
