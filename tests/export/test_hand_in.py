@@ -231,9 +231,12 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path):
             assert contents.picture("smi.png") is None, "no document could hold it"
     picture.write_bytes(whole)
     assert contents.picture("smi.png") and contents.picture("../../etc/passwd") is None
-    blocks = [b for page in hand_in(contents).pages for each in page.answers for b in each.blocks]
+    document = hand_in(contents)
+    blocks = [b for page in document.pages for each in page.answers for b in each.blocks]
     assert next(b for b in blocks if isinstance(b, Picture)).alt == "the GPUs"
+    assert "Answer 1 of 10.5: ../../etc/passwd is not there, or not a PNG or JPEG file." in document.notes
     assert any("passwd" in block_text(block) for block in blocks)  # named in words
+    assert blocks_of("![alone](no.png)") == (), "no page of its own"
 
 
 def test_listings_are_what_was_written_or_changed(tmp_path):

@@ -321,6 +321,7 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
             await click_words(pilot, words)
             await until(pilot, lambda: chooses(app) and "y  Make this change" in text_of(app))
             await pilot.resize_terminal(*size)
+            assert app.focused.id == "choice-y", "the fix first"
             await click_words(pilot, "esc  Back")
             await until(pilot, lambda: app.screen is screen and "expected  options" in text_of(app))
             assert not screen.plan.scripts and not session.requests

@@ -22,6 +22,7 @@ from labtui.domain.profile import Profile
 from labtui.domain.run import joint_mark
 from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
 from labtui.export.drawing import MARK_LINES
+from labtui.export.markdown import blocks_of
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence
@@ -200,18 +201,39 @@ class LabContents(Evidence, frozen=True, kw_only=True):
             return ""
 
     def picture(self, name: str) -> bytes | None:
-        """The PNG or JPEG file that an answer names, beside it or in the lab folder; None if it cannot be shown."""
-        from PIL import Image
+        """The picture that an answer names; None if it cannot be shown."""
+        return read_picture(self.folder, name)
 
-        for start in ("answers", ""):
-            with contextlib.suppress(Exception):  # Pillow raises many kinds for a damaged file
-                path = os.path.normpath(Path(start, name))
-                status = self.folder.status(path)
-                if status is not None and status.st_size <= MAX_PICTURE_BYTES:
-                    data = self.folder.read(path)
-                    Image.open(io.BytesIO(data), formats=("PNG", "JPEG")).load()
-                    return data
-        return None
+
+def read_picture(folder: LabFolder, name: str) -> bytes | None:
+    """The PNG or JPEG file that an answer names, beside it or in the lab folder; None if it cannot be shown."""
+    from PIL import Image
+
+    for start in ("answers", ""):
+        with contextlib.suppress(Exception):  # Pillow raises many kinds for a damaged file
+            path = os.path.normpath(Path(start, name))
+            status = folder.status(path)
+            if status is not None and status.st_size <= MAX_PICTURE_BYTES:
+                data = folder.read(path)
+                Image.open(io.BytesIO(data), formats=("PNG", "JPEG")).load()
+                return data
+    return None
+
+
+def missing_pictures(folder: LabFolder, task_id: str, number: int, answer: str) -> list[str]:
+    """A sentence on each picture that an answer names and that cannot be shown."""
+    missing: list[str] = []
+
+    def look(name: str) -> bytes | None:
+        data = read_picture(folder, name)
+        if data is None:
+            missing.append(
+                f"Answer {number} of {task_id}: {clean(name)} is not there, or not a PNG or JPEG file."
+            )
+        return data
+
+    blocks_of(answer, look)
+    return missing
 
 
 def read_contents(

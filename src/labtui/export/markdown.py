@@ -101,6 +101,8 @@ def difference(original: str, changed: str, name: str, caption: str) -> Listing:
 Pictures = Callable[[str], bytes | None]
 """Returns the bytes of a picture that an answer names, or None when there is none."""
 _MAX_LEVELS = 4
+_MISSING = "[picture: "
+"""Begins the words for a picture that is missing; a line of nothing else is left out."""
 _LOOKS: dict[str, dict[str, Any]] = {
     "strong": {"bold": True}, "em": {"italic": True}, "s": {"strike": True}, "link": {"tone": "accent"},
 }  # fmt: skip
@@ -165,7 +167,7 @@ def _paragraph(node: SyntaxTreeNode, level: int, pictures: Pictures) -> Iterable
         if isinstance(piece, Run) and piece.text != "\n":
             line.append(piece)
             continue
-        if any(run.text.strip() for run in line):
+        if any(run.text.strip() and not run.text.startswith(_MISSING) for run in line):
             yield Paragraph(tuple(line), "body", level)
         line = []
         if not isinstance(piece, Run):
@@ -191,7 +193,7 @@ def _pieces(node: SyntaxTreeNode, look: dict[str, Any], pictures: Pictures) -> I
         elif kind == "image":
             name, alt = str(child.attrs.get("src", "")), one_line(child.content)
             data = pictures(name)
-            missing = Run(f"[picture: {alt or one_line(name)}]", **look | {"tone": "quiet"})
+            missing = Run(f"{_MISSING}{alt or one_line(name)}]", **look | {"tone": "quiet"})
             yield missing if data is None else Picture(data, alt or one_line(name))
         else:
             yield from _pieces(child, look | _LOOKS.get(kind, {}), pictures)

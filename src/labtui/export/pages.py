@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from labtui.export import drawing, tables
-from labtui.export.contents import LabContents, small_notes, stamp_of, without_small
+from labtui.export.contents import LabContents, missing_pictures, small_notes, stamp_of, without_small
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
 from labtui.lab.checks import still_to_run
@@ -138,6 +138,9 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
         lacks += filter(None, [messages.why_no_speedup(results.rows)])
     warnings = [" ".join(lacks)] if lacks else []
     warnings += _unanswered(task, [each.number for each in answers if not each.blocks])
+    for each in filter(lambda each: each.number <= len(contents.answers[task.id]), answers):
+        text = contents.answers[task.id][each.number - 1]
+        warnings += missing_pictures(contents.folder, task.id, each.number, text)
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
     page = _page_of(plan, task, results, charts)

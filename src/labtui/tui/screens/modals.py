@@ -54,7 +54,7 @@ def entry_choices(does: str) -> tuple[Choice, ...]:
 
 
 class Ask(Modal[str | None]):
-    """A dialog with a question. The last choice is the safe one: it has the focus, and `escape` takes it.
+    """A dialog with a question. The last choice is the safe one: `escape` takes it; it has the focus but with `first`.
 
     With `entry` there is an input with this text at first; `check` returns what is wrong with an answer, or "".
     """
@@ -78,9 +78,10 @@ class Ask(Modal[str | None]):
         entry: str | None = None,
         check: Callable[[str], str] = lambda text: "",
         secret: bool = False,
+        first: bool = False,
     ) -> None:
         super().__init__()
-        self.text, self.heading, self.details = text, title, details
+        self.text, self.heading, self.details, self.first = text, title, details, first
         self.choices, self.entry, self.check, self.secret = choices, entry, check, secret
 
     def compose(self) -> ComposeResult:
@@ -101,8 +102,9 @@ class Ask(Modal[str | None]):
                     yield Button(Text(f"{shown}  {label}"), id=f"choice-{name}", compact=True)
 
     def on_mount(self) -> None:
-        """Focus the input, else the safe choice."""
-        (self.query(Button).last() if self.entry is None else self.query_one(Input)).focus()
+        """Focus the input, else the first or the safe choice."""
+        button = self.query(Button)[0 if self.first else -1]
+        (button if self.entry is None else self.query_one(Input)).focus()
 
     def on_key(self, event: Key) -> None:
         """Take the choice that has this key."""

@@ -335,7 +335,8 @@ class PlanScreen(FramedScreen):
 
         effect = " ".join(finding.effect.split())
         details = shown if shown.plain else None
-        self.app.push_screen(Ask(text or effect, title=title, details=details, choices=choices), answered)
+        ask = Ask(text or effect, title=title, details=details, choices=choices, first=True)
+        self.app.push_screen(ask, answered)
 
     def action_start_copy(self) -> None:
         """Make the missing script as a copy, and check the files again."""

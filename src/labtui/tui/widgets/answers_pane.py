@@ -46,13 +46,13 @@ class AnswerCards(OptionList):
         self.query_ancestor(AnswersPane).write()
 
 
-def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
-    """A card with a question and its answer as rendered Markdown; wrapped lines are indented."""
+def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missing: Sequence[str]) -> Group:
+    """A card: a question, its answer as Markdown, with its `code` in these colours, and what is `missing` in it."""
     body: RenderableType = ink("No answer yet. Press enter to write.", styles.quiet)
     if answer:
         from rich.markdown import Markdown  # late: it is slow to import, and at first there are no answers
 
-        body = Markdown(answer)
+        body = Markdown(answer, code_theme=code)
     mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
     lines = Table.grid()
     lines.add_column()
@@ -63,6 +63,8 @@ def card(task: Task, index: int, answer: str, styles: Roles) -> Group:
     )
     lines.add_row("")
     lines.add_row("", body)
+    for line in missing:
+        lines.add_row("", ink(line, styles.warn))
     return Group(lines, Text(""))
 
 
@@ -145,12 +147,22 @@ class AnswersPane(Pane, Container):
         task, cards = self._asked, self.query_one(AnswerCards)
         self._show_state()
         texts = [text.strip() for text in read_sheet(task, self._text)] if task is not None else []
-        styles = roles(self.app)
         with self.prevent(OptionList.OptionHighlighted):
-            cards.set_options(Option(card(task, at, text, styles)) for at, text in enumerate(texts) if task)
+            if task is not None:
+                cards.set_options(Option(self._card(task, at, text)) for at, text in enumerate(texts))
             if not texts:
+                cards.clear_options()
                 cards.add_option(Option(Text("This task has no questions."), disabled=True))
             cards.highlighted = self.question if texts else None
+
+    def _card(self, task: Task, at: int, text: str) -> Group:
+        missing: list[str] = []
+        if "![" in text:
+            from labtui.export.contents import missing_pictures  # late: few answers name pictures
+
+            missing = missing_pictures(self.app.session.folder, task.id, at + 1, text)
+        code = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
+        return card(task, at, text, roles(self.app), code=code, missing=missing)
 
     @on(OptionList.OptionHighlighted, "#answer-cards")
     def _chosen(self, event: OptionList.OptionHighlighted) -> None:
