@@ -181,16 +181,12 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     account = profile.account_of(args.account, settings.account)
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
-    how: dict[str, Any] = {
-        "remote": beside,
-        "main": main,
-        "given": given,
-        "makes_folders": folder is not None,
-    }
-
     def look(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
-        errors = bash_errors(files, main)
-        return preflight(ScriptContext(files, None, profile, account, bash_errors=errors, **how))
+        context = ScriptContext(
+            files, None, profile, account, remote=beside, main=main, given=given,
+            bash_errors=bash_errors(files, main), makes_folders=folder is not None,
+        )  # fmt: skip
+        return preflight(context)
 
     found = look(files)
     if args.diff:

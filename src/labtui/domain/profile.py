@@ -62,9 +62,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     setup: tuple[str, ...] = ()
     env: dict[str, str] = {}
 
-    def __post_init__(self) -> None:
-        check_image(self.container)
-
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One cluster.
@@ -116,7 +113,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for path in (self.container, *self.containers.values()):
+        for path in (self.container, self.launch.container, *self.containers.values()):
             check_image(path)
 
     def account_of(self, *chosen: str) -> str:

@@ -238,10 +238,8 @@ def filled_in(script: JobScript, profile: Profile, settings: Settings) -> dict[s
     missing = {"account": profile.account_of(settings.account)}
     if not script.value("partition"):
         missing["qos"] = (settings.qos if gpus else "") or named
-    return {
-        **{name: value for name, value in missing.items() if value and not script.value(name)},
-        **script.given,
-    }
+    found = {name: value for name, value in missing.items() if value and not script.value(name)}
+    return {**found, **script.given}
 
 
 def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
