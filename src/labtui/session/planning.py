@@ -180,14 +180,11 @@ def _propose_all_sizes(session: Session, run: RunState, batch: int, minutes: int
     from labtui.lab.plan_table import rows_of
 
     spec, sent = run.spec, session.state.submissions[run.token]
+    form = sent.form if sent.form != "own" else None
     wanted = PlanOverrides(
-        form=sent.form if sent.form != "own" else None,
-        per_gpu_batch=batch,
-        epochs=spec.epochs,
-        time_limit_minutes=minutes,
-        qos=sent.qos,
+        form=form, per_gpu_batch=batch, epochs=spec.epochs, time_limit_minutes=minutes, qos=sent.qos,
         partition=sent.partition,
-    )
+    )  # fmt: skip
     planned = session.drafts(run.task_id, wanted) if run.task_id else ()
     mine = [row for row in rows_of(planned) if (row.spec.model, row.spec.device) == (spec.model, "gpu")]
     if not any((row.spec.label, row.spec.extra_args) == (spec.label, spec.extra_args) for row in mine):
@@ -236,12 +233,8 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
 
 
 def _propose_smaller_batch(
-    session: Session,
-    submission: SubmissionState,
-    starved: RunState,
-    specs: Iterable[RunSpec],
-    minutes: int | None,
-) -> Proposal:
+    session: Session, submission: SubmissionState, starved: RunState, specs: Iterable[RunSpec], minutes: int | None
+) -> Proposal:  # fmt: skip
     """After running out of GPU memory: all sizes if the task plans such a run, else the same runs."""
     from labtui.lab.plan import smaller_batch
 
