@@ -17,7 +17,7 @@ from labtui.commands.jobs import also_ended
 from labtui.commands.submit import _settled, exit_code
 from labtui.commands.terminal import OpenLab, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
-from labtui.domain.model import Diagnosis, JobPhase
+from labtui.domain.model import Diagnosis, JobPhase, SubmissionStatus
 from labtui.domain.state import ConnectionState, LabState
 from tests import changes
 from tests.changes import after, ended
@@ -220,12 +220,19 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys, c
     assert shown.startswith("✘ 10.5   failed ") and "run 2 ran out of memory." in shown
 
 
-def test_what_led_to_the_end_is_told_before_the_end(folder):
+def test_what_led_to_the_end_is_told_before_the_end(folder, monkeypatch):
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
     with OpenLab(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:
         lab.session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
         states = list(lab.updates(lambda state: state.runs[1].outcome is not None, limit_s=240))
+        online = {"connection": ConnectionState(status="online")}
+        begun = changes.status("lt2", SubmissionStatus.SENDING), lambda state: replace(state, **online)
+        lab.session._journal.change(planned("lt2", "10.5", 2, spec()), *begun)
+        answers = [changes.accepted("lt2", "8")]
+        answered = lambda *_: (answers and lab.session._journal.change(answers.pop())) or lab.state  # noqa: E731
+        monkeypatch.setattr(lab.session, "next_state", answered)
     assert states[-1].runs[1].outcome == "completed"
+    assert lab.state.submissions["lt2"].job is not None, "a command ends after Slurm's answer"
 
 
 def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection():

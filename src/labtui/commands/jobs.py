@@ -24,7 +24,7 @@ from labtui.commands.terminal import (
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.run import MARKS
-from labtui.domain.state import WRITER_GONE, LabState, SubmissionState
+from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
 from labtui.domain.terminal_text import printable
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from labtui.tui.view import RunLine, View
 
 
+LOOK_UP_S = 10.0
+"""How long to wait for Slurm's answer to what was submitted."""
 READ_END_S = 30.0
 """How long to wait for the end of a finished job's log, which must stop growing before it counts as complete."""
 
@@ -54,7 +56,8 @@ def run_queue(args: argparse.Namespace) -> int:
     with OpenLab(args, start=False, view_only=args.offline) as lab:
         if not args.offline:
             lab.say_not_writable()
-        if not args.offline and (args.all or live_jobs(lab.state) or without_outcome(lab.state)):
+        open_ones = live_jobs(lab.state) or without_outcome(lab.state) or lab.state.in_status(*UNANSWERED)
+        if not args.offline and (args.all or open_ones):
             lab.session.start()
             _refresh(lab, all_jobs=args.all)
         results, edition, read_at = lab.session.results(), lab.session.edition, lab.state.refreshed_at
@@ -96,6 +99,8 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
         if not lab.session.read_only and (tokens := {item.token for item in without_outcome(lab.state)}):
             lab.session.watch_logs(tokens)
             lab.wait(lambda state: not without_outcome(state), limit_s=READ_END_S)
+        if not lab.session.read_only:
+            lab.wait(lambda state: not state.in_status(*UNANSWERED), limit_s=LOOK_UP_S)
     except LabError as error:
         say_error(error)
         say("The last known state follows.")

@@ -327,11 +327,11 @@ def exit_code(statuses: set[str], trouble: LabError | None) -> int:
 
 def _settled(lab: OpenLab, state: LabState, tokens: list[str], *, wait: bool) -> bool:
     """Whether to stop waiting: all are accepted or refused or, unless `wait`, none of the rest can be sent soon."""
-    from labtui.domain.state import sendable
+    from labtui.domain.state import UNANSWERED, sendable
 
     lab.check_connection(patient=wait)
     items = [state.submissions[token] for token in tokens]
-    if any(item.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN) for item in items):
+    if any(item.status in UNANSWERED for item in items):
         return False
     waiting = [item for item in items if item.status is SubmissionStatus.WAITING]
     if not waiting:

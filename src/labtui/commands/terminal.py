@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
+from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import WRITER_GONE, LabState, RunState
 from labtui.domain.terminal_text import fitted_lines, printable
 
@@ -200,7 +201,12 @@ class OpenLab:
     def __enter__(self) -> OpenLab:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, *exc: object) -> None:
+        """Close the session, but not before Slurm has answered what this process has begun to send."""
+        if kind is None and not self.session.elsewhere:
+            online = ("online", "stale")
+            sending = SubmissionStatus.SENDING
+            self.wait(lambda state: state.connection.status not in online or not state.in_status(sending))
         self.session.close()
 
     @property

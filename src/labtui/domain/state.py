@@ -23,6 +23,8 @@ from labtui.domain.terminal_text import file_name
 
 WITHOUT_JOB = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 """The final statuses of a submission without a job."""
+UNANSWERED = (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN)
+"""The statuses of a submission that Slurm may have taken."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run whose training is under way."""
 
@@ -222,9 +224,9 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     # ------------------------------------------------------------------ submissions
 
-    def in_status(self, status: SubmissionStatus) -> tuple[SubmissionState, ...]:
-        """The submissions in this status, in the order in which they were planned."""
-        return tuple(item for item in self.submissions.values() if item.status is status)
+    def in_status(self, *statuses: SubmissionStatus) -> tuple[SubmissionState, ...]:
+        """The submissions in one of these statuses, in the order in which they were planned."""
+        return tuple(item for item in self.submissions.values() if item.status in statuses)
 
     def with_planned(self, submission: SubmissionState) -> LabState:
         """Add a submission with its runs, or more runs to a known one."""
