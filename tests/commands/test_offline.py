@@ -235,11 +235,13 @@ def test_what_led_to_the_end_is_told_before_the_end(folder, monkeypatch):
     assert lab.state.submissions["lt2"].job is not None, "a command ends after Slurm's answer"
 
 
-def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection():
-    """Else a command asks the cluster before there is one, and goes on without its answer."""
+def test_a_session_that_has_not_tried_yet_has_a_line_and_cancel_names_the_runs_that_were_not_over():
     told = "connecting", "online", "stale", "needs-login", "offline"
     tried = [ConnectionState(status=each, sentence="So it is.").tried for each in told]
     assert tried == [False, True, True, True, True] and not ConnectionState().tried
+    job = changes.planned("lt1", {number: spec() for number in (28, 29, 30, 31, 32)})
+    state = after(job, ended(28, "completed"), ended(29, "failed"))
+    assert also_ended(state, state.submissions["lt1"], [30]) == " (and 31, 32, in the same job)"
 
 
 @pytest.mark.parametrize(("statuses", "broken", "code"), [
@@ -258,12 +260,6 @@ def test_submit_does_not_wait_for_a_queue_that_refused_lately(folder, queue):
     with open_session(folder.path, start=False) as session:
         lab = SimpleNamespace(session=session, check_connection=lambda patient: None)
         assert _settled(lab, state, ["lt01"], wait=False) and not _settled(lab, state, ["lt01"], wait=True)
-
-
-def test_cancel_names_the_runs_of_the_job_that_were_not_over():
-    job = changes.planned("lt1", {number: spec() for number in (28, 29, 30, 31, 32)})
-    state = after(job, ended(28, "completed"), ended(29, "failed"))
-    assert also_ended(state, state.submissions["lt1"], [30]) == " (and 31, 32, in the same job)"
 
 
 DRY = ["--dry-run", "--offline"]

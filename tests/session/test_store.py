@@ -194,13 +194,10 @@ def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
         assert not third.read_only
 
 
-def test_a_database_that_is_not_made_yet_is_waited_for_and_one_on_a_windows_share_opened(tmp_path):
+def test_a_database_not_made_yet_or_on_a_windows_share_or_of_another_computer(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
     open_database(f"file:/{tmp_path}/labtui.db").close()  # file://server/share/labtui.db
-
-
-def test_a_copy_names_the_original_as_its_own_computer_does(tmp_path, monkeypatch):
     last = Writer(host="pc", path=r"C:\my labs\10\labtui.db", inode=1)
     monkeypatch.setattr("labtui.session.store._writer_in", lambda _: last)
     with pytest.raises(FolderTaken, match=r"copy of C:\\my labs\\10 on pc,"):

@@ -128,10 +128,7 @@ def test_records_between_the_lines_tell_how_many_processes():
     assert epoch.metrics == {"top1": 2.5, "val_top1": 3.125, "val_accuracy": 0.031}
     assert not run.interleaved and run.notes == ()
     assert run.gpu_memory == Interval(53.0, 53.0, 54.0), "cut off, as the rate"
-
-
-def test_the_same_lines_with_the_marks_of_a_launcher():
-    """`torchrun --tee 3` under `srun -l`, and a second node that repeats what it must not."""
+    # `torchrun --tee 3` under `srun -l`, and a second node that repeats what it must not
     marked = "".join(f"0: [default0]:{line}" for line in REHEARSED.splitlines(keepends=True))
     run = only_run(marked + "1: [default0]:[11/22/2026 01:00:12 PM] INFO - Training finished!\n")
     assert (run.n_gpus, run.images, len(run.epochs)) == (32, 12288, 1)
