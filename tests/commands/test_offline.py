@@ -135,7 +135,7 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, com
     told = "Run 1 failed: No module named 'x' (line 3 of standard error; `labtui log 1 --err` prints it).\n"
     err = capsys.readouterr().err
     assert told in err and "The end of the log was not checked yet" in err and "may have grown" not in err
-    assert main(["log", "1", "--gpu", "--follow"]) == 1  # and ends at once
+    assert main(["log", "1", "--gpu", "-f"]) == 1  # and ends at once
     assert "Run 1 writes no such file." in capsys.readouterr().err
     assert "(line 3 of standard error).\n" in command(["log", "1", "--err"]).err
 

@@ -103,7 +103,7 @@ def test_without_a_terminal_a_command_ends_with_the_hint(received, arguments, mo
     assert tree(received) == before
 
 
-@pytest.mark.parametrize("arguments", [("results",), ("queue", "--offline"), ("log", "1")])
+@pytest.mark.parametrize("arguments", [("results",), ("queue",), ("queue", "--offline"), ("log", "1")])
 def test_what_only_looks_works_and_writes_nothing(received, arguments, monkeypatch):
     before = tree(received)
     monkeypatch.chdir(received)

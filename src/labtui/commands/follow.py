@@ -36,7 +36,9 @@ def log_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_run(parser)
     options.add_folder(parser)
-    parser.add_argument("--follow", action="store_true", help="print the log as it grows, until the job ends")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="print the log as it grows, until the job ends"
+    )
     stream = parser.add_mutually_exclusive_group()
     stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
     stream.add_argument("--gpu", dest="stream", action="store_const", const="gpu", help="the GPU samples")

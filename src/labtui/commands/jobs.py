@@ -51,8 +51,12 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 def run_queue(args: argparse.Namespace) -> int:
     """Read the queue once if it may have changed a job, then print."""
     from labtui.results.cost import lab_cost
+    from labtui.session.folder import find_folder
     from labtui.tui.view import View
 
+    if not args.offline and (why := terminal.ask_trust(find_folder(args.folder), given=args.trust)):
+        say_error(why)
+        args.offline = True
     with OpenLab(args, start=False, view_only=args.offline) as lab:
         if not args.offline:
             lab.say_not_writable()
