@@ -148,7 +148,7 @@ def test_epochs_and_accuracy_over_time():
     assert [point.hollow for point in epochs.series[0].points] == [True, False]
     accuracy = accuracy_chart(results)
     assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]
-    assert accuracy.percent and accuracy.message.startswith("Training accuracy is highest with ResNet50 · ")
+    assert accuracy.percent and accuracy.message == "Accuracy after two epochs: 20.6 to 22.0 %"
     assert accuracy_chart(results_of(*BOTH)).message == "Accuracy after two epochs: 18.4 to 22.0 %"
     unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
     for several in (unlike[:2], unlike[::2]):
@@ -157,8 +157,11 @@ def test_epochs_and_accuracy_over_time():
     told = [tuple(replace(one, metrics={"acc": 0.2}) for one in each.run.epochs) for each in flat]
     level = [replace(a, run=replace(a.run, epochs=epochs)) for a, epochs in zip(flat, told, strict=True)]
     assert accuracy_chart(compute_results(level[1:])).message == "Accuracy after two epochs: 20.0 %"
-    said = accuracy_chart(compute_results(level[:2])).message
-    assert said == "Training accuracy of a run comes to 20.0 % after one epoch", "no run is the best"
+    highest = "Training accuracy is highest with ResNet50 · 2 GPUs: 21.1 % after one epoch"
+    for more, said in ((0.009, "Accuracy after two epochs: 20.0 to 20.9 %"), (0.011, highest)):
+        one = tuple(replace(each, metrics={"acc": 0.2 + more}) for each in level[1].run.epochs)
+        two = (level[0], replace(level[1], run=replace(level[1].run, epochs=one)))
+        assert accuracy_chart(compute_results(two)).message == said, "less than a point may be chance"
     curve = best_curve(compute_results(level[:1]))
     ends = [accuracy_message(curve, target).rpartition(", ")[2] for target in (0.1, 0.2, 0.3)]
     assert ends == ["above 10 %", "the aim of 20 %", "below 30 %"]

@@ -155,6 +155,8 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
 
 _TOO_SLOW = 3
 """CPU runs are left out of a chart when their epochs take this many times as long as the longest GPU epoch."""
+_CHANCE = 0.01
+"""Accuracies that differ by less than this may do so by chance: none is named the highest."""
 MAX_POINTS = 240
 """Longer series are averaged down to at most this many marks."""
 
@@ -229,12 +231,10 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     lasts = sorted((each.points[-1] for each in series), key=lambda point: point.y)
     as_long = len({point.x for point in lasts}) == 1
     alike = as_long and len(trained) == 1 and not any(policy(run) for *_, run in runs)  # else no run is best
-    compared = best if target is not None or alike else None
-    shown = percent_text(best.best.accuracy) if best is not None else ""
-    highest = [each.group for each in series if any(point.label == shown for point in each.points)]
-    message = messages.accuracy_message(
-        compared, target, highest[0] if len(highest) == 1 < len(series) else ""
-    )
+    near = best.best.accuracy - _CHANCE + 1e-9 if best is not None else 0.0
+    highest = [each.group for each in series if any(point.y > near for point in each.points)]
+    compared = best if target is not None or (alike and 1 in (len(runs), len(highest))) else None
+    message = messages.accuracy_message(compared, target, highest[0] if len(highest) == 1 < len(runs) else "")
     if not message and as_long:
         after = messages.count_words(int(lasts[0].x), "epoch")
         shown = " to ".join(dict.fromkeys((lasts[0].label, lasts[-1].label))).replace(" % to", " to")
