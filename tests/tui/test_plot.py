@@ -136,9 +136,13 @@ def test_a_number_at_the_end_of_a_line_is_never_cut():
         text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True), width, 20))
         found = re.findall(r"[○◉]\s+(\S+.*?)\s*$", text, re.MULTILINE)
         assert all(end in {"(2.53×)", "(2.53×) so far"} for end in found), (width, found)
-    spec, two = chart({1: 1.0, 2: 1.68, 4: 2.53}), chart({1: 1.0, 4: 2.53}, {1: 1.0, 4: 3.3})
+    spec, two = (chart({1: 1.0, 2: 1.68, 4: 2.53}, *more) for more in ((), ({1: 1.0, 2: 1.82, 4: 3.26},)))
     ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1.0, 2.0, 4.0)))
     assert re.search(" ideal *\n", "\n".join(rows_of(replace(spec, series=(*spec.series, ideal)), 50)))
+    for height in range(8, 24):
+        pair = "\n".join(rows_of(replace(two, series=(*two.series, ideal)), 80, height))
+        beside = re.search("[◆●]{2}.*\n(.|\n)*[◆●]{2}", pair)
+        assert not beside or ("1.82×" in pair) == ("1.68×" in pair), "both or none"
     wide = replace(two, series=tuple(replace(s, short=f"加速比🙂 {s.name} " * 3) for s in two.series))
     assert {cell_len(row) - width for width in (30, 50, 90) for row in rows_of(wide, width, 16)} == {0}
 
@@ -225,7 +229,7 @@ def test_bars_are_as_high_as_their_values(kind):
     assert kind == "stacked" or all(value in "\n".join(rows) for value in ("15.00×", "8.10×", "0.30×"))
 
 
-def test_bars_below_zero_and_parts_of_a_stack_end_within_a_cell():
+def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_one_a_mark():
     below = cells_of(chart({1: 2.0, 2: -1.15}, kind="bars"), 86, 25)
     assert {sign for sign, style in below.values() if "reverse" in style} == {"▅"}
     stack = cells_of(chart({1: 1.4}, {1: 1.0}, {1: 1.2}, kind="stacked"), 60, 12)
@@ -233,9 +237,6 @@ def test_bars_below_zero_and_parts_of_a_stack_end_within_a_cell():
     rows = rows_of(chart({1: 7.0, 2: 9.9}, {1: 3.0, 2: 0.1}, kind="stacked"), 60, 16, Cursor(0, 2.0))
     assert re.search(r"■ net0 9.90×(.|\n)*■ net1 0.10×", "\n".join(rows)), "those of the cursor's bar"
     assert all(number in "".join(rows) for number in ("█7.00×█", "█3.00×█", "█9.90×█"))
-
-
-def test_bars_of_several_networks_have_their_sizes_and_names_below_and_the_chosen_one_a_mark():
     spec = chart(dict.fromkeys(range(10), 5.0), kind="stacked")
     names = [f"net ({name}) on {n} GPUs" for name in ("A-long-name", "Another") for n in (1, 2, 4, 8, 16)]
     rows = rows_of(replace(spec, x_ticks=tuple(enumerate(names))), 80, 16)
@@ -290,12 +291,6 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
     rows = rows_of(chart(MICRO, TINY), 86, 16)
     assert [sum(row[:70].count(mark) for row in rows) for mark in "●◆"] == [len(MICRO), len(TINY)], "beside"
-    two = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.82, 4: 3.26})
-    ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1.0, 2.0, 4.0)))
-    for height in range(8, 24):
-        pair = "\n".join(rows_of(replace(two, series=(*two.series, ideal)), 80, height))
-        beside = re.search("[◆●]{2}.*\n(.|\n)*[◆●]{2}", pair)
-        assert not beside or ("1.82×" in pair) == ("1.68×" in pair), "both or none"
     shares = replace(chart({n: s / n for n, s in TINY.items()}), unit="%", y_log=False, compares=True)
     rows_taken = {row for (_, row), (sign, _) in cells_of(shares, 86, 25).items() if sign == "●"}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"

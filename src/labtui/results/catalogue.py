@@ -173,8 +173,17 @@ def _named_runs(results: Results) -> Named:
         for data, run in ((row.configuration.data_set, run) for run in row.members)
         if run.run.epochs
     ]
-    repeats = Counter(name for name, *_ in runs)
-    return [(name, f", {run.who}" * (repeats[name] > 1), hue, run) for name, hue, run in runs]
+    repeats, alike = (
+        Counter(name for name, *_ in runs),
+        Counter((name, r.run.batch_size) for name, _, r in runs),
+    )
+
+    def end(name: str, run: MeasuredRun) -> str:
+        batch = run.run.batch_size
+        apart = f"global batch {batch:,}" if batch and alike[name, batch] == 1 else run.who
+        return f", {apart}" * (repeats[name] > 1)
+
+    return [(name, end(name, run), hue, run) for name, hue, run in runs]
 
 
 def _name(run: MeasuredRun, between: str, *of: str) -> str:
