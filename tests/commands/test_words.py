@@ -91,6 +91,9 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkey
     shown = capsys.readouterr().out
     assert "▶ 10.5   running" in shown and "◐ 10.3   runs done" in shown and "partial" not in shown
     assert re.search(r"\d more: `labtui check 10\.5`\.\n", shown)
+    practice = {token: replace(each, practice=True) for token, each in session.state.submissions.items()}
+    session.feed(lambda state: replace(state, submissions=practice))
+    assert main(["check"]) and capsys.readouterr().out.count("not to be handed in") == 1
     monkeypatch.setattr("labtui.commands.submit._submit", lambda *_: 0)
     assert main(["submit", "10.6"]) == 0 and "Not checked on the cluster: the open" in capsys.readouterr().err
     session.close()
