@@ -52,7 +52,7 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
         other = view.task_id != self._task_id
         if other:
             self._all, self._task_id = False, view.task_id
-        say(self, "#task-page", task_page(view, roles(self.app), self.size.width - 1, whole=self._all))
+        say(self, "#task-page", task_page(view, roles(self.app), self.size.width - 2, whole=self._all))
         if other:
             self.scroll_home(animate=False)
 
