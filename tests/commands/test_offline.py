@@ -188,16 +188,16 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys, comman
 
 
 def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder, command):
-    """Also where a run of the job was done before."""
+    killed = Diagnosis(kind="process-lost", line=9, text="/a/b.sh: Killed", advice="Killed: by you. Look.")
     with open_session(folder.path, start=False) as session:
         session._journal.change(
-            *live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed"),
+            *live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed", (killed,)),
             observed("lt1", "7", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints"),
             *finished_run("lt2", "10.5", 2, spec("=SUM(A1)[red]"), "9"),
             observed("lt2", "9", JobPhase.FINISHED, slurm_state="FAILED", reason="NonZeroExitCode"),
         )  # fmt: skip
     out = command(["queue", "--offline"]).out
-    assert "failed" in out and "Cancel it" not in out
+    assert "failed" in out and "Cancel it" not in out and "Killed: by you.\n" in out and "b.sh" not in out
     assert "done" in out and "NonZeroExitCode" not in out
     heads, *rows = out.splitlines()
     assert {row.index(job) for row, job in zip(rows, "79", strict=True)} == {heads.index("job")}

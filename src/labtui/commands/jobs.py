@@ -22,7 +22,7 @@ from labtui.commands.terminal import (
     say_error,
 )
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import SubmissionStatus
+from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
 from labtui.domain.terminal_text import printable
@@ -170,7 +170,9 @@ def _advice_or_cause(view: View, line: RunLine) -> str:
         return "" if successful_retry(view, line) else way
     if run.outcome not in ("oom", "failed"):
         return ""
-    return run.diagnosis[0].text if run.diagnosis else line.slurms_reason
+    for found in run.diagnosis[:1]:
+        return first_sentence(found.advice) if found.kind == "process-lost" else found.text
+    return line.slurms_reason
 
 
 # --------------------------------------------------------------------------- acting on runs
