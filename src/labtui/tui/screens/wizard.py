@@ -103,8 +103,14 @@ class WizardScreen(Screen[None]):
 
     @on(Button.Pressed, "#practice")
     def action_practice(self) -> None:
-        """End the wizard with `PRACTICE`; no folder is made."""
-        self.app.exit(PRACTICE)
+        """End the wizard with `PRACTICE`; no folder is made. Where something was typed, ask first."""
+        from labtui.tui.screens.modals import Ask, yes_or_no
+
+        if not any(self.query_one(f"#{name}", Input).value for name, _, _ in FIELDS):
+            self.app.exit(PRACTICE)
+            return
+        ask = Ask("What you typed here is not kept. Practise now?", choices=yes_or_no("Practise", "Back"))
+        self.app.push_screen(ask, lambda answer: self.app.exit(PRACTICE) if answer else None)
 
     @on(Button.Pressed, "#test")
     def action_test(self) -> None:
