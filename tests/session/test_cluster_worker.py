@@ -14,6 +14,7 @@ from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.job_evidence import my_jobs
 from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup
+from labtui.tui.format import job_grid
 from labtui.tui.view import View
 from tests.session.conftest import Bench, accepted, draft, only, submitted
 from tests.session.scripted import ScriptedJob
@@ -356,13 +357,12 @@ def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench):
 
 def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says():
     waits = JobView(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
-    runs = JobView(job_id="8", name="mine", phase=JobPhase.RUNNING, submit_time=9_000.0, start_time=9_900.0)
-    profile = load_profile("mn5")
-    read = LabState(other_jobs=(waits, runs), refreshed_at=5.0, cluster_time=10_000.0)
-    assert [job.lasted_s for job in my_jobs(read, profile)] == [1_000.0, 100.0]
-    assert [job.since for job in my_jobs(read, profile)] == [9_000.0, 9_900.0]
-    unread = LabState(other_jobs=(waits, runs), refreshed_at=5.0)
-    assert [job.lasted_s for job in my_jobs(unread, profile)] == [None, None]
+    times = {"phase": JobPhase.RUNNING, "submit_time": 9_000.0, "start_time": 9_900.0}
+    runs = JobView(job_id="8", name="mine", comment="labtui:0123456789abcdef0123", **times)
+    profile, read = load_profile("mn5"), LabState(other_jobs=(waits, runs), cluster_time=1e4)
+    assert [(job.lasted_s, job.since) for job in my_jobs(read, profile)] == [(1e3, 9_000.0), (100.0, 9_900.0)]
+    assert [row[6] for row in job_grid(my_jobs(read, profile))[1:]] == ["not labtui's", "another folder's"]
+    assert [job.lasted_s for job in my_jobs(LabState(other_jobs=(waits, runs)), profile)] == [None, None]
 
 
 def test_a_held_submission_is_not_sent_until_it_is_released(bench):

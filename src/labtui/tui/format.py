@@ -220,11 +220,13 @@ def start_words(job: JobView, view: View) -> str:
 def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:
     """The student's jobs as a table: its heading, then a row each with the reason why it waits."""
     from labtui.slurm.states import reason_words
+    from labtui.slurm.submit import is_of_another
 
     grid = [["job", "name", "state", "for", "queue", "node", "run", ""]]
     for job in jobs:
         lasted = NOTHING if job.lasted_s is None else clock_span(job.lasted_s)
-        runs = ", ".join(map(str, job.run_ids)) or "not labtui's"
+        others = "another folder's" if is_of_another(job, "") else "not labtui's"
+        runs = ", ".join(map(str, job.run_ids)) or others
         reason = reason_words(job.phase, job.reason) if job.phase is JobPhase.QUEUED else ""
         why = " ".join(filter(None, ("holds the queue's slot" * job.holds_slot, reason)))
         state = "held" if job.held else job.phase.value

@@ -437,8 +437,9 @@ def status_line(view: View) -> tuple[str, str]:
             said = "" if _stopped(view) and connection.hint else connection.sentence
             return "warning", f"{said} {connection.hint}".strip()
         how = connection.hint if view.read_only else "labtui keeps trying."
+        lasted = words.clock_span(view.now - max(at, connection.since))
         since = f"numbers are from {words.clock(at)}"
-        return "warning", f"Offline for {words.clock_span(view.now - at)}. Jobs go on; {since}. {how}"
+        return "warning", f"Offline for {lasted}. Jobs go on; {since}. {how}"
     if state.problems:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""
