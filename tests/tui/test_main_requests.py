@@ -131,7 +131,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
         thread.start()
         await until(pilot, lambda: f"{HOST} asks a question: leave the text" in text_of(app))
         await pilot.press(*"mine", "escape")
-        await until(pilot, lambda: types(app))
+        await until(pilot, lambda: types(app) and "[bold]Password[/]:" in text_of(app))
         monkeypatch.setattr(View, "progress", SimpleNamespace(done=1, total=1))
         app._unfinished = True
         app.repaint()  # no card over the dialog: it would take the keys
