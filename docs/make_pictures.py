@@ -111,10 +111,9 @@ async def take(shot: Shot, lab: Path, task: str = "", run: int | None = None) ->
     async with app.run_test(size=shot.size) as pilot:
         app.theme = shot.theme
         await _until(pilot, lambda: bool(app.view_model.checks))
-        if task:
-            app.go_to_task(task)
-            app.view_model.chosen = run
-            app.repaint()
+        app.go_to_task(task or TASK)  # else the one that the picture before this one chose opens
+        app.view_model.chosen = run
+        app.repaint()
         for key in shot.keys:
             await pilot.press(key)
             await pilot.pause(0.5 if task else 0)  # samplers are read beside the screens
