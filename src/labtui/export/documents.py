@@ -75,11 +75,9 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     if page.charts:
         width = WITH_FACTS if page.facts else WIDE
         height = chart_height(page if slides else Page(title="", charts=page.charts))
-        drawn, alt = (
-            chart_picture(page.charts, width / 72, height),
-            " ".join(map(drawing.chart_text, page.charts)),
-        )
-        found["chart"] = {"file": _json_value(drawn, folder), "width": width, "alt": alt}
+        drawn = _json_value(chart_picture(page.charts, width / 72, height), folder)
+        alt = " ".join(map(drawing.chart_text, page.charts))
+        found["chart"] = {"file": drawn, "width": width, "alt": alt}
     return found
 
 

@@ -412,10 +412,8 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     for order, part in enumerate(parts):
         colour = COLOUR_OF_PART.get(part.short, -1)
         shade, ink = drawing.PARTS[colour], "white" if colour in drawing.DARK_PARTS else drawing.TEXT
-        wide = [
-            abs(p.y) >= 0.012 and len(parts) > 1 for p in part.points
-        ]  # a part alone is the sum at the end
-        labels = [p.label.removesuffix(" points") * shown for p, shown in zip(part.points, wide, strict=True)]
+        several = len(parts) > 1  # a part alone is the sum at the end
+        labels = [p.label.removesuffix(" points") * (several and abs(p.y) >= 0.012) for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
         bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)

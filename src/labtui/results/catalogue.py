@@ -173,10 +173,8 @@ def _named_runs(results: Results) -> Named:
         for data, run in ((row.configuration.data_set, run) for run in row.members)
         if run.run.epochs
     ]
-    repeats, alike = (
-        Counter(name for name, *_ in runs),
-        Counter((name, r.run.batch_size) for name, _, r in runs),
-    )
+    repeats = Counter(name for name, *_ in runs)
+    alike = Counter((name, run.run.batch_size) for name, _, run in runs)
 
     def end(name: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size

@@ -6,6 +6,7 @@ the formulas.
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from labtui.domain.model import Interval
 from labtui.results.rows import ENOUGH_SIZES, Law, LawFit, ResultRow, law_speedup, student_t95
@@ -28,42 +29,33 @@ def fit(law: Law, rows: Sequence[ResultRow]) -> Interval:
     the bounds are widened by the 95 % interval of the scatter (first-order propagation, Welch-Satterthwaite degrees of
     freedom, Student's t).
     """
-    counts = [row.processes for row in rows[1:]]
-    weights = [1 - 1 / n if law == "amdahl" else n - 1 for n in counts]
-    norm = math.fsum(weight**2 for weight in weights)
+    amdahl, margin = law == "amdahl", 0.0
+    speedups = {row.processes: row.speedup for row in rows[1:] if row.speedup is not None}
+    # 1/S - 1/n = s (1 - 1/n), and n - S = s' (n - 1)
+    weights = {n: 1 - 1 / n if amdahl else n - 1 for n in speedups}
+    norm = math.fsum(weight**2 for weight in weights.values())
 
-    def fraction(times: Sequence[float]) -> float:
-        one = times[0]
-        # T_n / T_1 - 1/n = s (1 - 1/n), and n - S_n = s' (n - 1)
-        sides = [
-            many / one - 1 / n if law == "amdahl" else n - one / many
-            for n, many in zip(counts, times[1:], strict=True)
-        ]
-        return math.fsum(weight * side for weight, side in zip(weights, sides, strict=True)) / norm
+    def fraction(end: Literal["value", "lo", "hi"]) -> float:
+        measured = {n: getattr(speedup, end) for n, speedup in speedups.items()}
+        gaps = {n: 1 / s - 1 / n if amdahl else n - s for n, s in measured.items()}
+        return math.fsum(weights[n] * gap for n, gap in gaps.items()) / norm
 
-    one = Interval.exact(1.0)
-    times = [one, *(one.over(row.speedup) for row in rows[1:] if row.speedup is not None)]  # of T_1
-    means = [each.value for each in times]
-    value, margin = fraction(means), 0.0
+    value = fraction("value")
     errors = [
         (row.scatter.standard_error / row.epoch_seconds.value, row.scatter.count - 1)
         for row in rows
         if row.scatter is not None and row.epoch_seconds is not None
     ]
     if len(errors) == len(rows):
-        parts = []
-        for at, (error, degrees) in enumerate(errors):
-            moved = [*means[:at], means[at] * (1 + _STEP), *means[at + 1 :]]
-            parts.append((((fraction(moved) - value) / _STEP * error) ** 2, degrees))
+        # by how much the fraction moves with the logarithm of each time
+        means = {n: 1 / each.value if amdahl else each.value for n, each in speedups.items()}
+        slopes = [weights[n] * mean / norm for n, mean in means.items()]
+        slopes = [math.fsum(slopes), *slopes]
+        parts = [((k * error) ** 2, degrees) for k, (error, degrees) in zip(slopes, errors, strict=True)]
         variance = math.fsum(part for part, _ in parts)
         spread = math.fsum(part**2 / degrees for part, degrees in parts)
         margin = student_t95(variance**2 / spread) * math.sqrt(variance) if spread else 0.0
-    lo, hi = fraction([each.lo for each in times]), fraction([each.hi for each in times])
-    return _ordered(value, lo - margin, hi + margin)
-
-
-_STEP = 1e-7
-"""The relative change of a time for a numerical slope."""
+    return _ordered(value, fraction("hi") - margin, fraction("lo") + margin)
 
 
 def _ordered(value: float, lo: float, hi: float) -> Interval:
