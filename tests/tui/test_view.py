@@ -50,7 +50,7 @@ from labtui.tui.guidance import (
     result,
     runs_again,
     status_line,
-    title_state,
+    title_remark,
     unit_of,
 )
 from labtui.tui.themes import Roles
@@ -135,6 +135,10 @@ def seen(state: LabState, **more: Any) -> View:
     return View(state=state, edition=EDITION, **(shown | {"now": NOW} | more))
 
 
+def task_word(view: View) -> str:
+    return next(row.word for row in view.tasks if row.task_id == view.task_id)
+
+
 @settings(max_examples=300, deadline=None)
 @given(states(), st.booleans())
 def test_no_two_parts_contradict_each_other(state, cancel):
@@ -142,9 +146,9 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         state = state.with_submission(token, cancelling=cancel)
     view = seen(state)
     step, (severity, note) = next_step(view), status_line(view)
-    phase, title, _ = title_state(view)
     row = view.task_line
     assert row is not None
+    phase, title = row.live, row.word
     rail = task_text(row, view, ROLES, 0).plain
     columns, rows = table_of(view, ROLES, 86)
     table = {int(each): " ".join(map(str, cells)) for each, cells in rows.items()}
@@ -223,13 +227,13 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     over = seen(LabState(runs={1: run}, submissions={"lt1": other}))
     line, later = (replace(over, now=at).every[1] for at in (NOW + 9, NOW + 99))
     assert (line.word, later.word) == ("ending", "unknown (reading log)") and not later.cancellable
-    assert (line.left_s, title_state(over)[1:]) == (None, ("ending", "")), "no clock goes on, or back"
+    assert (line.left_s, task_word(over), title_remark(over)) == (None, "ending", ""), "no clock goes on"
     aborted = replace(sent(JobPhase.RUNNING), token="lt2", run_ids=(2,), cancelling=True)
     two = LabState(
         runs={1: run, 2: replace(run, run_id=2, token="lt2")}, submissions={"lt1": other, "lt2": aborted}
     )
     assert [line.word for line in seen(two).lines] == ["ending", "cancelling"]
-    assert title_state(seen(two))[1] == "running", "what they have in common"
+    assert task_word(seen(two)) == "running", "what they have in common"
     going = in_epochs(NOW - 9, NOW)
     left = sent(JobPhase.SETTLING, slurm_state="TIMEOUT")
     (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]
@@ -252,7 +256,7 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
 
     before, after = (replace(begun(), now=NOW + later).every[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
-    assert title_state(begun())[2] == "", "not for 0:00"
+    assert title_remark(begun()) == "", "not for 0:00"
     unseen = seen(LabState(runs={1: in_epochs()}, submissions={"lt1": sent(JobPhase.RUNNING)}))
     assert unseen.every[1].left_s is None, "no clock stands still while it is not known when the job began"
     limited = begun(time_limit_s=4.0)
@@ -269,7 +273,7 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     state = replace(state, connection=ConnectionState(status="online", since=NOW - 5))
     view = seen(state, checks=checks)
     unknown = f"unknown since {words.clock(NOW - 80)}"
-    assert view.every[1].word == unknown and title_state(view)[1] == "unknown"
+    assert view.every[1].word == unknown and task_word(view) == "unknown"
     assert next_step(view).reason == f"Run 1 is {unknown}.", "not: submit it again"
     later = one_run(2, spec(), token="lt2", task_id="10.6", phase=RunPhase.WAITING)
     waits = replace(sent(JobPhase.QUEUED), token="lt2", task_id="10.6", run_ids=(2,), job=None)
@@ -277,11 +281,11 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     both = replace(state, runs={1: run, 2: later}, submissions={"lt1": job, "lt2": waits})
     assert first_task(seen(both)) == "10.5", "not the newest one's"
     shared = replace(both, runs={1: run, 2: replace(later, task_id="10.5")})
-    assert title_state(seen(shared))[1] == "unknown", "as its run that may run, not as the one that waits"
+    assert task_word(seen(shared)) == "unknown", "as its run that may run, not as the one that waits"
     again = seen(replace(state, refreshed_at=NOW - 1), checks=checks)
     assert again.every[1].word == "running"
     done = {"10.5": replace(checks["10.5"], status="done")}
-    assert title_state(seen(state, checks=done))[1] == "unknown", "as the row says, not 'done'"
+    assert task_word(seen(state, checks=done)) == "unknown", "as the row says, not 'done'"
     online = replace(state, connection=ConnectionState(status="online"))
     assert seen(online).every[1].word == "running" and seen(online, read_only=True).every[1].word == unknown
     queued = state.with_job("lt1", replace(job.job, phase=JobPhase.QUEUED))
@@ -295,13 +299,13 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
     view = replace(seen(state), task_id="10.6")
     late = replace(view, state=replace(state, cluster_time=None))
-    assert title_state(late)[1:] == ("running", "(run 2)"), "until its start is known"
-    assert title_state(view)[1:] == ("running", "for 0:30 (run 2)") and view.every[1].took_s == 470.0
+    assert (task_word(late), title_remark(late)) == ("running", " (run 2)"), "until its start is known"
+    assert (title_remark(view), view.every[1].took_s) == (" for 0:30 (run 2)", 470.0)
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
     assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
-    assert title_state(other)[1:] == ("open", f"  {live_reason(other)[:-1]}")
+    assert (task_word(other), title_remark(other)) == ("open", f"  {live_reason(other)[:-1]}")
 
 
 def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
@@ -344,7 +348,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     waits = replace(sent(JobPhase.QUEUED), status=SubmissionStatus.WAITING, job=None, held=True)
     view = seen(LabState(runs={1: run}, submissions={"lt1": waits}))
     step = next_step(view)
-    assert view.every[1].word == title_state(view)[1] == "waiting (held)"
+    assert view.every[1].word == task_word(view) == "waiting (held)"
     assert (step.label, step.reason) == ("Release the runs", "Run 1: held. Press H to release.")
     one, two = (replace(waits, run_ids=(n,), held=False, cancelling=n == 1) for n in (1, 2))
     state = LabState(runs={1: run, 2: replace(run, run_id=2, token="2")}, submissions={"lt1": one, "2": two})
@@ -465,13 +469,13 @@ def test_the_next_task_is_the_one_that_check_names():
 def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     begun = TaskCheck(task_id="10.6", status="partial", items=(), missing="Make the change.")
     view = seen(LabState(runs={1: one_run()}), task_id="10.6", checks={"10.6": begun})
-    assert title_state(view) == ("partial", "no run yet", "")
+    assert (task_word(view), title_remark(view)) == ("no run yet", "")
     how = {"task_id": "10.6", "phase": RunPhase.CANCELLED, "outcome": "cancelled"}
     larger = replace(spec(), model="ResNet152")
     cancelled = {number: one_run(number, larger, **how) for number in (6, 7)}
     view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
     assert headline(view) == "Runs 6, 7 were cancelled."
-    assert title_state(view)[1] == "cancelled" and view.task_line.sign == "⊘"  # type: ignore[union-attr]
+    assert task_word(view) == "cancelled" and view.task_line.sign == "⊘"  # type: ignore[union-attr]
     assert "Runs 6, 7 were cancelled." in task_page(view, ROLES, 90, whole=False).plain
     failed = {**cancelled, 6: replace(cancelled[6], phase=RunPhase.FAILED, outcome="oom")}
     view = replace(seen(LabState(runs=failed)), task_id="10.6")
@@ -479,13 +483,9 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     later = one_run(8, replace(spec(gpus=2), model="ResNet152"), task_id="10.6", phase=RunPhase.DONE)
     view = replace(seen(LabState(runs={6: failed[6], 8: later})), task_id="10.6")
     assert view.task_line.word == "failed", "until that size is run"  # type: ignore[union-attr]
-    own = LabState(
-        runs={9: one_run(9, **(how | {"task_id": "", "phase": RunPhase.FAILED, "outcome": "oom"}))}
-    )
-    view = seen(own, task_id="", checks={"10.6": begun})
-    assert title_state(view)[:2] == ("open", "failed: out of memory") and view.tasks[-1].sign == "○", (
-        "no task asks"
-    )
+    own = one_run(9, task_id="", phase=RunPhase.FAILED, outcome="oom")
+    view = seen(LabState(runs={9: own}), task_id="", checks={"10.6": begun})
+    assert (task_word(view), view.tasks[-1].sign) == ("failed", "✘") and next_step(view).label != "Run again"
     assert task_page(view, ROLES, 90, whole=False).plain.startswith("These jobs belong to no task.")
     chapter = load_edition("hpc4ai-ch11")
     first, other, *_ = (plan.spec for plan in chapter.task("11.2").runs)  # type: ignore[union-attr]
@@ -575,11 +575,11 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     checks = {"10.4": TaskCheck(task_id="10.4", status="partial", items=items, missing="Run it.")}
     before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks, task_id="10.4")
     assert headline(before) == "1 of 2 runs done. Press s to plan 1 run."
-    assert title_state(before)[1] == "begun"
+    assert task_word(before) == "begun"
     alone = replace(before, task_id="10.3")
     assert result(alone) == ("215 s", "an epoch on the CPU", "233 images per second")
     written = replace(checks["10.4"], items=(items[0], replace(items[1], kind="answers")))
-    assert title_state(replace(before, checks={"10.4": written}))[1] == "runs done"
+    assert task_word(replace(before, checks={"10.4": written})) == "runs done"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [1, 2], "the CPU's run is shown beside the GPU's"
@@ -664,7 +664,7 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     job, online = sent(JobPhase.RUNNING, start_time=NOW - 40), ConnectionState(status="online")
     state = LabState(runs={1: going, 2: bad}, submissions={"lt1": job}, connection=online)
     view = seen(replace(state, refreshed_at=NOW, cluster_time=NOW))
-    assert (next_step(view).action, title_state(view)[2]) == ("retry_run((2,))", "  run 2 failed")
+    assert (next_step(view).action, title_remark(view)) == ("retry_run((2,))", "  run 2 failed")
     asked = [CheckItem("", each, kind="answers") for each in ("?", "", "?")]
     for runs, missing in (({1: going}, "Run it."), ({}, "")):
         items = (CheckItem("", missing, kind="runs"), *asked)

@@ -334,20 +334,20 @@ def instead_of_chart(view: View) -> str:
 # ------------------------------------------------------------------ results, states and the line above the keys
 
 
-def title_state(view: View) -> tuple[RunPhase | str, str, str]:
-    """The current task's phase or status, its word, and a remark to follow it."""
+def title_remark(view: View) -> str:
+    """What follows the current task's state in the title: how long it trains, what it waits for, or what failed."""
     line = view.task_line
-    if line is None:
-        return "open", "", ""
-    failed = [one.run_id for one in failed_runs(view) if one.phase is RunPhase.FAILED and line.live in LIVE]
-    also = f"{words.run_numbers(failed).lower()} failed" if failed else ""
+    if line is None or line.live is None:
+        return f"  {live_reason(view)}".removesuffix(".").rstrip() if line is not None else ""
+    failed = [one.run_id for one in failed_runs(view) if one.phase is RunPhase.FAILED]
+    if failed and line.live in LIVE:
+        return f"  {words.run_numbers(failed).lower()} failed"
     run = next((each for each in view.lines if each.word == line.word), None)  # none: ending, cancelling
-    if run is not None and line.live in TRAINING and line.word == line.live and not failed:
-        which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
-        ran = run.took_s or 0.0
-        return line.live, line.word, f"{f'for {words.clock_span(ran)}' * (ran >= 1)}{which}".strip()
-    waits = live_reason(view).removesuffix(".") if line.live is None else also
-    return line.live or line.status, line.word, f"  {waits}" if waits else ""
+    if run is None or line.live not in TRAINING or line.word != line.live:
+        return ""
+    ran = run.took_s or 0.0
+    which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
+    return f" for {words.clock_span(ran)}" * (ran >= 1) + which
 
 
 def _own_rows(view: View) -> list[ResultRow]:

@@ -132,6 +132,10 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
         return (words.PHASE_GLYPHS | words.TASK_GLYPHS).get(self.live or self.status, words.NOTHING)
 
     @property
+    def role(self) -> str:
+        return words.PHASE_ROLES.get(self.live or self.status, "")
+
+    @property
     def word(self) -> str:
         return self.said or (self.live and self.live.value) or words.TASK_WORDS.get(self.status, self.status)
 
@@ -234,11 +238,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.edition is None:
             return tuple(self._task_line(name, "", found) for name, found in mine.items())
         tasks = [self._task_line(task.id, task.title, mine[task.id]) for task in self.edition.tasks]
-        if own := mine[""]:
-            row = self._task_line("", "Own jobs", own)
-            done = all(line.phase is RunPhase.DONE for line in own)
-            tasks.append(replace(row, status="done") if done else row)
-        return tuple(tasks)
+        own = [self._task_line("", "Own jobs", mine[""])] if mine[""] else []
+        return (*tasks, *own)
 
     def _task_line(self, task_id: str, title: str, lines: list[RunLine]) -> TaskLine:
         check = self.checks.get(task_id)
@@ -261,15 +262,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if live is None and status in ("open", "partial"):
             runs = self.count("runs", task_id)
             none = task is not None and task.runs and not lines and not runs.done
-            own = lines[-1].word if task is None and lines else ""
-            said = own or ("runs done" if runs.full else "no run yet" if none else "")
+            said = "runs done" if runs.full else "no run yet" if none else ""
+            status = status if task is not None else "done"  # no task asks for more
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
     def failures(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
         """For each planned size without a finished run, the last run if it ended badly; () if nothing is needed."""
         task = self.edition.task(task_id) if self.edition is not None else None
-        if task is None and self.edition is not None:
-            return ()
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
         mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
         key: Callable[[Any], object] = task.key_of if task is not None else attrgetter("label")

@@ -22,9 +22,8 @@ from textual.widgets._footer import FooterKey
 from textual.widgets._toast import ToastRack
 from textual.widgets.option_list import Option
 
-from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.guidance import NextStep, next_step, status_line, title_state
+from labtui.tui.guidance import NextStep, next_step, status_line, title_remark
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import NO_VIEW, TaskLine, View
 
@@ -202,10 +201,8 @@ class TitleBar(ViewPart):
             return EMPTY
         left = ink(row.task_id, f"bold {styles.busy}")
         left.append(f"  {row.title}" if row.task_id else row.title, "bold")
-        phase, word, rest = title_state(view)
-        sign = words.PHASE_GLYPHS[phase] if isinstance(phase, RunPhase) else words.TASK_GLYPHS.get(phase, "")
-        right = ink(f"{sign} {word}", getattr(styles, words.PHASE_ROLES.get(phase, "soft")))
-        return ends(left, right.append(f" {rest}" if rest else "", styles.soft), self.size.width)
+        right = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft"))
+        return ends(left, right.append(title_remark(view), styles.soft), self.size.width)
 
 
 def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int = 1) -> Text:
@@ -215,7 +212,7 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     """
     current = row.task_id == view.task_id
     mark = "▌" if current else " "
-    role = getattr(styles, words.PHASE_ROLES.get(row.live or row.status, ""), styles.quiet)
+    role = getattr(styles, row.role or "quiet")
     left = ink(mark, styles.busy).append(f" {row.sign} ", role)
     left.append(f"{row.task_id} ".lstrip(), "bold" if current else styles.soft)
     right = ink(f"{row.word} " if row.live else "", role)
