@@ -143,11 +143,12 @@ def test_taken_back_while_the_answer_is_on_its_way(busy, answer, became):
     only_sending(aside)
     assert not done.done()
     aside.answer(answer)
-    if became is SubmissionStatus.REFUSED:
+    if refused := became is SubmissionStatus.REFUSED:
         bench.run(5, lambda: bool(aside.held))  # the token is looked up once
         only_sending(aside)
         aside.answer()
-    assert status(bench, 1) is became
+    _, item = bench.session.state.submissions.values()
+    assert item.status is became and ("run it again" in item.hint) is refused, "it says what to do"
     only_sending(aside)
     if became is SubmissionStatus.ACCEPTED:
         aside.answer()  # the cancelling itself

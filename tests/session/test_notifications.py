@@ -29,9 +29,8 @@ def test_start_and_end_are_told_once(bench):
     state, notices = after(state, tracker, over)
     assert notices == [], "how its run ended is not known yet"
     state, notices = after(state, tracker, changes.ended(1, "oom"))
-    assert [(notice.kind, notice.sentence) for notice in notices] == [
-        ("failed", "ResNet50V2 · 1 GPU: out of memory.")
-    ]
+    (notice,) = notices
+    assert (notice.kind, notice.sentence) == ("failed", "ResNet50V2 · 1 GPU: out of memory.")
     state, notices = after(state, tracker, over)
     assert notices == []
 

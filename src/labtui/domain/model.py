@@ -313,7 +313,7 @@ class SubmissionStatus(StrEnum):
     SENDING = "sending"  # stored as sent, not answered yet
     UNKNOWN = "unknown"  # no answer: looked up by token, never sent again before the look-up succeeds
     ACCEPTED = "accepted"  # Slurm gave it a job id
-    REFUSED = "refused"  # Slurm refused it for good
+    REFUSED = "refused"  # Slurm refused it for good, or the cluster its files
     WITHDRAWN = "withdrawn"  # cancelled before it was sent
 
 

@@ -51,7 +51,7 @@ def _compose(kind: NoticeKind, item: SubmissionState, state: LabState, names: Ma
     runs = [state.runs[run_id] for run_id in item.run_ids]
     labels = "; ".join(dict.fromkeys(state.called(run, names).label for run in runs))
     if kind == "failed" and item.status is SubmissionStatus.REFUSED:
-        sentence = f"{labels}: Slurm refused it."
+        sentence = f"{labels}: refused."
     elif kind == "failed":
         bad = next(run for run in runs if run.outcome not in ("completed", "cancelled"))
         sentence = f"{state.called(bad, names).label}: {bad.cause}."

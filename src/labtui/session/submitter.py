@@ -212,8 +212,8 @@ class Submitter:
                 said = f"Refused: {error.sentence} labtui checks once whether a job exists."
                 self._change(token, SubmissionStatus.SENDING, said, error.hint)
                 self._look_up(submission)
-        except RemoteFailure as error:
-            self._schedule_lookup(token, error)  # sbatch's answer is neither a job ID nor a known refusal
+        except RemoteFailure as error:  # neither a job ID nor a known refusal: it is looked up
+            self._change(token, SubmissionStatus.UNKNOWN, error.sentence, error.hint)
         except BaseException:
             self._change(token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
             raise
@@ -221,10 +221,6 @@ class Submitter:
             self._accept(submission, job_id)
 
     # ------------------------------------------------------------------ outcomes
-
-    def _schedule_lookup(self, token: str, error: LabError) -> None:
-        self._pending[token].lookup_at = self._context.now()
-        self._change(token, SubmissionStatus.UNKNOWN, error.sentence, error.hint)
 
     def _accept(self, submission: SubmissionState, job_id: str) -> None:
         token, pending = submission.token, self._pending[submission.token]
@@ -257,7 +253,8 @@ class Submitter:
         error: LabError,
         status: SubmissionStatus = SubmissionStatus.REFUSED,
     ) -> None:
-        self._change(submission.token, status, error.sentence, error.hint)
+        again = "Correct that, then run it again." * (status is SubmissionStatus.REFUSED)
+        self._change(submission.token, status, error.sentence, error.hint or again)
         pending = self._pending.pop(submission.token, _Pending())
         for future in pending.sent:
             fail(future, error)
