@@ -273,7 +273,6 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
         run.shift = 1 if said.number == 0 else 0
     number = run.last + 1 if said.number is None else int(said.number) + run.shift
     fold.keep_printed(run, said, number, seconds, line)
-    run.whole = True
 
 
 # --------------------------------------------------------------------------- rates and ends

@@ -36,7 +36,6 @@ _COUNTED = re.compile(
 )
 _UNCOUNTED = re.compile(r"\s*- (?P<seconds>\d{1,9})s(?P<rest> - .*)\Z")
 _UNIT = re.compile(r"(\d{1,12})(s|ms|us)/(epoch|step|sample|batch)\Z")
-_METRIC = re.compile(r"([^:]{1,200}): ([-+]?(?:\d{1,30}(?:\.\d{0,40})?(?:[eE][-+]?\d{1,4})?|nan|inf))\Z")
 _FIRST_BAR = re.compile(
     r"(?:^|[\r\b ])1/(?P<total>\d{1,12}|Unknown)(?: (?:\[[=>.]*\]|[\u2501\ufffd]+))?(?: -)? "
     r"(?:ETA: )?(?P<left>(?:\d{1,9}:)?(?:\d{1,9}:)?\d{1,9})s?"
@@ -145,15 +144,14 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
 
 def _parse_rest(seconds: str, rest: str) -> Summary:
     """Parse what follows the count and the bar: seconds, times by their unit, metrics."""
-    summary = Summary(int(seconds))
+    summary = Summary(int(seconds), validates=" - val_" in rest)
     for part in rest.split(" - "):
-        word = part.strip().removeprefix("- ")
-        if ": " in word:
-            if metric := _METRIC.match(word):
-                summary.metrics.setdefault(metric[1], float(metric[2]))
-        elif unit := _read_unit(word):
-            summary.units.setdefault(*unit)
-    summary.validates = "val_" in rest and any(name.startswith("val_") for name in summary.metrics)
+        name, _, value = part.strip().removeprefix("- ").partition(": ")
+        try:
+            summary.metrics.setdefault(name, float(value))
+        except ValueError:  # no metric
+            if unit := _read_unit(name):
+                summary.units.setdefault(*unit)
     return summary
 
 

@@ -59,7 +59,6 @@ class OpenRun(msgspec.Struct):
     resumed: bool = False  # the epochs before were another run's
     fresh: bool = False  # a process began since the last epoch was kept
     fresh_header: bool | None = None  # `fresh` when the open epoch began
-    whole: bool = False  # the last epoch is over and nothing of another has begun
     interleaved: bool = False
     refused: bool = False  # none of its epochs can be trusted
     gpus: dict[GpuSource, GpuCount] = {}
@@ -177,7 +176,6 @@ class OpenRun(msgspec.Struct):
     def start_epoch(self) -> None:
         """An epoch begins: remember whether a process began before it."""
         self.fresh_header = self.fresh
-        self.whole = False
 
     def keep(self, sample: EpochSample) -> None:
         """Keep an epoch; one that is kept again keeps its `starts_process`."""
@@ -324,7 +322,10 @@ class OpenRun(msgspec.Struct):
         if self.keras.evaluates and not self.done:
             self.success = True
             self.note("The training stopped before its planned epochs and went on to evaluate.")
-        if self.whole and self.facts.epochs_planned is None and self.facts.program is None:
+        unplanned = self.facts.epochs_planned is None and self.facts.program is None
+        if (
+            unplanned and self.form != COURSE and self.begun == self.last
+        ):  # nothing of another epoch has begun
             self.success = not job_known
             self.note("The log does not say how many epochs were planned; its last epoch is complete.")
 

@@ -370,7 +370,6 @@ def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
     sample = run.imagenet.epoch(proven=proven)
     if sample is not None and not run.has_epoch(sample.epoch):
         fold.keep(run, sample)
-        run.whole = True
 
 
 def start_validation(fold: Fold, _line: int, _said: Epoch) -> None:
