@@ -21,9 +21,7 @@ def test_records_give_the_time_and_keras_what_it_prints():
     assert (run.images, run.batch_size, run.outcome) == (50000, 4096, "completed")
     lines = ["", *samples.MIXED.splitlines()]
     assert [lines[sample.line or 0].split(" - ")[1] for sample in run.epochs] == ["31s", "8s"]
-    assert all(
-        '"epoch_stop"' in lines[sample.line_of("seconds") or 0] for sample in run.epochs
-    )  # these gave the times
+    assert all('"epoch_stop"' in lines[sample.line_of("seconds") or 0] for sample in run.epochs)
 
 
 def test_an_accuracy_belongs_to_the_epoch_that_ended_where_they_count_from_0():

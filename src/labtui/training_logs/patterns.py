@@ -37,13 +37,20 @@ MAX_PATTERN_CHARS = 2000
 
 _PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
 _WHOLE = r"\b(?! ?(?:/|per\b) ?(?!epoch))"  # not the time of a step
+_ITS = (
+    r"(?! ?,? ?[(\[]?(?:left|remain|elapsed|cumul|so far|since|in total))"
+    r"(?! ?[(\[]?(?!train|at \d|(?:\w{1,20}[ _])?(?:loss|acc|\w{1,20} ?[:=]))[^\W\d])"
+)
+"""What follows an epoch's own time: no word that makes it another's, as in ``took 3 s to validate``."""
 DURATION = (
-    rf"(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
+    rf"(?>(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
     rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?{_WHOLE}|(?P<milliseconds>{_PLAIN}) ?ms{_WHOLE}"
-    r"|(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?"
+    r"|(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?)" + _ITS
 )
 _HEAD = re.compile(
-    r"(?i)(?:.{0,80}?[^\w/])?epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
+    r"(?i)(?:.{0,80}?(?:[^\w\s/]|\binfo\b))?\s*"
+    r"(?:(?:end|of|the|train\w*|finished|completed|after|time|for|rank|\S{0,20}\d\S{0,20}) +){0,6}"
+    r"epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
     r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
 )
 _KEY = re.compile(
@@ -53,7 +60,7 @@ _KEY = re.compile(
 _BESIDE = re.compile(
     r"(?:\b(?:throughput|speed|rate|avg|average|mean|at)[ :=]{1,3})?(?<![\w.,+-])"
     r"(?P<rate>\d{1,3}(?:,\d{3}){1,3}(?:\.\d{1,6})?|\d{1,9}(?:\.\d{1,6})?)"
-    r" ?(?:im(?:g|age)s?|samples?|ex(?:ample)?s?)/s(?:ec(?:ond)?)?\b(?! ?/| ?per)"
+    r" ?(?:im(?:g|age)s?|samples?|ex(?:ample)?s?)/s(?:ec(?:ond)?)?\b(?! ?[\w/(])"
 )
 RATE = "images_per_second"
 _BARE = re.compile(
@@ -62,7 +69,8 @@ _BARE = re.compile(
 )
 """What stands before a time or a rate that no word makes another's, as in ``GPU idle time`` or ``val 100 images/s``."""
 _NOT_AN_EPOCH = re.compile(
-    r"\A\W*(?:val\w*|eval\w*|test\w*)\b|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d"
+    r"\A\W*(?:(?:val\w*|eval\w*|test\w*)\b|(?!100(?:\.0*)? ?%)\d[\d.]* ?%)|\b(?:failed|skipped|aborted)\b"
+    r"|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d"
     r"|\b(?:step|iter(?:ation)?)s\b\W{0,3}\d+ ?(?:/|of) ?\d"
 )
 _METRIC = re.compile(
