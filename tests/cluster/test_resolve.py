@@ -58,13 +58,13 @@ def test_a_configuration_that_cannot_be_followed_is_told(tmp_path, config):
     assert caught.value.sentence and caught.value.hint
 
 
+@needs_openssh
 def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path):
     found = endpoint(tmp_path, "plain.example", config="")
     assert (found.host, found.port, found.identity_configured) == ("plain.example", 22, False)
     assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
-    two = endpoint(
-        tmp_path, "mine", config="Host mine\n IdentityFile ~/.ssh/id_mine\n IdentityFile ~/.ssh/id_lab\n"
-    )
+    both = "Host mine\n IdentityFile ~/.ssh/id_mine\n IdentityFile ~/.ssh/id_lab\n"
+    two = endpoint(tmp_path, "mine", config=both)
     assert two.identity_configured and [each.name for each in two.identity_files] == ["id_mine", "id_lab"]
 
 
