@@ -57,7 +57,7 @@ def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_a
     assert ("Not checked on the cluster." in captured.err) is (option == ())
 
 
-def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, capsys, command):
+def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, command):
     err = command(["submit", "10.5"], 2).err
     assert "Submitting 3 runs in 1 job ...\n" in err
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
@@ -67,8 +67,7 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "`labtui watch` or `labtui` sends it." in command(["queue"]).out
     assert "Runs 1, 2 were cancelled (and 3, in the same job).\n" in command(["cancel", "1", "2"]).err
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
-    main(["queue"])
-    assert "cancelled" in capsys.readouterr().out
+    assert "cancelled" in command(["queue"]).out
     assert "Run 1 has no log. Withdrawn before it was sent.\n" in command(["log", "1"], 1).err
     assert "Nothing to watch: every run is over" in command(["watch"]).err
 
@@ -203,7 +202,7 @@ def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder,
     assert {row.index(job) for row, job in zip(rows, "79", strict=True)} == {heads.index("job")}
 
 
-def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys, command):
+def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
     found = Diagnosis(kind="node-lost", line=0, text="Job 7 ended.", advice="Submit it again.")
     with open_session(folder.path, start=False) as session:
         session._journal.change(
@@ -212,8 +211,7 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, capsys, c
             *live_run("lt3", "10.5", 3, spec(gpus=4), "9", 1),
             observed("lt3", "9", JobPhase.FINISHED, slurm_state="TIMEOUT"),
         )  # fmt: skip
-    assert main(["queue", "--offline"]) == 0
-    node, memory, limit = capsys.readouterr().out.splitlines()[1:]
+    node, memory, limit = command(["queue", "--offline"]).out.splitlines()[1:]
     assert "failed: node failure" in node and "failed: time limit" in limit
     assert "failed: out of memory" in memory and "`labtui retry 2`" in memory
     shown = command(["check", "10.5"], 1).out

@@ -10,7 +10,7 @@ from labtui.lab.expected_time import expectation, run_seconds, time_limit
 from labtui.lab.plan import PlanOverrides, planned_specs, task_drafts, with_queue
 from labtui.results.measured import own_options, sized_options
 from labtui.session.labs import load_edition
-from tests.lab.builders import EDITION, full
+from tests.lab.builders import EDITION, full, with_runs
 from tests.preflight.cases import PROFILE
 
 
@@ -65,6 +65,9 @@ def test_own_results_go_before_the_bands():
     seconds, _ = expectation(draft, EDITION, started)
     assert seconds.value == pytest.approx(exact - 3 * 13, abs=0.1)
     assert seconds.half_width < measured.half_width
+    long = lambda e: replace(e, seconds=Interval.exact(60.0)) if e.epoch == 5 else e  # noqa: E731
+    slow = with_runs(full(), lambda run: replace(run, epochs=tuple(map(long, run.epochs))))
+    assert expectation(draft, EDITION, slow.results.measured)[0].hi > 12 * 60, "all of them may take as long"
 
 
 @pytest.mark.parametrize(("script", "words", "known"), [

@@ -58,7 +58,7 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
     from labtui.tui.format import range_text, span_text
 
     seconds, hours = preview.seconds, preview.gpu_hours
-    expected = cost = ""
+    expected, cost = ", expected time not known", ""
     if seconds is not None:
         unit = span_text(seconds.value).split()[1]
         expected = f", expected {range_text(seconds)} {unit}"

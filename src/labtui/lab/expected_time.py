@@ -10,7 +10,7 @@ from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.domain.tuning import Tuning, named_options
 from labtui.lab.edition import Edition, images_of
-from labtui.results.measured import own_options, sized_options
+from labtui.results.measured import own_options, sized_options, steady_samples
 from labtui.results.rows import ResultRow
 from labtui.slurm.values import number
 
@@ -85,7 +85,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     tuning, images = (own_options(run), None) if own else (sized_options(run), _images(run, edition))
     row = _matching_row(run, {run.model, run.called(edition.names).model}, rows, tuning, images)
     if row is not None:
-        epoch, first = (_scaled(s, row.batch_size, run) for s in (row.epoch_seconds, row.warmup_seconds))
+        epoch, first = (_scaled(s, row.batch_size, run) for s in (_epochs_seen(row), row.warmup_seconds))
     elif own or tuning != run.tuning:  # nothing is published about other pixels
         return None
     else:
@@ -94,9 +94,8 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         return None
     theirs = row.configuration.images if row is not None else images_of(edition, run.data_set, None)
     if images and theirs and images != theirs:
-        left_out = epoch.scaled(
-            1 - images / theirs
-        )  # the rest of a first epoch does not depend on the images
+        # What a first epoch takes longer does not depend on the images.
+        left_out = epoch.scaled(1 - images / theirs)
         first = first and Interval(*(max(0.0, each) for each in astuple(first.minus(left_out))))
         epoch = epoch.scaled(images / theirs)
     told = [each for one in (row.members if row else ()) if (each := one.startup) is not None]
@@ -146,6 +145,15 @@ def _matching_row(
         return (row.mark != "practice", mine.images == images, not row.mark, row.batch_size == run.batch_size)
 
     return max(same, key=fits, default=None)
+
+
+def _epochs_seen(row: ResultRow) -> Interval | None:
+    """A row's epoch time, with bounds that hold each of its epochs: those of the mean do not say how epochs differ."""
+    mean, seen = row.epoch_seconds, [each.seconds for run in row.members for each in steady_samples(run)]
+    if mean is None:
+        return None
+    lows, highs = (one.lo for one in seen), (one.hi for one in seen)
+    return Interval(mean.value, min([mean.lo, *lows]), max([mean.hi, *highs]))
 
 
 def _from_bands(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> Interval | None:
