@@ -178,10 +178,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(arguments)
     except LabError as error:
-        from labtui.commands.terminal import say_error
-
-        say_error(error)
-        return 2
+        trouble = error
     except BrokenPipeError:
         # The reader of the pipe has ended (`labtui results | head`), which is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -190,13 +187,15 @@ def _run(arguments: Sequence[str]) -> int:
         return 130
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
-        print(f"labtui: {what}{error.strerror or error}.", file=sys.stderr)
-        return 2
+        trouble = LabError(f"{what}{error.strerror or error}.")
     except Exception as error:
-        print(f"labtui: Something went wrong inside labtui ({type(error).__name__}).", file=sys.stderr)
-        if written := _save_traceback(error):
-            print(f"  hint: the details are in {written}; please report them.", file=sys.stderr)
-        return 2
+        written = _save_traceback(error)
+        hint = f"The details are in {written}; please report them." if written else ""
+        trouble = LabError(f"Something went wrong inside labtui ({type(error).__name__}).", hint)
+    from labtui.commands.terminal import say_error
+
+    say_error(trouble)
+    return 2
 
 
 def _save_traceback(error: Exception) -> str:

@@ -16,7 +16,15 @@ from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options
-from labtui.commands.terminal import TerminalPrompter, folder_here, print_json, print_line, require_trust, say
+from labtui.commands.terminal import (
+    TerminalPrompter,
+    folder_here,
+    lab_folder,
+    print_json,
+    print_line,
+    require_trust,
+    say,
+)
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.terminal_text import printable
@@ -154,11 +162,9 @@ repair_arguments = options.add_folder
 
 def run_repair(args: argparse.Namespace) -> int:
     """Rebuild the database; the old file is kept beside the new one."""
-    from labtui.session.folder import LabFolder, find_folder
     from labtui.session.opening import repair
 
-    folder = LabFolder.open(find_folder(args.folder))
-    require_trust(folder.path, args)
+    folder = lab_folder(args.folder, args, writes=True)
     report = repair(folder)
     if report.old_database is not None and not report.damaged:
         say("No damage was found in the database.")

@@ -15,7 +15,7 @@ import msgspec
 
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
-from labtui.commands.terminal import OpenLab, print_line, run_row, say
+from labtui.commands.terminal import OpenLab, error_lines, print_line, run_row, say
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
 from labtui.domain.state import LabState, RunState, SubmissionState
@@ -207,7 +207,7 @@ def news_of(before: LabState, after: LabState, names: Mapping[str, str]) -> Iter
     known = {(problem.key, problem.sentence) for problem in before.problems}
     for problem in after.problems:
         if (problem.key, problem.sentence) not in known:
-            yield {"type": "error", **msgspec.to_builtins(problem)}, "", (f"labtui: {problem.sentence}",)
+            yield {"type": "error", **msgspec.to_builtins(problem)}, "", error_lines(problem)
     for token, item in after.submissions.items():
         yield from _news_of_submission(before.submissions.get(token), item)
     for number, run in after.runs.items():

@@ -51,10 +51,12 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 def run_queue(args: argparse.Namespace) -> int:
     """Read the queue once if it may have changed a job, then print."""
     from labtui.results.cost import lab_cost
-    from labtui.session.folder import find_folder
+    from labtui.session.settings import NotTrusted
     from labtui.tui.view import View
 
-    if not args.offline and (why := terminal.ask_trust(find_folder(args.folder), given=args.trust)):
+    try:
+        terminal.lab_folder(args.folder, args, writes=not args.offline)
+    except NotTrusted as why:
         say_error(why)
         args.offline = True
     with OpenLab(args, start=False, view_only=args.offline) as lab:
@@ -109,7 +111,7 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
         say_error(error)
         say("The last known state follows.")
     for problem in lab.state.problems:
-        say(f"labtui: {problem.sentence}")
+        say_error(problem)
 
 
 def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:

@@ -10,10 +10,9 @@ def add_json(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_folder(parser: argparse.ArgumentParser, default: str | None = ".") -> None:
+def add_folder(parser: argparse.ArgumentParser) -> None:
     """Add ``--folder DIR`` and ``--trust``."""
-    words = "the lab folder (default: here or above)"
-    parser.add_argument("--folder", default=default, metavar="DIR", help=words)
+    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     add_trust(parser)
 
 

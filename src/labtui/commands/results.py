@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from labtui.commands import options
 from labtui.commands.parse import parse_files, programs_of
-from labtui.commands.terminal import print_json, require_trust, say, say_error, window_width
+from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
 from labtui.domain.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm
 def results_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the files, the number of images, and the form of the answer."""
     add_input(parser)
-    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
+    options.add_folder(parser)
     parser.add_argument("--details", action="store_true", help="also factors, laws, costs, readings, notes")
     parser.add_argument("--sources", action="store_true", help="also job, file and line of every number")
     options.add_pattern(parser)
@@ -103,22 +103,21 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
 # --------------------------------------------------------------------------- the lab folder
 
 
-def named_folder(args: argparse.Namespace) -> LabFolder | None:
+def named_folder(args: argparse.Namespace, *, writes: bool = False) -> LabFolder | None:
     """The lab folder of --folder, or given in place of log files, or without these the one here. None for log files.
 
     Raises:
         UsageError: there is no such folder, or both a folder and files are given.
+        NotTrusted: a command that `writes` into it is not allowed to.
     """
-    from labtui.session.folder import LabFolder, find_folder
     from labtui.session.settings import SETTINGS_FILE
 
     if args.folder and args.files:
         raise UsageError("--folder takes no log files.", "Leave out one of them.")
-    if args.files:
-        (first, *more) = args.files
-        return LabFolder.open(first) if not more and (Path(first) / SETTINGS_FILE).is_file() else None
+    if args.files and (len(args.files) > 1 or not (Path(args.files[0]) / SETTINGS_FILE).is_file()):
+        return None
     try:
-        return LabFolder.open(args.folder or find_folder())
+        return lab_folder(args.folder or (*args.files, None)[0], args, writes=writes)
     except UsageError as error:
         raise UsageError(error.sentence, _WHERE) from None
 
@@ -155,7 +154,7 @@ _CONTROL = (
 def why_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the logs or the folder."""
     add_input(parser)
-    options.add_folder(parser, default=None)
+    options.add_folder(parser)
     options.add_pattern(parser)
     options.add_json(parser)
 
@@ -205,7 +204,7 @@ def _clock_sentence(row: ResultRow, given: Measurements) -> str:
 
 def plot_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
-    options.add_folder(parser, default=None)
+    options.add_folder(parser)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
     parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
@@ -224,7 +223,7 @@ def run_plot(args: argparse.Namespace) -> int:
     from labtui.export import drawings, lab_plots, write_files
     from labtui.export.contents import small_notes
 
-    folder = named_folder(args)
+    folder = named_folder(args, writes=not args.out)
     given = measure_files(args.files) if folder is None else measure_folder(folder)
     results = given.named(given.results(args.images))
     charts = lab_plots(given, results)
@@ -233,8 +232,6 @@ def run_plot(args: argparse.Namespace) -> int:
             say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
     inside = folder if not args.out else None
-    if inside is not None:
-        require_trust(inside.path, args)
     written = write_files(
         drawings(charts, args.format),
         inside.plots if inside else Path(args.out or "."),
@@ -248,7 +245,7 @@ def run_plot(args: argparse.Namespace) -> int:
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which files to write, and where."""
-    options.add_folder(parser, default=None)
+    options.add_folder(parser)
     decks = functools.partial(formats_of, known=("pptx", "pdf", "none"))
     words = "slides: pptx, pdf or none (default: as the lab is handed in)"
     parser.add_argument("--deck", type=decks, metavar="F[,F]", help=words)
@@ -263,18 +260,15 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
 def run_export(args: argparse.Namespace) -> int:
     """Write the files and print their paths, of charts only how many; notes go to stderr."""
     from labtui.export import export_lab
-    from labtui.session.folder import LabFolder, find_folder
     from labtui.session.opening import disk_problem
 
     began = time.monotonic()
-    folder = Path(args.folder) if args.folder else find_folder()
-    if not args.out:
-        require_trust(folder, args)
-    if (problem := disk_problem(LabFolder.open(folder))) is not None:
+    folder = lab_folder(args.folder, args, writes=not args.out)
+    if (problem := disk_problem(folder)) is not None:
         say_error(problem)
     say("Writing tables, plots and slides ...")
     report = export_lab(
-        folder,
+        folder.path,
         formats=args.deck,
         reports=args.report,
         out=Path(args.out) if args.out else None,

@@ -17,7 +17,7 @@ import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
 from labtui.domain.model import SubmissionStatus
-from labtui.domain.state import WRITER_GONE, LabState, RunState
+from labtui.domain.state import WRITER_GONE, LabState, Problem, RunState
 from labtui.domain.terminal_text import fitted_lines, printable
 
 if TYPE_CHECKING:
@@ -70,10 +70,15 @@ def say(text: str) -> None:
     print_wrapped(printable(text), stream=sys.stderr)
 
 
-def say_error(error: LabError) -> None:
+def error_lines(error: LabError | Problem) -> tuple[str, ...]:
+    """An error's sentence and hint, as commands print them."""
+    return tuple(f"labtui: {error.sentence}\n{f'  hint: {error.hint}' if error.hint else ''}".splitlines())
+
+
+def say_error(error: LabError | Problem) -> None:
     """Print an error's sentence and hint on stderr."""
-    text = f"labtui: {error.sentence}" + (f"\n  hint: {error.hint}" if error.hint else "")
-    print_wrapped("\n".join(map(printable, text.split("\n"))), stream=sys.stderr)
+    for line in error_lines(error):
+        say(line)
 
 
 class TerminalPrompter:
@@ -157,6 +162,19 @@ def require_trust(folder: Path, args: argparse.Namespace) -> None:
         raise why
 
 
+def lab_folder(named: str | Path | None, args: argparse.Namespace, *, writes: bool) -> LabFolder:
+    """The lab folder `named`, or the one here; a folder below it will do. One that a command `writes` must be trusted.
+
+    Raises UsageError if there is none, NotTrusted if the user does not trust it.
+    """
+    from labtui.session.folder import LabFolder, find_folder
+
+    folder = LabFolder.open(find_folder(named or "."))
+    if writes or args.trust:
+        require_trust(folder.path, args)
+    return folder
+
+
 def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
     """The lab folder `named`, else the one at `start` or above it, or None. Raises UsageError if `named` is not one."""
     from labtui.session.folder import LabFolder, find_folder
@@ -177,15 +195,11 @@ class OpenLab:
 
         Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored.
         """
-        from labtui.session.folder import find_folder
         from labtui.session.session import Session
 
-        folder = find_folder(args.folder)
-        if args.trust or not view_only:
-            require_trust(folder, args)
-
+        folder = lab_folder(args.folder, args, writes=not view_only)
         self._prompter = TerminalPrompter()
-        self._open = partial(Session.open, folder, prompter=self._prompter, start=False)
+        self._open = partial(Session.open, folder.path, prompter=self._prompter, start=False)
         self.session: Session = self._open()
         if view_only:
             self.say_not_writable()
