@@ -39,11 +39,10 @@ def finding(status: Status, title: str = "Network") -> Check:
 
 
 def test_the_doctor_s_table_names_a_status_once(capsys):
-    for status in ("ok", "problem", "warning"):
-        doctor_verb._print(finding(status), 9)
+    doctor_verb.print_checks([finding(status) for status in ("ok", "problem", "warning")])
     assert capsys.readouterr().out.splitlines() == [
-        *("✔ Network    ok       Nobody answers.", "✘ Network    problem  Nobody answers."),
-        "! Network    warning  Nobody answers.",
+        *("✔ Network  ok       Nobody answers.", "✘ Network  problem  Nobody answers."),
+        "! Network  warning  Nobody answers.",
     ]
 
 

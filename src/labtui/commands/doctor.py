@@ -10,24 +10,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home
-from labtui.commands import options
-from labtui.commands.terminal import (
-    TerminalPrompter,
-    folder_here,
-    lab_folder,
-    print_json,
-    print_line,
-    require_trust,
-    say,
-)
+from labtui.commands import options, terminal
+from labtui.commands.terminal import TerminalPrompter, print_json, say
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
@@ -74,9 +66,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         print_json({"profile": profile.id, "status": worst_status(checks), "checks": checks})
     else:
         print(f"{summary(checks)}\n")
-        width = max(len(check.title) for check in checks)
-        for check in checks:
-            _print(check, width)
+        print_checks(checks)
     return 1 if worst_status(checks) == "problem" else 0
 
 
@@ -85,12 +75,12 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
     from labtui.session.labs import requirements_of
     from labtui.session.settings import Settings, changed, load_profile, overrides_of
 
-    folder = None if args.cluster and not args.folder else folder_here(args.folder)
+    folder = None if args.cluster and not args.folder else terminal.folder_here(args.folder)
     if folder is None and not args.cluster:
         say(f"There is no lab folder here, so the profile {DEFAULT_PROFILE} is checked (see --cluster).")
     settings = Settings(edition="", profile=DEFAULT_PROFILE)
     if folder is not None:
-        require_trust(folder.path, args)
+        terminal.require_trust(folder.path, args)
         settings = folder.settings()
     given = {"profile": args.cluster, **{key: getattr(args, key) for key in options.CONNECTION_KEYS}}
     settings = changed(settings, **{key: value for key, value in given.items() if value})
@@ -98,12 +88,10 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
     return profile, overrides_of(settings), requirements_of(folder, settings, profile), folder
 
 
-def _print(check: Check, width: int) -> None:
-    """Print a row of the table, with the fix below it."""
-    sign = SIGNS[check.status]
-    print_line(f"{sign} {printable(check.title):<{width}}  {check.status:<7}  {check.sentence}")
-    if check.fix:
-        print_line(f"    fix: {check.fix}")
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print a row for each check, with its fix below."""
+    rows = [(f"{SIGNS[check.status]} {check.title}", check.status, check.sentence) for check in checks]
+    terminal.print_table(rows, below=[check.fix and f"fix: {check.fix}" for check in checks])
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -164,7 +152,7 @@ def run_repair(args: argparse.Namespace) -> int:
     """Rebuild the database; the old file is kept beside the new one."""
     from labtui.session.opening import repair
 
-    folder = lab_folder(args.folder, args, writes=True)
+    folder = terminal.lab_folder(args.folder, args, writes=True)
     report = repair(folder)
     if report.old_database is not None and not report.damaged:
         say("No damage was found in the database.")

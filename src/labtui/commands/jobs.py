@@ -11,21 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.commands import options, terminal
-from labtui.commands.terminal import (
-    OpenLab,
-    fields_of,
-    print_commands,
-    print_json,
-    print_line,
-    run_row,
-    say,
-    say_error,
-)
+from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table, run_row, say, say_error
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
-from labtui.domain.terminal_text import printable
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
 
@@ -85,15 +75,12 @@ def run_queue(args: argparse.Namespace) -> int:
 
 def _print_all_jobs(lab: OpenLab) -> None:
     """Print all queued and running jobs."""
-    from labtui.results.numbers import grid_text
     from labtui.tui.format import job_grid
 
-    jobs = lab.session.my_jobs()
-    if not jobs:
+    if jobs := lab.session.my_jobs():
+        print_table(job_grid(jobs))
+    else:
         say("No job of yours is in the queue." if lab.state.refreshed_at else "The queue was not read.")
-    grid = job_grid(jobs) if jobs else []
-    for line in grid_text(grid, [False] * len(grid[0])).splitlines() if grid else ():
-        terminal.print_row(line)
 
 
 def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
@@ -136,8 +123,6 @@ def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str,
 
 
 def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
-    from labtui.results.numbers import grid_text
-
     if not rows:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
@@ -153,12 +138,8 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         why = _advice_or_cause(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
         cells = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, line.word, epochs]
         cells += [MARKS[view.state.mark_of(line.run)], job.get("job_id", "-"), why]
-        grid.append(list(map(printable, cells)))
-    lines = grid_text(grid, [name in ("run", "epochs") for name in grid[0]]).split("\n")
-    for text, warning in zip(lines, ["", *(row["limit_warning"] for row in rows)], strict=True):
-        terminal.print_row(text)
-        if warning:
-            print_line(f"     {warning}")
+        grid.append(cells)
+    print_table(grid, {"run", "epochs"}, ["", *(row["limit_warning"] for row in rows)])
 
 
 def _advice_or_cause(view: View, line: RunLine) -> str:
@@ -265,7 +246,7 @@ def _show_cancel_commands(lab: OpenLab, args: argparse.Namespace, runs: Iterable
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
         elif item.job is None:
             say(f"Run {number} is in labtui's own submission queue: there is no job to cancel.")
-    return print_commands(groups)
+    return terminal.print_commands(groups)
 
 
 def hold_arguments(parser: argparse.ArgumentParser) -> None:

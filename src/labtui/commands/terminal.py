@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -56,9 +57,20 @@ def print_line(text: str) -> None:
     print(printable(text).rstrip(), flush=True)
 
 
-def print_row(text: str) -> None:
-    """Print a line of a table on stdout; on a terminal it is wrapped at the edge, continued further in."""
-    print("\n".join(fitted_lines([printable(text).rstrip()], window_width(), 5)), flush=True)
+def print_table(
+    grid: Sequence[Sequence[str]], right: Collection[str] = (), below: Sequence[str] = ()
+) -> None:
+    """Print a table on stdout, wrapped at the edge of a terminal; `below` has a remark on each line.
+
+    The columns that `right` names in the first line are right-aligned.
+    """
+    from labtui.results.numbers import grid_text
+
+    rows = [list(map(printable, row)) for row in grid]
+    lines = grid_text(rows, [name in right for name in grid[0]]).splitlines()
+    for line, remark in itertools.zip_longest(lines, below):
+        for text in filter(None, (line, remark and f"     {remark}")):
+            print("\n".join(fitted_lines([text.rstrip()], window_width(), 5)), flush=True)
 
 
 def print_json(answer: object) -> None:

@@ -30,7 +30,7 @@ class CheckItem(msgspec.Struct, frozen=True):
     """One condition: what it requires, what is still `missing` (one sentence), and the `evidence` that it is met.
 
     A `stale` condition is met, and `missing` says what to do again. `mark` is "practice" or "small" if such runs meet
-    it. `effort` is false for conditions that a new lab folder already meets. `kind` is the edition's word for the
+    it. `kind` is the edition's word for the
     check it belongs to ("runs", "answers", "charts" ...). A condition of kind "runs" has the planned `run`, and in
     `task_id` the task that plans it if that is another task. `to_make` is the script that the student is still to make.
     """
@@ -40,7 +40,6 @@ class CheckItem(msgspec.Struct, frozen=True):
     evidence: str = ""
     stale: bool = False
     mark: Mark = ""
-    effort: bool = True
     kind: str = ""
     run: RunSpec | None = None
     task_id: str = ""
@@ -86,7 +85,10 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
     ran = [item.met for item in items if item.of_runs]  # the runs may be of the tasks that this one compares
-    begun = own or (bool(ran) and all(ran)) or any(i.met and i.effort and not i.of_runs for i in items)
+    made = any(
+        item.met and not item.of_runs and item.kind != "files" for item in items
+    )  # `init` makes the files
+    begun = own or made or (bool(ran) and all(ran))
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
@@ -238,7 +240,7 @@ def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
 
 
 def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckItem]:
-    of = f" of {' and '.join(ctx.edition.names.get(m, m) for m in check.models)}" if check.models else ""
+    of = f" of {join([ctx.edition.names.get(m, m) for m in check.models])}" if check.models else ""
     compared = () if ctx.task.runs else tuple(name for each in ctx.task.checks for name in each.tasks)
     matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
     state, tasks = ctx.evidence.state, {each.task_id for each in matches}
@@ -332,7 +334,7 @@ def _check_files(ctx: _Context, check: schema.FilesCheck) -> Iterator[CheckItem]
     for name in check.files:
         there = name in ctx.evidence.scripts
         missing = "" if there else f"scripts/{name} is missing."
-        yield CheckItem(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "", effort=False)
+        yield CheckItem(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "")
 
 
 def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
@@ -342,10 +344,8 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     if trained:
         # a run without a mark, of a real cluster, is better evidence
         witness = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
-        shown, mark = (
-            f"{cite_run(witness, evidence)} read the data and trained",
-            evidence.state.mark_of(witness),
-        )
+        shown = f"{cite_run(witness, evidence)} read the data and trained"
+        mark = evidence.state.mark_of(witness)
         yield CheckItem(sentence, evidence=shown, mark="" if mark == "small" else mark)  # the data are there
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")

@@ -49,11 +49,10 @@ def parse_edition(
         DataError: with the path, the line if it is known, and one sentence.
     """
     data = _read_toml(text, path)
-    for key in ("extends", "published_in"):
-        if key in data and base is None:
-            sentence = f"`{key}` cannot be {data[key]!r}: name one of labtui's that builds on no other."
-            raise _error(path, line_of(text, (key,)), sentence)
-    for place, sentence in _text_problems(data, ()):
+    unknown = "name one of labtui's that builds on no other."
+    named = [key for key in ("extends", "published_in") if key in data and base is None]
+    without_base = [((key,), f"`{key}` cannot be {data[key]!r}: {unknown}") for key in named]
+    for place, sentence in (*without_base, *_text_problems(data, ())):
         raise _error(path, line_of(text, place), sentence)
     try:
         found = decode.convert(merge(_base_data(data, base), data), Edition)

@@ -7,6 +7,7 @@ interval is.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -167,16 +168,14 @@ def _is_planned(run: RunState, task: Task) -> bool:
     )
 
 
+_device = attrgetter("model", "device", "n_gpus", "processes", "size")
+
+
 def _same_device(run: RunState, spec: RunSpec) -> bool:
-    mine, planned = run.spec, spec
-    if (mine.model, mine.device, mine.n_gpus) != (planned.model, planned.device, planned.n_gpus):
+    if _device(run.spec) != _device(spec) or (spec.data_set and run.spec.data_set not in ("", spec.data_set)):
         return False
-    if (mine.processes, mine.size) != (planned.processes, planned.size):
-        return False
-    if mine.data_set and planned.data_set and mine.data_set != planned.data_set:
-        return False
-    tuned = mine.launcher in PROCESS_PER_GPU or mine.is_control
-    return not tuned or mine.tuning == planned.tuning
+    tuned = run.spec.launcher in PROCESS_PER_GPU or run.spec.is_control
+    return not tuned or run.spec.tuning == spec.tuning
 
 
 def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence) -> int | None:
