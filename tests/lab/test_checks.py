@@ -25,7 +25,7 @@ def test_evidence_stands_beside_every_tick():
         assert item.met
         assert item.evidence, item.sentence
     first = box.items[0]
-    assert first.sentence.startswith("ResNet50 · 1 GPU (batch 2,048)")
+    assert first.sentence.startswith("ResNet50 · 1 GPU (batch 2,048)") and first.run_id == 3
     assert first.evidence == "run 3, job 30003, ResNet50-1.30003.out, lines 2, 4, 6, 8, 10"
 
 

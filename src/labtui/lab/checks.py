@@ -30,9 +30,9 @@ class CheckItem(msgspec.Struct, frozen=True):
     """One condition: what it requires, what is still `missing` (one sentence), and the `evidence` that it is met.
 
     A `stale` condition is met, and `missing` says what to do again. `mark` is "practice" or "small" if such runs meet
-    it. `kind` is the edition's word for the
-    check it belongs to ("runs", "answers", "charts" ...). A condition of kind "runs" has the planned `run`, and in
-    `task_id` the task that plans it if that is another task. `to_make` is the script that the student is still to make.
+    it. `kind` is the edition's word for the check it belongs to ("runs", "answers", "charts" ...). A condition of kind
+    "runs" has the planned `run`, in `run_id` the run that was made for it, if any, and in `task_id` the task that plans
+    it if that is another task. `to_make` is the script that the student is still to make.
     """
 
     sentence: str
@@ -42,6 +42,7 @@ class CheckItem(msgspec.Struct, frozen=True):
     mark: Mark = ""
     kind: str = ""
     run: RunSpec | None = None
+    run_id: int | None = None
     task_id: str = ""
     to_make: str = ""
 
@@ -132,7 +133,7 @@ def _check_runs(ctx: _Context, check: schema.RunsCheck) -> Iterator[CheckItem]:
             told = match.run.outcome is not None or match.run.epochs
             again, shown = _stale_message(match, matches), cite_run(match.run, ctx.evidence) if told else ""
             item = CheckItem(sentence, why or again, shown, stale=not why and bool(again), mark=match.mark)
-        yield replace(item, run=match.spec, task_id=other)
+        yield replace(item, run=match.spec, run_id=match.run and match.run.run_id, task_id=other)
 
 
 def _stale_message(match: Match, matches: Sequence[Match]) -> str:
