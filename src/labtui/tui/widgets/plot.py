@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.results import charts as specs
-from labtui.results.charts import ChartSpec, Point, Role, Series
+from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import tick_texts
 from labtui.tui.format import NOTHING, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
@@ -21,10 +21,10 @@ MIN_HEIGHT = 8
 MIN_COLUMNS = 24
 MAX_MARKS = 20
 """A line over epochs with more points has a mark at some of them only."""
-DOTS = "⡀⠄⠂⠁"
-"""A dot at each height within a cell, from the bottom."""
-LAWS = {"Amdahl": ("o  .  .  .  ", 3), "Gustafson": (" ..    o.   ", 2)}
-"""Which columns of a law have a dot (o: also on a measured line), and the colour that it has a pale tone of."""
+DOTS, DASHES = "⡀⠄⠂⠁", "⣀⠤⠒⠉"
+"""A dot, and a piece of a dash, at each height within a cell, from the bottom."""
+LAWS = {"Amdahl": ("-", DASHES), "Gustafson": ("---   ", DASHES)}
+"""Which columns of a law have a piece, and its signs: where one law lies on the other, both are seen."""
 ON_CURSOR = {"●": "◉", "◆": "◈"}
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
@@ -121,7 +121,7 @@ class _Drawing:
         return mark if chosen or not self.crowded else " ", colour
 
     def draw(self) -> list[Text]:
-        """Draw frame, ideal, lines (the chosen one last), laws, marks, names and values, and return the rows."""
+        """Draw frame, formulas, lines (the chosen one last), marks, names and values, and return the rows."""
         if self.xs:
             self._draw_frame()
             self._draw_x_ticks()
@@ -133,11 +133,11 @@ class _Drawing:
         if self.bars:
             self._draw_bars()
             return self.grid.lines()
-        self._draw_dots("ideal", "reference")
+        self._draw_formulas()
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        for at in order:
-            self._draw_line(at)
-        self._draw_dots("fit")
+        if not any(each.role == "fit" for each in self.spec.series):  # else marks on curves, as a fit is drawn
+            for at in order:
+                self._draw_line(at)
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
@@ -195,23 +195,21 @@ class _Drawing:
             self.grid.put(middle, self.rows + 2, label, self.look.quiet)
 
     def _colour_of(self, series: Series) -> str:
-        """The colour of a line that was not measured: of a law, one that no measured line has."""
-        return self.look.series[LAWS[series.short][1]][1] if series.role == "fit" else self.look.soft
+        """The colour of a line that was not measured, which no measured line has; "none" is that of text."""
+        return "none" if series.short == "Gustafson" else self.look.soft
 
-    def _draw_dots(self, *roles: Role) -> None:
-        """Draw lines that were not measured, in dots; measured lines stay whole but for a few dots of the laws."""
-        own = {self._look(at)[1] for at in range(len(self.measured))}
-        pairs = ((s, *ends) for s in self.spec.series if s.role in roles for ends in pairwise(s.points))
+    def _draw_formulas(self) -> None:
+        """Draw what was not measured: the ideal in dots, laws in dashes."""
+        pairs = ((s, *ends) for s in self.spec.series if s.role != "measured" for ends in pairwise(s.points))
         for series, before, after in pairs:
-            gaps, colour = LAWS.get(series.short, (". ",))[0], self._colour_of(series)
+            gaps, signs = LAWS.get(series.short, ("- ", DOTS))
             first, last = self._column(before.x), self._column(after.x)
             low, high = self._height(before.y), self._height(after.y)
             for column in range(first, last + 1):
                 height = low + (column - first) / max(1, last - first) * (high - low)
-                row, sign = self.rows - 1 - int(height), gaps[column % len(gaps)]
-                shared = self.grid.cells.get((column, row), ("", ""))[1] in own
-                if sign == "o" or (sign == "." and not shared):
-                    self.grid.put(column, row, DOTS[int(height % 1 * len(DOTS))], colour)
+                if gaps[column % len(gaps)] == "-":
+                    sign = signs[int(height % 1 * len(signs))]
+                    self.grid.put(column, self.rows - 1 - int(height), sign, self._colour_of(series))
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
