@@ -135,7 +135,9 @@ class _Drawing:
             return self.grid.lines()
         self._draw_formulas()
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        if not any(each.role == "fit" for each in self.spec.series):  # else marks on curves, as a fit is drawn
+        if not any(
+            each.role == "fit" for each in self.spec.series
+        ):  # else marks on curves, as a fit is drawn
             for at in order:
                 self._draw_line(at)
         self._draw_cursor()
