@@ -50,8 +50,7 @@ def test_a_good_file_is_a_yes_and_a_broken_one_a_no(folder, capsys, command):
     errors = [each for each in found(capsys, code=1) if each["severity"] == "error"]
     assert {(each["rule"], each["line"]) for each in errors} >= {("lone-dashes", 7)}
     shown = command(["lint", "job.slurm"], 1)
-    assert "job.slurm:7: error: " in shown.out and "[lone-dashes]" in shown.out
-    assert "error" in shown.err
+    assert "job.slurm:7: error: " in shown.out and "[lone-dashes]" in shown.out and "error" in shown.err
 
 
 def test_the_lab_folder_of_a_file_elsewhere_is_named(folder, tmp_path, monkeypatch, capsys):

@@ -207,10 +207,11 @@ def _diagnosis_lines(one: ParsedFile) -> list[str]:
 
 
 def _steady_lines(row: ResultRow) -> list[str]:
-    """The time of an epoch after the first and the throughput, each with its uncertainty."""
+    """The time of an epoch and the throughput, each with its uncertainty."""
     parts = []
     if row.epoch_seconds is not None:
-        parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch after the first")
+        which = "by its rate" if row.from_rate else "after the first"
+        parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch {which}")
     if row.throughput is not None:
         rate = rate_text(row.throughput)
         between = bounds_text(row.throughput, rate)
