@@ -270,7 +270,6 @@ CASES = {
     "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),
     "epoch numbers with fractions are counted": (records(0.5, 1.0, 1.5, 2.0),
         "- -: 1*=0.9 2=0.9 3=0.9 4=0.9, completed"),
-    "records of two trainings": (records(1, 2, start=2 * mllog("run_start", ms=0) + mllog("global_batch_size", 128) + mllog("global_batch_size", 256)), "- - x 256:, completed, woven"),
     "an aborted run": (records(1, 2, stop=mllog("run_stop", ms=9000, status="aborted")),
         "- -: 1*=0.9 2=0.9, failed"),
     "an aborted run, out of memory": (records(stop=mllog("run_stop", status="aborted", reason="out of memory")),
@@ -366,7 +365,7 @@ NOTES = {
     "a running total after a slow start": "running total", "a clock that was set amid an epoch": "line 7 gives 14.0 s. Neither",
 }  # fmt: skip
 KINDS = {
-    "records of two trainings": "mixed-trainings", "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
+    "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
     "two trainings of other lengths without marks": "mixed-trainings", "two of hand-written lines without marks": "mixed-trainings",
     "two of other speeds without marks": "mixed-trainings", "a third epoch that is by its time the first training's": "mixed-trainings",
     "a container without GPU access, whatever the banner says": "no-gpu", "TensorFlow's own warning makes a CPU run": "no-gpu",

@@ -307,7 +307,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
         tabs, notice = (app.main.query_one(name).region for name in ("Tabs", "Toast"))
-        assert notice.bottom <= tabs.y, "no message covers a pane"
+        assert notice.bottom <= tabs.y and text_of(app).splitlines()[0].endswith("GPU-h"), "nor a state"
         await pilot.press("x", "exclamation_mark")
         await until(pilot, lambda: len(started) == 2 and "no author" in text_of(app))
         started[1].set_exception(ExportError("The disk is [full].", "Remove something."))

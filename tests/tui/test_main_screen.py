@@ -188,7 +188,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         assert "`" not in text_of(app), "what a terminal needs stands in labtui check"
         assert app.main.pane == "task" and "○ connecting" in text_of(app)
         await pilot.press("H")
-        await until(pilot, lambda: "This key acts on a run: go to the runs (r)" in text_of(app))
+        await until(pilot, lambda: "There is no run here." in text_of(app))
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
         await until(pilot, lambda: app.view_model.checks and "s Plan" not in text_of(app))

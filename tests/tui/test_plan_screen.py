@@ -405,6 +405,10 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
 
 async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_for_it(session):
     async with screens(session) as (app, pilot):
+        app.main.action_step_task(1)  # a plan is of the task chosen just before
+        await app.main.action_plan()
+        assert app.view.task_id == app.screen.plan.task_id
+        app.pop_screen()
         screen = await open_plan(app, pilot)
         await pilot.press("i")
         await until(pilot, lambda: bool(session.requests))

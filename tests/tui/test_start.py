@@ -16,7 +16,7 @@ from labtui.session.settings import Settings
 from labtui.tui import themes
 from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
-from labtui.tui.widgets.frame import HeaderBar
+from labtui.tui.widgets.frame import HeaderBar, TaskList
 from tests.tui.fed_session import live_run, make_folder, spec
 from tests.tui.waiting import screens, text_of, types, until
 
@@ -57,7 +57,7 @@ async def test_a_folder_without_an_account_or_its_cluster_opens_and_says_what_to
     folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", **at))
     with Session.open(folder.path, start=False) as session:
         async with screens(session) as (app, pilot):
-            await until(pilot, lambda: "○ offline" in text_of(app))
+            await until(pilot, lambda: "○ offline" in text_of(app) and isinstance(app.focused, TaskList))
             await pilot.press("!")
             await until(pilot, lambda: all(each in " ".join(text_of(app).split()) for each in said))
         if at["profile"] == "mn5":

@@ -299,8 +299,7 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     state = LabState(runs={1: first, 2: second}, submissions={"lt1": job}, refreshed_at=NOW, cluster_time=NOW)
     view = replace(seen(state), task_id="10.6")
     late = replace(view, state=replace(state, cluster_time=None))
-    assert (task_word(late), title_remark(late)) == ("running", " (run 2)"), "until its start is known"
-    assert (title_remark(view), view.every[1].took_s) == (" for 0:30 (run 2)", 470.0)
+    assert [*map(title_remark, (late, view))] == [" (run 2)", " for 0:30 (run 2)"], "once its start is known"
     compares = next(task for task in EDITION.tasks if not task.runs and runs_of(state, EDITION, task.id))
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
@@ -630,7 +629,8 @@ def test_a_number_and_its_unit_stay_on_one_line():
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
 def test_spans_read_as_a_clock(seconds, text):
     assert words.clock_span(seconds) == text
-    assert words.range_text(Interval(763.0, 763.0, 4557.0)) == "12:43 to 75:57", "the value is in minutes"
+    times = Interval(763.0, 763.0, 4557.0), Interval(73.0, 72.9, 73.2)
+    assert [*map(words.range_text, times)] == ["12:43 to 75:57", "about 1:13"], "the value is in minutes"
     assert words.range_text(Interval(52.0, 49.6, 58.2)) == "50 to 58" and words.span_text(58.2) == "58 s"
 
 
@@ -667,7 +667,7 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     assert (next_step(view).action, title_remark(view)) == ("retry_run((2,))", "  run 2 failed")
     asked = [CheckItem("", each, kind="answers") for each in ("?", "", "?")]
     for runs, missing in (({1: going}, "Run it."), ({}, "")):
-        items = (CheckItem("", missing, kind="runs"), *asked)
+        items = (CheckItem("", missing, kind="runs", run_id=1), *asked)
         check = TaskCheck(task_id="10.5", status="partial", items=items, missing="?")
         begun = replace(view, state=replace(view.state, runs=runs), checks={"10.5": check})
         step = next_step(begun)
@@ -677,14 +677,13 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     for runs, run_id in ((state.runs, 2), (again, 1)):  # the failed one, until it is planned again
         assert selected(replace(state, runs=runs), {"10.5": replace(check, items=())}) == run_id
     over = {"10.5": replace(check, items=())}
-    for runs, label in (({1: going}, "Watch the log"), ({3: again[3]}, "Watch the runs")):
+    for runs, label in (({3: again[3]}, "Watch the runs"), ({1: going}, "Watch the log")):
         state = replace(view.state, runs=runs, submissions={})
         assert next_step(replace(begun, checks=over, state=state)).label == label
-    more = replace(check, items=(CheckItem("", "Run it.", kind="runs"),) * 3 + items)
-    assert (
-        next_step(replace(begun, checks={"10.5": more}, state=replace(view.state, runs={1: going}))).label
-        == "Plan 2 runs"
-    ), "before any answer"
+    for made, label in ((1, "Plan 2 runs"), (None, "Plan 3 runs")):  # None: it is no run of the plan
+        asked = (*(CheckItem("", "?", kind="runs", run_id=at) for at in (made, 2, None)), *items)
+        waits = replace(begun, checks={"10.5": replace(check, items=asked)}, state=state)
+        assert next_step(waits).label == label, "before any answer"
     items = tuple(CheckItem("", "?", kind="runs", run=spec(), task_id=each) for each in "23467")
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})

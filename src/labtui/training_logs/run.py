@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
-from labtui.training_logs.patterns import RATE, grow_like_total
+from labtui.training_logs.patterns import grow_like_total
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines, Opened, RecordLines
@@ -357,16 +357,11 @@ class OpenRun(msgspec.Struct):
         apart = self._times_apart()
         numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
-        notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
-        told = self.facts.given()
-        if note := self._contradicted_images(samples):
-            notes, told = (*notes, note), told | {"images": None}
-            samples = tuple(
-                replace(one, metrics={name: value for name, value in one.metrics.items() if name != RATE})
-                for one in samples
-            )
+        images, notes = self._agreed_images(samples)
+        notes += (*apart.values(),)[:MAX_NOTES]
         if grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
             samples, notes = (), (*notes, _TOTAL)
+        told = self.facts.given() | {"images": images}
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
@@ -403,21 +398,20 @@ class OpenRun(msgspec.Struct):
                 notes[number] = _TIMES_APART.format(number, *lines)
         return notes
 
-    def _contradicted_images(self, samples: tuple[EpochSample, ...]) -> str:
-        """A sentence where the images of an epoch and a rate of the same log contradict each other; else ""."""
+    def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
+        """The images of an epoch and the notes; None images where a rate of the same log contradicts them."""
         images = self.facts.images
-        if images is None or not samples:
-            return ""
-        last, of_all = samples[-1], "throughput" in samples[-1].metric_lines  # in MLPerf's record
-        name, timed = ("throughput", samples[1:]) if of_all else (RATE, samples[-1:])
-        rate = last.metrics.get(name, 0.0)
-        seconds = statistics.median(sample.seconds.value for sample in timed) if timed else 0.0
-        if not rate > 0 < seconds or abs(images / seconds / rate - 1) <= APART:
-            return ""
-        return (
+        if images is None or self.records.claimed is None or len(samples) < 2:
+            return images, tuple(self.notes)
+        rate, line = self.records.claimed
+        seconds = statistics.median(sample.seconds.value for sample in samples[1:])
+        if rate <= 0 or seconds <= 0 or abs(images / seconds / rate - 1) <= APART:
+            return images, tuple(self.notes)
+        note = (
             f"Line {self.images_line} gives {images:,} samples an epoch, so {images / seconds:,.1f} samples/s; "
-            f"line {last.line_of(name)} says {rate:,.1f}. Neither is shown."
+            f"line {line} says {rate:,.1f}. Neither is shown."
         )
+        return None, (*self.notes, note)
 
     def _rates_as_printed(self) -> dict[str, Any]:
         """Work per second as printed, or the batch over the printed time of a step; as fields of the run.

@@ -99,10 +99,10 @@ def span_text(seconds: float) -> str:
 
 
 def range_text(seconds: Interval) -> str:
-    """The bounds of a time in the unit that `span_text` gives it: ``50 to 58``, ``12:43 to 75:57``."""
-    if round(seconds.value) < 60:
-        return f"{seconds.lo:.0f} to {seconds.hi:.0f}"
-    return " to ".join(clock_span(bound, like=seconds.value) for bound in (seconds.lo, seconds.hi))
+    """The bounds of a time in the unit that `span_text` gives it: ``50 to 58``, ``12:43 to 75:57``, ``about 1:13``."""
+    brief, at = round(seconds.value) < 60, (seconds.lo, seconds.hi)
+    lo, hi = (f"{each:.0f}" if brief else clock_span(each, like=seconds.value) for each in at)
+    return f"about {lo}" if lo == hi else f"{lo} to {hi}"
 
 
 def value_text(spec: ChartSpec, point: Point) -> str:

@@ -87,8 +87,7 @@ def _stopped(view: View) -> bool:
 
 def _without_cluster(view: View) -> NextStep:
     """The next step where no run can be made: what else is missing in this task."""
-    items = view.check.items if view.check is not None else ()
-    if item := next((each for each in items if not (each.met or each.of_runs)), None):
+    if item := next((each for each in view.items if not (each.met or each.of_runs)), None):
         return _what_is_missing(view, item)
     return NextStep(f"Export the {hands_in(view)}", view.state.connection.hint, "export")
 
@@ -171,7 +170,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
 
 def unanswered(view: View) -> int:
     """The number of the task's first question without an answer; 0 without one."""
-    items = [item for item in view.check.items if item.kind == "answers"] if view.check is not None else []
+    items = (item for item in view.items if item.kind == "answers")
     return next((number for number, item in enumerate(items, 1) if not item.met), 0)
 
 
@@ -214,9 +213,9 @@ def _while_running(view: View) -> NextStep:
         return NextStep("Release the runs", reason, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(failed)
-    items = view.check.items if view.check is not None else ()
-    missing = [item for item in items if item.kind == "runs" and not item.met and not item.task_id]
-    if (more := len(missing) - len(view.pending)) > 0:
+    going = {each.run_id for each in view.pending}
+    missing = (item for item in view.items if item.kind == "runs" and not item.met and not item.task_id)
+    if more := sum(item.run_id not in going or item.mark == "small" for item in missing):
         return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         meanwhile = f"While you wait: {reason[0].lower()}{reason[1:]}"
@@ -266,7 +265,7 @@ def instead_of_runs(view: View) -> str:
         return "These jobs belong to no task. `labtui submit FILE` sends another."
     if task is None:
         return "This lab's edition could not be read. Runs, logs and charts still work."
-    asked = [item.task_id for item in view.check.items if item.run] if view.check is not None else []
+    asked = (item.task_id for item in view.items if item.run)
     if compared := dict.fromkeys([*filter(None, asked), *(line.run.task_id for line in view.lines)]):
         from labtui.lab.run_choice import join
 
@@ -295,8 +294,7 @@ def headline(view: View) -> str:
 def _before_runs(view: View, planned: int) -> str:
     """The sentence of a task without a run of its own: how many others count, and its next step."""
     runs, item = view.count("runs"), view.check.next_item if view.check is not None else None
-    items = view.check.items if view.check is not None else ()
-    others = dict.fromkeys(f" (in {i.task_id})" for i in items if i.run and i.met and i.task_id)
+    others = dict.fromkeys(f" (in {i.task_id})" for i in view.items if i.run and i.met and i.task_id)
     there = f"{runs.done} of {runs.of} runs done{''.join(others)}" if runs.done else "No run yet"
     step = _what_is_missing(view, item) if item is not None else NextStep("")
     if step.action in {"", "plan"}:

@@ -1,7 +1,6 @@
 """`View`: what all widgets show at one moment. Phases and causes are decided here and nowhere else.
 
-Pure: no Textual, files or clocks. A run's phase, its cause and why its numbers do not count are in its `RunLine`;
-header, task list, runs, next step and charts read them from there.
+Pure: no Textual, files or clocks. Header, task list, runs, next step and charts read them from its lines.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from labtui.tui import format as words
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
-    from labtui.lab.checks import Progress, TaskCheck
+    from labtui.lab.checks import CheckItem, Progress, TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
     from labtui.results.rows import ResultRow, Results
@@ -229,6 +228,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def check(self) -> TaskCheck | None:
         return self.checks.get(self.task_id)
 
+    @property
+    def items(self) -> tuple[CheckItem, ...]:
+        """The conditions of the current task; () until it has been checked."""
+        return self.check.items if self.check is not None else ()
+
     @cached_property
     def tasks(self) -> tuple[TaskLine, ...]:
         """The task list: the edition's tasks, then own jobs without a task; without an edition, the tasks with runs."""
@@ -242,9 +246,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return (*tasks, *own)
 
     def _task_line(self, task_id: str, title: str, lines: list[RunLine]) -> TaskLine:
-        check = self.checks.get(task_id)
         unchecked = self.loading or (self.edition is not None and not self.checks)
-        status = check.status if check is not None else "" if unchecked else "open"
+        status = self.checks[task_id].status if task_id in self.checks else "" if unchecked else "open"
         task = self.edition.task(task_id) if self.edition is not None else None
         if status == "open" and task is not None and not task.runs and self.count("runs", task_id).done:
             status = "partial"  # some of the runs that it compares are done
@@ -443,6 +446,5 @@ def _time_taken(line: RunLine, view: View) -> float | None:
     told = began is not None and ended is not None and (trains or line.run.epochs)
     by_log = (ended or 0.0) - (began or 0.0) if told else None
     of_job = len(line.submission.run_ids) == 1 and (trains or job.phase is JobPhase.FINISHED)
-    return (
-        job.ran_s(now) or None if of_job and (by_log is None or line.phase is not RunPhase.DONE) else by_log
-    )
+    slurms = of_job and (by_log is None or line.phase is not RunPhase.DONE)
+    return job.ran_s(now) or None if slurms else by_log

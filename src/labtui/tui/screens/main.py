@@ -68,12 +68,12 @@ class MainScreen(FramedScreen):
         self.app.stylesheet.parse()  # `read` alone leaves the cached rules unchanged
         await self._ensure_pane(self.pane)
         self._switch()
-        self.app.view = self.view
-        self.app.call_after_refresh(self.app.begin)
         if self.pane == "task" and self.has_class("-rail"):
-            self.query_one(TaskList).focus()  # choosing a task is the first thing to do
+            self.set_focus(self.query_one(TaskList))  # choosing a task is the first thing to do
         else:
             self.focus_pane()
+        self.app.view = self.view
+        self.app.call_after_refresh(self.app.begin)
 
     @property
     def step(self) -> NextStep:
@@ -170,7 +170,8 @@ class MainScreen(FramedScreen):
         asked = view.task is not None and view.task.questions
         if action == "edit" and not (asked if self.pane == "answers" else self._edited().is_file()):
             return "There is no file to edit here."
-        return "This key acts on a run: go to the runs (r) or the log (l) first." * (action == "act_on_run")
+        acts = "This key acts on a run: go to the runs (r) or the log (l) first."
+        return "" if action != "act_on_run" else acts if view.lines else "There is no run here."
 
     # ------------------------------------------------------------------ choosing
 
@@ -215,7 +216,7 @@ class MainScreen(FramedScreen):
             return
         answers.leave()
         view = self.view
-        unmet = {item.kind for item in view.check.items if not item.met} if view.check is not None else set()
+        unmet = {item.kind for item in view.items if not item.met}
         at = next((at for at, row in enumerate(view.tasks, 1) if row.task_id == view.task_id), 0)
         ahead = next((row.task_id for row in view.tasks[at:] if row.task_id and row.status != "done"), None)
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:

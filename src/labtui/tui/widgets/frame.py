@@ -162,13 +162,7 @@ def gpu_hours(view: View) -> float:
 
 
 class HeaderBar(ViewPart):
-    """The header: program and lab; at the right, practice, connection and GPU-hours, which no message covers."""
-
-    def show(self, view: View) -> None:
-        super().show(view)
-        right = self._right(view, roles(self.app)).cell_len + 3
-        covered = right * self.screen.has_class("-rail")  # else they stand at the bottom
-        self.screen.query(ToastRack).set_styles(padding=(0, covered, 0, 0))
+    """The header: program and lab; at the right, practice, connection and GPU-hours."""
 
     def text(self, view: View, styles: Roles) -> Text:
         left = ink(" labtui", f"bold {styles.busy}")
@@ -176,12 +170,12 @@ class HeaderBar(ViewPart):
         rail = self.screen.query_one("#rail").size.width if beside else 0
         left.append(" " * max(2, rail + 2 - left.cell_len))
         title = view.edition.title if view.edition is not None else ""
-        right, width = self._right(view, styles), self.size.width - (2 if rail else 1)
+        right, width = self.right(view, styles), self.size.width - (2 if rail else 1)
         whole = left.cell_len + len(title) + 2 + right.cell_len <= width
         left.append(title if whole else title.partition(":")[0], styles.soft)
         return ends(left, right, width, gap=2)
 
-    def _right(self, view: View, styles: Roles) -> Text:
+    def right(self, view: View, styles: Roles) -> Text:
         glyph, word, role = words.connection_label(view)
         pace = f" {view.factor:g}×" if view.factor else ""
         parts = [ink(f"practice{pace}", styles.warn)] * view.practice
@@ -201,8 +195,12 @@ class TitleBar(ViewPart):
             return EMPTY
         left = ink(row.task_id, f"bold {styles.busy}")
         left.append(f"  {row.title}" if row.task_id else row.title, "bold")
-        right = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft"))
-        return ends(left, right.append(title_remark(view), styles.soft), self.size.width)
+        return ends(left, self.right(view, styles), self.size.width)
+
+    def right(self, view: View, styles: Roles) -> Text:
+        row = view.task_line
+        text = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft")) if row else Text()
+        return text.append(title_remark(view), styles.soft)
 
 
 def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int = 1) -> Text:
@@ -303,8 +301,7 @@ class Rail(Vertical):
         self.query_one(TaskList).show(view)
         self.query_one("#next", NextStepText).show(view)
         about = ink(" ".join(view.task.what.split()) if wide and view.task is not None else "", styles.soft)
-        items = view.check.items if wide and view.check is not None else ()
-        for missing in dict.fromkeys(item.missing for item in items if item.missing):
+        for missing in dict.fromkeys(item.missing for item in view.items if wide and item.missing):
             about.append(f"\n○ {missing}", styles.quiet)
         say(self, "#about", about)
 
@@ -409,7 +406,10 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
     def action_step_task(self, step: int) -> None:
         """Choose the task above (`step` -1) or below (1) in the list; from one end the other."""
         tasks = self.query_one(TaskList)
-        (tasks.action_cursor_down if step > 0 else tasks.action_cursor_up)()
+        with tasks.prevent(OptionList.OptionHighlighted):  # the next key may be about the task already
+            (tasks.action_cursor_down if step > 0 else tasks.action_cursor_up)()
+        if tasks.highlighted_option is not None:
+            self.choose_task(tasks.highlighted_option.id or "")
 
     def choose_task(self, task_id: str) -> None:
         """Called when another task was chosen in the task list."""
@@ -436,6 +436,9 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         self.query_one(Rail).show(view)
         for part in self.query(ViewPart):
             part.show(view)
+        bars = self.query_one(HeaderBar), self.query_one(TitleBar)
+        states = (bar.right(view, roles(self.app)) for bar in bars)
+        self.query(ToastRack).set_styles(padding=(0, 3 + max(each.cell_len for each in states), 0, 0))
 
 
 _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "test_only"}

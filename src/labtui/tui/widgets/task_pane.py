@@ -117,7 +117,7 @@ def _opened(section: Section, styles: Roles, width: int) -> Text:
 
 def _evidence(view: View) -> Iterator[Section]:
     """The sections on what the task requires: runs, answers, charts, other conditions."""
-    task, items = view.task, view.check.items if view.check is not None else ()
+    task, items = view.task, view.items
     for kind, name in KINDS.items():
         mine = [item for item in items if item.kind == kind]
         planned = task.runs if task is not None and kind == "runs" else ()
@@ -152,7 +152,7 @@ def _reading(view: View) -> Iterator[Section]:
     """The sections that help with the task: hints, files, deliverables, notes."""
     if view.task is None:
         return
-    missing = {item.to_make for item in view.check.items} if view.check is not None else ()
+    missing = {item.to_make for item in view.items}
     files = [f"scripts/{name}{', not made yet' * (name in missing)}" for name in view.task.files]
     for name, lines, keys in (
         ("Hints", view.task.hints, ""),
@@ -171,8 +171,7 @@ def _sentence(view: View, kind: str) -> str:
     if kind == "runs":
         return headline(view) or plural(len(view.lines), "run")
     if kind == "charts":
-        items = view.check.items if view.check is not None else ()
-        again = next((item.missing for item in items if item.kind == kind and item.stale), "")
+        again = next((item.missing for item in view.items if item.kind == kind and item.stale), "")
         there = "exported" + f"; {view.deck} is outdated" * view.deck_old
         return again or (there if view.count("charts").done else "none exported yet")
     number = unanswered(view)
