@@ -165,25 +165,20 @@ def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch):
 
 
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):
-    done = labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--account", "nct_345"
-    )
-    assert done.stdout.strip() == str(labtui.folder)
-    assert "Next:" in done.stderr
+    done = labtui("init", str(labtui.folder), *"--lab hpc4ai-ch10 --cluster mn5 --account nct_345".split())
+    assert done.stdout.strip() == str(labtui.folder) and "Next:" in done.stderr
     assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text()
 
 
 def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys, command):
     now = time.time()
     with open_session(folder.path, start=False) as session:
-        tight = observed(
-            "lt1", "7", JobPhase.RUNNING, now, elapsed_s=93.0, time_limit_s=150.0, start_time=now - 93
-        )
+        times = {"elapsed_s": 93.0, "time_limit_s": 150.0, "start_time": now - 93}
+        tight = observed("lt1", "7", JobPhase.RUNNING, now, **times)
         session._journal.change(*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight)
     assert "At this pace its time limit will end it in epoch" in command(["queue", "--offline"]).out
     (row,) = answer_of(capsys, "queue", "--offline")["runs"]
-    assert row["limit_warning"].endswith("of 20.")
-    assert row["job"]["time_limit_s"] == 150.0
+    assert row["limit_warning"].endswith("of 20.") and row["job"]["time_limit_s"] == 150.0
 
 
 def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder, command):

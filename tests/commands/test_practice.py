@@ -58,8 +58,7 @@ def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
     captured = command(["watch"], 1)
     assert captured.out.count("Halve the batch size") == 3, "each run says its advice once"
     told_of_runs = [line for line in captured.out.splitlines() if line.startswith("run ")]
-    assert told_of_runs
-    assert all("(practice)" in line for line in told_of_runs)
+    assert told_of_runs and all("(practice)" in line for line in told_of_runs)
     listed = command(["queue", "--offline"]).out
     assert "labtui retry 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()[1:]] == [1, 1, 1]
@@ -71,16 +70,14 @@ def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
     assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 3
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
     captured = command(["retry", "2", "--wait", *LONG[2:]])
-    assert "a batch of 1,024 per GPU" in captured.err
-    assert "GPU-hours" in captured.err
+    assert "a batch of 1,024 per GPU" in captured.err and "GPU-hours" in captured.err
     assert main(["watch"]) == 0
     rows = answer_of(capsys, "queue", "--offline")
     assert batches(rows) == [
         *((n, 2048 * n, "oom") for n in (1, 2, 4)), *((n, 1024 * n, "completed") for n in (1, 2, 4)),
     ]  # fmt: skip
     bill = rows["spent"]
-    assert bill["practice"]
-    assert bill["tasks"]["7"]["jobs"] == 2
+    assert bill["practice"] and bill["tasks"]["7"]["jobs"] == 2
     assert bill["tasks"]["7"]["allocated"] > bill["tasks"]["7"]["used"] > 0
     assert [row["gpu_hours_trained"] > 0 for row in rows["runs"]] == [False] * 3 + [True] * 3
     assert answer_of(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2

@@ -18,6 +18,7 @@ from labtui.commands import doctor as doctor_verb
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 from labtui.commands.follow import describe_open_runs, news_of
+from labtui.commands.terminal import OpenLab
 from labtui.doctor.findings import Check, Status, summary
 from labtui.domain.state import CLUSTER_OVER
 from labtui.session.session import Session
@@ -61,6 +62,13 @@ def test_watch_says_at_once_what_it_follows(lab):
     with open_session(lab, start=False) as session:
         lab_session(session)
         assert describe_open_runs(View.of(session)) == "Run 4 is running. Run 5 is waiting."
+
+
+def test_watch_says_that_only_logs_are_left(lab, monkeypatch, command):
+    with open_session(lab, start=False) as session:
+        session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
+    monkeypatch.setattr(OpenLab, "updates", lambda *_, **__: ())
+    assert command(["watch"]).err == "Every run has ended; the rest of the logs is read.\n"
 
 
 def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):

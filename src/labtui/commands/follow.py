@@ -141,7 +141,10 @@ def run_watch(args: argparse.Namespace) -> int:
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
                 raise why  # nothing would ever change
             lab.session.watch_logs(set(lab.state.submissions))
-            say(describe_open_runs(View.of(lab.session)))
+            say(
+                describe_open_runs(View.of(lab.session))
+                or "Every run has ended; the rest of the logs is read."
+            )
             names = lab.session.edition.names
             ring = partial(print, end="", file=raw_stream(sys.stderr), flush=True)
             notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None
