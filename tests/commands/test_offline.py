@@ -165,7 +165,8 @@ def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch):
 
 
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):
-    done = labtui("init", str(labtui.folder), *"--lab hpc4ai-ch10 --cluster mn5 --account nct_345".split())
+    words = ("--lab", "hpc4ai-ch10", "--cluster", "mn5", "--account", "nct_345")
+    done = labtui("init", str(labtui.folder), *words)
     assert done.stdout.strip() == str(labtui.folder) and "Next:" in done.stderr
     assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text()
 
