@@ -34,12 +34,13 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert "no run has been submitted yet" in command(["watch"]).err
     unclosed = ["submit", "10.5", "--script-args='x", "--dry-run", "--offline"]
     assert "No closing quotation" in command(unclosed, 2).err
-    assert main(["log", "1"]) == 2
-    captured = command(["cancel", "7"], 2)
-    assert captured.err.count("There is no run") == 2 and "7 in this lab folder" in captured.err
+    for words in (["log", "7"], ["cancel", "7"]):
+        assert "There is no run 7 in this lab folder" in command(words, 2).err
     captured = command(["repair"])
-    assert "epochs: 0" in captured.out
-    assert "No damage was found" in captured.err and "labtui.db.old-" in captured.err
+    assert "epochs: 0" in captured.out and "labtui.db.old-" in captured.err and "No damage" in captured.err
+    (folder.path / "lab.toml").write_text("edition = [")
+    assert "lab.toml is not valid TOML" in command(["results"], 1).err
+    assert command(["parse", "none.out"], 2).out == ""
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -47,7 +48,8 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
 def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments, said):
-    assert f"labtui: {said}" in command(arguments.split(), 2).err
+    err = command(arguments.split(), 2).err
+    assert f"labtui: {said}" in err and "hint: " in err
 
 
 @pytest.mark.parametrize("option", [(), ("--offline",)])
@@ -160,8 +162,7 @@ def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch):
     prompter = TerminalPrompter()
     for kind in ("password", "passphrase", "code", "host-key"):
         assert prompter.ask(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
-    assert "\x1b" not in prompter.unasked
-    assert sys.stdin.read() == "yes\nsecret\n"
+    assert "\x1b" not in prompter.unasked and sys.stdin.read() == "yes\nsecret\n"
 
 
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):

@@ -90,6 +90,7 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkey
     main(["check", "10.5"])
     shown = capsys.readouterr().out
     assert shown.startswith("? 10.5   unknown") and "run 4 has no known end yet" in shown, "seen long ago"
+    assert "more: `" not in shown
     token = session.state.runs[4].token
     job = replace(session.state.submissions[token].job, seen_at=time.time())
     session.feed(lambda state: state.with_job(token, job))
@@ -104,8 +105,6 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkey
     monkeypatch.setattr("labtui.commands.submit._submit", lambda *_: 0)
     assert main(["submit", "10.6"]) == 0 and "Not checked on the cluster: the open" in capsys.readouterr().err
     session.close()
-    main(["check", "10.5"])
-    assert "more: labtui check" not in capsys.readouterr().out
     main(["check", "--json"])
     tasks = json.loads(capsys.readouterr().out)["tasks"]
     assert "partial" in {task["status"] for task in tasks}

@@ -75,8 +75,7 @@ def test_the_doctor_on_a_full_quota(student, cluster, tmp_path, capsys):
     cluster.limit_disk(student.scratch, "512k")
     try:
         found = problems(student, capsys)
-        assert set(found) == {"quota", "room"}
-        assert "110 % full" in found["quota"]["sentence"]
+        assert set(found) == {"quota", "room"} and "110 % full" in found["quota"]["sentence"]
     finally:
         quota.unlink()
 
@@ -183,8 +182,7 @@ def test_the_lines_that_are_there_stay(cluster, remote_ssh, set_up, tmp_path):
 def test_a_wrong_password_and_a_home_that_takes_no_key(cluster, remote_ssh, set_up, tmp_path):
     with pytest.raises(LoginRefused) as caught:
         set_up(tmp_path / "key", password="wrong")
-    assert "password" in caught.value.sentence
-    assert not remote_ssh.exists()
+    assert "password" in caught.value.sentence and not remote_ssh.exists()
     cluster.as_student("mkdir -m 700 ~/.ssh; mkdir ~/.ssh/authorized_keys")
     with pytest.raises(Exception, match="could not be put on the cluster"):
         set_up(tmp_path / "key")
@@ -196,6 +194,5 @@ def test_files_that_are_there_are_never_replaced(tmp_path):
     before = path.read_bytes()
     with pytest.raises(UsageError, match="already exists"):
         make_key(path, "", "me@here")
-    assert path.read_bytes() == before
-    assert default_key(tmp_path) == path
+    assert path.read_bytes() == before and default_key(tmp_path) == path
     assert default_key(tmp_path / "empty") == tmp_path / "empty/id_ed25519"

@@ -19,8 +19,7 @@ from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_sub
 
 def test_evidence_stands_beside_every_tick():
     box = check("10.5", full())
-    assert box.status == "done"
-    assert box.missing == ""
+    assert box.status == "done" and box.missing == ""
     for item in box.items:
         assert item.met
         assert item.evidence, item.sentence
@@ -285,8 +284,7 @@ def test_unanswered_questions_are_counted_off():
     evidence = full()
     answers = {**evidence.answers, "10.4": ("yes", "", "no")}
     box = check("10.4", replace(evidence, answers=answers))
-    assert box.status == "partial"
-    assert box.missing == "Question 2 has no answer yet."
+    assert box.status == "partial" and box.missing == "Question 2 has no answer yet."
     none = {key: sheet for key, sheet in evidence.answers.items() if key != "10.4"}
     assert check("10.4", replace(evidence, answers=none)).missing == "Question 1 has no answer yet."
 

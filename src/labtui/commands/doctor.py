@@ -36,7 +36,9 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_trust(parser)
     options.add_connection(parser)
     options.add_json(parser)
-    parser.add_argument("--fix", action="store_true", help="correct lab.toml, or a key that others can read")
+    parser.add_argument(
+        "--fix", action="store_true", help="correct lab.toml; make a key private that others can read"
+    )
 
 
 def run_doctor(args: argparse.Namespace) -> int:

@@ -76,7 +76,8 @@ def run_parse(args: argparse.Namespace) -> int:
         print_json({"files": [file_json(one) for one in parsed]})
     else:
         width = window_width()
-        print("\n\n".join(file_text(one, width) for one in parsed if one.error is None))
+        texts = [file_text(one, width) for one in parsed if one.error is None]
+        print("\n\n".join(texts), end="\n" * bool(texts))
     if any(one.error is not None for one in parsed):
         return 2
     return 0 if any(one.report.runs or one.report.diagnosis for one in parsed) else 1

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from labtui.commands import options
 from labtui.commands.parse import parse_files, programs_of
 from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
-from labtui.domain.errors import DataError, UsageError
+from labtui.domain.errors import DataError, LabError, UsageError
 
 if TYPE_CHECKING:
     from labtui.export.contents import Measurements
@@ -134,10 +134,15 @@ def _measurements(args: argparse.Namespace) -> tuple[LabFolder | None, Measureme
 def measure_folder(folder: LabFolder) -> Measurements:
     """The runs stored in a lab folder, which another labtui may have open."""
     from labtui.export.contents import measurements_of
+    from labtui.session.labs import load_edition
     from labtui.session.opening import disk_problem
 
     if (problem := disk_problem(folder)) is not None:
         say_error(problem)
+    try:
+        load_edition(folder.settings().edition, folder)
+    except LabError as error:  # the numbers of the logs do not depend on it
+        say_error(error)
     return measurements_of(folder)
 
 

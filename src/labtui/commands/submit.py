@@ -44,7 +44,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", help="what to call the model of a job file")
     options.add_folder(parser)
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
-    parser.add_argument("--epochs", type=options.count, metavar="N")
+    parser.add_argument("--epochs", type=options.count, metavar="N", help="epochs of each run")
     parser.add_argument("--batch-size", type=options.count, metavar="N", help="batch of each GPU")
     forms = ("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU)
     words = f"how runs become jobs, or what starts their processes: {', '.join(forms)}"
@@ -199,7 +199,7 @@ def _overrides(args: argparse.Namespace) -> PlanOverrides:
     sizes = [number(word) for word in args.gpus.split(",")] if args.gpus else []
     gpus = tuple(size for size in sizes if size is not None) or None
     if None in sizes:
-        raise UsageError("--gpus takes numbers with commas between them, e.g. 1,2,4.")
+        raise UsageError("--gpus takes numbers with commas between them.", "For instance: --gpus 1,2,4")
     same = {name: getattr(args, name) for name in ("form", "epochs", "account", "qos", "partition")}
     return PlanOverrides(gpus=gpus, per_gpu_batch=args.batch_size, time_limit_minutes=args.time, **same)
 
