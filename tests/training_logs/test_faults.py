@@ -28,11 +28,8 @@ def test_two_lines_about_gpus_that_cannot_both_be_true_are_named(text):
 
 
 TRACE = (
-    "Traceback (most recent call last):\n"
-    '  File "/home/nct/nct01001/train.py", line 60, in main\n'
-    "    model.fit(data)\n"
-    '  File "/usr/lib/python3/dist-packages/keras/engine.py", line 1184, in fit\n'
-    "    raise ValueError(text)\n"
+    'Traceback (most recent call last):\n  File "/home/nct/nct01001/train.py", line 60, in main\n    model.fit(data)\n'
+    '  File "/usr/lib/python3/dist-packages/keras/engine.py", line 1184, in fit\n    raise ValueError(text)\n'
     "ValueError: Shapes (32, 10) and (32, 100) are incompatible\n"
 )
 
@@ -50,11 +47,8 @@ def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(tmp_path, c
 
 
 def test_the_launchers_own_traceback_hides_no_cause():
-    wrapper = (
-        "Traceback (most recent call last):\n"
-        '  File "/opt/conda/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
-        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
-    )
+    wrapper = 'Traceback (most recent call last):\n  File "/opt/conda/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
+    wrapper += "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
     ranked = "".join(f"[rank1]: {line}" for line in TRACE.splitlines(keepends=True))
     (found,) = read(ranked + wrapper).diagnosis
     assert found.text.startswith("ValueError: Shapes") and "train.py, line 60" in found.advice

@@ -50,6 +50,7 @@ def test_records_of_one_line_are_all_read(between):
     ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": -5, "seconds": -1}}',
     ':::MLLOG {"key": "epoch_start", "time_ms": "soon", "metadata": [1]}',
     ':::MLLOG {"key": "global_batch_size", "value": ' + "9" * 4000 + "}",
+    ':::MLLOG {"key": "global_batch_size", "value": 128.5}',
     ':::MLLOG {"key": "block_stop", "metadata": {"epoch_count": 1e11}}',
 ])  # fmt: skip
 def test_broken_records_mean_nothing(text):

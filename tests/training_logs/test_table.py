@@ -184,6 +184,7 @@ CASES = {
     "two trainings without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 5, 49)), "- -:, unfinished, woven"),
     "two trainings of other lengths without marks": (woven(keras(1, 5, 5, 25), keras(1, 5, 10, 49)), "- -:, unfinished | - -:, completed"),
     "two of hand-written lines without marks": ("".join(f"Epoch [{n}/3] time: {t}.00s\n" for n in (1, 2, 3) for t in (10, 20)), "- -:, completed"),
+    "a batch of all GPUs or of each": (devices(0, 1) + "Batch size: 128\n" + keras(1, 2, 2), "- gpu 2: 1*=13.6 2=13.6, completed"),
     "two global batches": ("Batch_size: 2048\nGlobal batch size: 1024\n" + keras(1, 2, 2), "- - x 1024: 1*=13.6 2=13.6, completed"),
     "two ranks that round": ("".join(f"Epoch [{n}/3] time: {t}s\n" for n in (1, 2, 3) for t in (1, 2)), "- -: 1*=2.25 2=1.75 3=1.75, completed"),
     "two of other speeds without marks": (f"Epoch 1/2\n{ONE.format(1, 42)}{ONE.format(2, 37)}25/25 - 96s - loss: 2.0\nEpoch 2/2\n25/25 - 52s - loss: 2.0\n", "- -:, completed, woven"),
@@ -270,6 +271,7 @@ CASES = {
     "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),
     "epoch numbers with fractions are counted": (records(0.5, 1.0, 1.5, 2.0),
         "- -: 1*=0.9 2=0.9 3=0.9 4=0.9, completed"),
+    "records of two trainings": (records(1, 2, start=2 * mllog("run_start", ms=0) + mllog("global_batch_size", 128) + mllog("global_batch_size", 256)), "- - x 256:, completed, woven"),
     "an aborted run": (records(1, 2, stop=mllog("run_stop", ms=9000, status="aborted")),
         "- -: 1*=0.9 2=0.9, failed"),
     "an aborted run, out of memory": (records(stop=mllog("run_stop", status="aborted", reason="out of memory")),
@@ -354,7 +356,7 @@ CASES |= {name: ((samples.LOGS / f"{name}.out").read_text("utf-8"), runs) for na
 
 
 NOTES = {
-    "two trainings without marks": "several trainings", "two global batches": "2,048 and 1,024",
+    "two trainings without marks": "several trainings", "a batch of all GPUs or of each": "of all GPUs or of each", "two global batches": "2,048 and 1,024",
     "PyTorch's epochs without the command": "how many epochs were planned",
     "blocks of the same label are counted on": "same numbers", "the input ran out": "ran out of data",
     "Keras 3 goes on without a step after its input ran out": "no step",
@@ -365,7 +367,7 @@ NOTES = {
     "a running total after a slow start": "running total", "a clock that was set amid an epoch": "line 7 gives 14.0 s. Neither",
 }  # fmt: skip
 KINDS = {
-    "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
+    "records of two trainings": "mixed-trainings", "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
     "two trainings of other lengths without marks": "mixed-trainings", "two of hand-written lines without marks": "mixed-trainings",
     "two of other speeds without marks": "mixed-trainings", "a third epoch that is by its time the first training's": "mixed-trainings",
     "a container without GPU access, whatever the banner says": "no-gpu", "TensorFlow's own warning makes a CPU run": "no-gpu",

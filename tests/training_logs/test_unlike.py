@@ -30,6 +30,8 @@ def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out():
     assert run.images == 117_266 and run.notes == ()
     (run,) = runs_of(mllog("train_samples", 659) + text)
     assert (run.images, run.throughput) == (None, None) and "Line 1 gives 659" in run.notes[0]
+    (run,) = runs_of("Images per epoch: 50,000\nEpoch 1 | time: 47.04s, 9,999 images/s\n")
+    assert (run.images, run.epochs[0].metrics) == (None, {}) and "says 9,999.0. Neither" in run.notes[-1]
 
 
 def test_steps_that_are_called_samples_are_no_rate():
@@ -38,6 +40,8 @@ def test_steps_that_are_called_samples_are_no_rate():
     (run,) = runs_of(f"{head}{{'train_runtime': 100.0, {rates}, 'epoch': 3.0}}\n")
     assert run.throughput is not None and run.throughput.contains(300.0)
     assert (run.batch_per_gpu, run.batch_size) == (32, None) and any("300.0" in note for note in run.notes)
+    (half,) = runs_of("INFO:tensorflow:Mixed precision compatibility check (mixed_float16): OK\n" + KERAS)
+    assert half.tuning == (("mixed_precision", "fp16"),)
     died, fit = runs_of(head + KERAS)
     assert (len(died.epochs), len(fit.epochs), fit.batch_per_gpu, fit.images) == (0, 2, None, None)
 

@@ -155,9 +155,11 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         about = run if run is not None and not run.ended and not run.epochs else fold.coming
         about.options[said.option[0]] = said.option[1]
     run = _run_of_fact(fold, line, said)
-    before = run.facts.batch_size if run.batch_line else None
+    before, batch = run.facts.batch_size, said.facts.batch_size
+    if said.late and run.interleaved and None not in (before, batch) and before != batch:
+        fold.refuse(line, f"global_batch_size {batch}")  # the records of another training, too
     run.update_facts(said.facts, sure=said.totals or (said.sure and not run.trained and not run.ended))
-    if before is not None and run.facts.batch_size != before:
+    if run.batch_line and before is not None and run.facts.batch_size != before:
         run.note(
             f"The log has two global batches, {before:,} and {run.facts.batch_size:,}: the later one counts."
         )
@@ -165,7 +167,8 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         run.images_line = line
     if run is fold.open:
         run.last_line = max(run.last_line, line)
-        run.batch_line = run.batch_line or said.batch_line
+        if said.batch_line:
+            run.batch_line = "global" if before == batch else said.batch_line
 
 
 def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
@@ -237,8 +240,6 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     if run is None or late:  # of an epoch that is not over
         return
     run.last_line = line
-    if said.form == CLOCK and said.metrics.get("throughput", 0.0) > 0:
-        run.records.claimed = (said.metrics["throughput"], line)
     number = next(reversed(run.records.epochs), run.last)
     if said.form == IMAGENET:
         spans.complete(fold, run, proven=True)

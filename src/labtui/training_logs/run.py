@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
-from labtui.training_logs.patterns import grow_like_total
+from labtui.training_logs.patterns import RATE, grow_like_total
 from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines, Opened, RecordLines
@@ -28,6 +28,9 @@ CLOCK_SLACK = 1.0
 _TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neither counts."
 _TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK)
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
+_OPEN_BATCH = (
+    "The log does not say whether its batch of {:,} is that of all GPUs or of each: no batch is shown."
+)
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
@@ -41,7 +44,7 @@ class OpenRun(msgspec.Struct):
     announced: set[str] = set()  # what announced it (`Begins.by`), and the keys of MLPerf's records
     beside: set[str] = set()  # other forms whose lines are about the same epochs
     masked: bool = False  # it asked for GPUs and has none: a CPU run, whatever its banner says
-    batch_line: bool = False
+    batch_line: Literal["", "global", "open"] = ""
     options: dict[str, str] = {}
     epochs: dict[int, EpochSample] = {}  # as printed
     shift: int = 0  # added to numbers that count from 0
@@ -357,11 +360,16 @@ class OpenRun(msgspec.Struct):
         apart = self._times_apart()
         numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
-        images, notes = self._agreed_images(samples)
-        notes += (*apart.values(),)[:MAX_NOTES]
+        notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
+        told = self.facts.given()
+        if note := self._contradicted_images(samples):
+            notes, told = (*notes, note), told | {"images": None}
+            samples = tuple(
+                replace(one, metrics={name: value for name, value in one.metrics.items() if name != RATE})
+                for one in samples
+            )
         if grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
             samples, notes = (), (*notes, _TOTAL)
-        told = self.facts.given() | {"images": images}
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
@@ -379,7 +387,10 @@ class OpenRun(msgspec.Struct):
             last_line=self.last_line,
             gpu_lines=tuple(self.gpus.values()),
         )
-        return count_gpus(run)
+        run = count_gpus(run)
+        if self.batch_line == "open" and not run.batch_per_gpu and (run.n_gpus or 0) > 1:
+            return replace(run, batch_size=None, notes=(*run.notes, _OPEN_BATCH.format(run.batch_size)))
+        return run
 
     def _without_records(self) -> OpenRun:
         """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
@@ -398,20 +409,21 @@ class OpenRun(msgspec.Struct):
                 notes[number] = _TIMES_APART.format(number, *lines)
         return notes
 
-    def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:
-        """The images of an epoch and the notes; None images where a rate of the same log contradicts them."""
+    def _contradicted_images(self, samples: tuple[EpochSample, ...]) -> str:
+        """A sentence where the images of an epoch and a rate of the same log contradict each other; else ""."""
         images = self.facts.images
-        if images is None or self.records.claimed is None or len(samples) < 2:
-            return images, tuple(self.notes)
-        rate, line = self.records.claimed
-        seconds = statistics.median(sample.seconds.value for sample in samples[1:])
-        if rate <= 0 or seconds <= 0 or abs(images / seconds / rate - 1) <= APART:
-            return images, tuple(self.notes)
-        note = (
+        if images is None or not samples:
+            return ""
+        last, of_all = samples[-1], "throughput" in samples[-1].metric_lines  # in MLPerf's record
+        name, timed = ("throughput", samples[1:]) if of_all else (RATE, samples[-1:])
+        rate = last.metrics.get(name, 0.0)
+        seconds = statistics.median(sample.seconds.value for sample in timed) if timed else 0.0
+        if not rate > 0 < seconds or abs(images / seconds / rate - 1) <= APART:
+            return ""
+        return (
             f"Line {self.images_line} gives {images:,} samples an epoch, so {images / seconds:,.1f} samples/s; "
-            f"line {line} says {rate:,.1f}. Neither is shown."
+            f"line {last.line_of(name)} says {rate:,.1f}. Neither is shown."
         )
-        return None, (*self.notes, note)
 
     def _rates_as_printed(self) -> dict[str, Any]:
         """Work per second as printed, or the batch over the printed time of a step; as fields of the run.

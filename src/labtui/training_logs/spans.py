@@ -51,7 +51,8 @@ class Record(msgspec.Struct, frozen=True):
     def count(self, *names: str, most: int = 10**9) -> int | None:
         """The first of these values that is a number, as a count: whole, not negative, not more than is plausible."""
         number = self.number(*names)
-        return int(number) if number is not None and 0 <= number <= most else None
+        whole = number is not None and number.is_integer() and 0 <= number <= most
+        return int(number) if number is not None and whole else None
 
     def word(self, *names: str) -> str:
         """The first of these values that is a string."""
@@ -174,7 +175,7 @@ class RecordLines(msgspec.Struct):
     """The state of a run in MLPerf's records: the epochs that they time, and the one that is open.
 
     `reach` is the last epoch timed, of a block its last one. `fractional`: the numbers have fractions, so epochs are
-    counted instead. `claimed` is a rate in `tracked_stats`, with its line.
+    counted instead.
     """
 
     epochs: dict[int, EpochSample] = {}
@@ -182,7 +183,6 @@ class RecordLines(msgspec.Struct):
     reach: int = 0
     zero_based: bool = False
     fractional: bool = False
-    claimed: tuple[float, int] | None = None
 
     def number_of(self, given: float | None) -> int:
         """An epoch's number, from 1; numbers from 0 are shifted; without numbers, epochs are counted."""
