@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -14,7 +13,7 @@ from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
 from labtui.training_logs.patterns import RATE, grow_like_total
-from labtui.training_logs.runs import Failure, GpuCount, GpuSource, ParsedRun, RunFacts, count_gpus, is_worse
+from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines, Opened, RecordLines
 
@@ -64,7 +63,7 @@ class OpenRun(msgspec.Struct):
     fresh_header: bool | None = None  # `fresh` when the open epoch began
     interleaved: bool = False
     refused: bool = False  # none of its epochs can be trusted
-    gpus: dict[GpuSource, GpuCount] = {}
+    gpus: dict[str, GpuCount] = {}
     notes: list[str] = []
 
     # ------------------------------------------------------------------ state
@@ -432,8 +431,8 @@ class OpenRun(msgspec.Struct):
         """
         found = [one for one in self.rates if one.rate is not None]
         sure = [one for one in found if one.total or one.printed is not None]
-        rate, line = _median((one.rate, one.line) for one in sure[-1:] or found)
-        step, step_line = _median((one.step_seconds, one.line) for one in self.rates)
+        rate, line = median((one.rate, one.line) for one in sure[-1:] or found)
+        step, step_line = median((one.step_seconds, one.line) for one in self.rates)
         if step is None and self.imagenet.last is not None:
             step, step_line = self.imagenet.last.mean, self.imagenet.line
         batch, gpus = self.facts.tokens_per_step or self.facts.batch_size, self.facts.n_gpus
@@ -443,13 +442,3 @@ class OpenRun(msgspec.Struct):
             rate, line = Interval.exact(float(batch)).over(step), step_line
         printed = sure[-1].printed if sure and rate is not None else None
         return {"throughput": rate, "throughput_printed": printed, "rate_line": line, "batch_seconds": step}
-
-
-def _median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | None, int | None]:
-    """The median of repeated values, with bounds that include all but the first, which is warm-up; and its line."""
-    known = [(value.value, line, value) for value, line in values if value is not None]
-    known = known[1:] or known
-    if not known:
-        return None, None
-    middle, line, _ = statistics.median_low(known)
-    return Interval(middle, min(each.lo for *_, each in known), max(each.hi for *_, each in known)), line

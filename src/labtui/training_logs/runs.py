@@ -1,6 +1,7 @@
 """Records of what was read from a log: runs, failures, numbers of GPUs, the report; and bounds of printed numbers."""
 
 import functools
+import statistics
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -138,3 +139,13 @@ def cut_off(text: str) -> Interval:
 def clock_interval(seconds: float) -> Interval:
     """The interval of a time by a program's own clock, which is accurate to a millisecond."""
     return Interval(seconds, max(0.0, seconds - 0.001), seconds + 0.001)
+
+
+def median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | None, int | None]:
+    """The median of repeated values, with bounds that include all but the first, which is warm-up; and its line."""
+    known = [(value.value, line, value) for value, line in values if value is not None]
+    known = known[1:] or known
+    if not known:
+        return None, None
+    middle, line, _ = statistics.median_low(known)
+    return Interval(middle, min(each.lo for *_, each in known), max(each.hi for *_, each in known)), line
