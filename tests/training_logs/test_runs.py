@@ -37,10 +37,8 @@ def test_commands(text):
 
 @pytest.mark.parametrize("text", [
     'File "ResNet50.py", line 3, in <module>',
-    "python: can't open file 'ResNet50.py': [Errno 2] No such file or directory",
-    "usage: ResNet50.py [-h] [--epochs EPOCHS]",
-    *("ResNet50.py: error: unrecognized arguments: -- epochs 5", "+ python -c 'print(1)'"),
-    *("+ python plot.py", "python 'unclosed ResNet50"),
+    "python: can't open file 'ResNet50.py': [Errno 2] No such file or directory", "usage: ResNet50.py [-h] [--epochs EPOCHS]",
+    *("ResNet50.py: error: unrecognized arguments: -- epochs 5", "+ python -c 'print(1)'", "+ python plot.py", "python 'unclosed ResNet50"),
 ])  # fmt: skip
 def test_lines_that_start_no_training(text):
     assert read_command(text) is None
