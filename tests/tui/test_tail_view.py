@@ -79,10 +79,10 @@ async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
 async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, stamp):
     log.write_text(f"{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n")
     async with bench(log) as (app, tail, pilot):
-        ends = "start: 2026-11-25T … and it goes on", "start: 2026-11-25T23:01:37, and it goes…"
+        ends = "start: 2026-11-25T23:01:37 …", "start: 2026-11-25T23:01:37, and it goes…"
         for tail.brief, search, first in ((True, "", ""), (True, ":37", stamp), (False, "", stamp)):
             tail.search(search)
-            cut = ends[tail.match_line == 3]  # its middle, unless that is what was searched
+            cut = ends[tail.match_line == 3]  # its last piece, unless that is what was searched
             shown = [f"{first}one", "7/7 - 5s - loss: 2.1", cut]
             await until(pilot, lambda shown=shown: text_of(app).split("\n")[:3] == shown)
 

@@ -50,9 +50,12 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     return with_sizes(spec, planned_sizes(view.task))
 
 
-def readable(text: str) -> str:
-    """A record (`:::MLLOG`) as names and values, without its JSON; another line as it is."""
-    return re.sub(r'^:::MLLOG … |"metadata": |[{}"]', "", text) if text.startswith(":::MLLOG") else text
+def readable(text: str, first: str = "") -> str:
+    """A record (`:::MLLOG`) as names and values, the `first` name before the others; another line as it is."""
+    if not text.startswith(":::MLLOG"):
+        return text
+    pieces = re.sub(r'^:::MLLOG … |"metadata": |[{}"]', "", text).split(", ")
+    return ", ".join(sorted(pieces, key=lambda piece: not piece.startswith(f"{first}: ")))
 
 
 def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -> int:
@@ -440,5 +443,5 @@ class ChartsPane(Pane, Container, can_focus=True):
         said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (not point.line and row.epochs > 1)
         styles, text = roles(self.app), line_text(self.app.session.folder.path, path, number)
         place = f"{said}line {number}  "
-        shown_text = shorten(readable(text), self.size.width - len(place))
+        shown_text = shorten(readable(text, point.metric or "seconds"), self.size.width - len(place))
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)

@@ -18,7 +18,7 @@ from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane, last_line
-from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, middle
+from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, least
 
 _NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
 """What a record has before its value, or metadata where that is null, and after it."""
@@ -200,8 +200,8 @@ def line_text(root: Path, path: Path, number: int) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """A log line cut to `width` characters: first its time stamp goes, then its middle."""
+    """A log line cut to `width` characters: first its time stamp goes, then what says least."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
-    left, right = middle(text, width)
-    return text if len(text) <= width else f"{text[:left].rstrip()} … {text[right:].lstrip()}"
+    left, right = least(text, width)
+    return text if len(text) <= width else f"{text[:left].rstrip()} … {text[right:].lstrip()}".strip()

@@ -191,17 +191,25 @@ STAMP = re.compile(
 """The time stamp and level that a logger puts at the beginning of a line."""
 
 
-def middle(text: str, width: int) -> tuple[int, int]:
-    """The part of a text to replace by an ellipsis so that it fits: its middle, at blanks that are near.
+_PIECES_END = re.compile(r",? - |, | \| ")
+_NUMBER_ENDS = re.compile(r"\d\S*( \S+)?$")
 
-    The numbers of a log line stand at its end.
+
+def least(text: str, width: int) -> tuple[int, int]:
+    """The part of a text that says least, to replace by an ellipsis so that it fits; no name loses its value.
+
+    Of a record, what stands before its key; of another line its last pieces, or the words far before a last number.
     """
-    half = max(0, width - 3) // 2
-    begin, end = (
-        text.rfind(" ", half // 2, half + 1),
-        text.find(" ", len(text) - half - 1, len(text) - half // 2),
-    )
-    return (begin if begin >= 0 else half), (end + 1 if end >= 0 else len(text) - half)
+    key, room = text.find('"key": '), max(0, width - 3)
+    if text.startswith(":::MLLOG") and key > 0:
+        return text.find(" ") + 1, key
+    if ends := [found.start() for found in _PIECES_END.finditer(text, width // 3, max(0, width - 1))]:
+        return ends[-1], len(text)
+    if _NUMBER_ENDS.search(text):
+        begin = text.find(" ", len(text) - room - 1)
+        return 0, begin + 1 if begin >= 0 else len(text) - room
+    end = text.rfind(" ", room // 2, room + 1)
+    return end if end >= 0 else room, len(text)
 
 
 EMPTY = "What a run prints appears here, from its first line on."
@@ -367,7 +375,8 @@ class TailView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One row: the line's number, its text, and what labtui reads in it."""
         scroll_x, scroll_y = self.scroll_offset
-        width, style = self.scrollable_content_region.width, self.rich_style
+        width = self.scrollable_content_region.width - self.show_vertical_scrollbar  # nothing touches it
+        style = self.rich_style
         row = scroll_y + y
         if self.file is None or row >= self.rows:
             empty = f" {self.why_empty or EMPTY}" if y == 0 and self.file is None else ""
@@ -392,8 +401,8 @@ class TailView(ScrollView, can_focus=True):
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
 
     def _left_out(self, text: str, number: int, width: int) -> tuple[int, int]:
-        """The cells of a long line to replace by an ellipsis: its middle, or what hides the current match."""
-        begin, end = middle(text, width)
+        """The cells of a long line to replace by an ellipsis: what says least, or what hides the current match."""
+        begin, end = least(text, width)
         if self.needle and number == self.match_line:
             at = text.lower().find(self.needle.lower())
             begin, end = (9, at - 9) if cell_len(text[: at + len(self.needle)]) >= width else (0, 0)
