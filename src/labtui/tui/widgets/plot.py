@@ -56,10 +56,8 @@ class _Drawing:
 
     def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
-        self.bars, self.bare = (
-            spec.kind != "lines",
-            False,
-        )  # bare: there is no room for a unit behind each value
+        self.bars = spec.kind != "lines"
+        self.bare = False  # there is no room for a unit behind each value
         self.measured, self.names = spec.measured, names_of(spec)
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         self.few = len(self.measured) <= 2  # then each mark has its value beside it
@@ -147,8 +145,10 @@ class _Drawing:
             self._write_list()
         else:
             self._write_names(order[::-1])
-        over_time, values = self.spec.over_time, self._write_values if self.few else self._write_table
-        (self._tell_warmup if over_time else values)()
+        if self.spec.over_time:
+            self._tell_warmup()
+        elif self.few:
+            self._write_values()
         return self.grid.lines()
 
     def _write(self, spots: Spots, text: str, style: str, around: int = 1) -> bool:
@@ -265,13 +265,22 @@ class _Drawing:
         text = value_text(self.spec, point).removesuffix(self.unit * self.bare)
         return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
+    def _told(self, at: int) -> Point | None:
+        """The point whose value stands beside a line's name: of many lines that at the cursor, else the last one."""
+        points, x = self.measured[at].points, self.cursor.x
+        if self.few or x is None:
+            return points[-1]
+        return next((each for each in points if each.x == x), None)
+
     def _label(self, at: int, room: int) -> str:
-        """The name of a line, cut to fit, with its last value."""
-        last, name = self.measured[at].points[-1], self.names[at] if len(self.measured) > 1 else ""
-        value = "" if self.spec.over_time and self.spec.unit == "s" else self._value(last)
-        far = " warm-up" if last.hollow else " so far" if last.live else ""
-        if self.spec.over_time and last.x < self.xs[-1]:
-            far = f" in {place_text(self.spec, last.x)}{far}"
+        """The name of a line, cut to fit, with a value."""
+        told, name = self._told(at), self.names[at] if len(self.measured) > 1 else ""
+        value, far = self._value(told) if told is not None else NOTHING, ""
+        value *= not (self.spec.over_time and self.spec.unit == "s")  # it reads as that of the run
+        if told is not None and told.x == self.measured[at].points[-1].x:
+            far = " warm-up" if told.hollow else " so far" if told.live else ""
+            if self.spec.over_time and told.x < self.xs[-1]:
+                far = f" in {place_text(self.spec, told.x)}{far}"
         full = f"{name}  {value}".strip()
         brief = f"{name} {value}" if self.few else name
         for text in (f"{full}{far}", full, brief, name or value):
@@ -293,8 +302,8 @@ class _Drawing:
 
     def _entry(self, at: int, width: int) -> tuple[str, str]:
         """A line's mark, name and value at the cursor in so many cells, and their style."""
-        there, x = self.measured[at].points, self.cursor.x
-        value = next((self._value(each) for each in there if each.x == x), "" if x is None else NOTHING)
+        told = self._told(at)
+        value = self._value(told) if told is not None else NOTHING
         room = width - cell_len(value) - 5
         name = shortened(self.names[at], room)
         chosen = "bold reverse " if self.listed else "bold "
@@ -303,12 +312,16 @@ class _Drawing:
         return f" {mark} {name}{' ' * (room - cell_len(name))} {value} ", style
 
     def _write_list(self) -> None:
-        """Write the names in their order beside the lines; of too many, those around the chosen one."""
-        order = specs.order_of(self.spec)
-        more, column = len(order) - self.rows, self.grid.width - self.right + 1
-        first = max(0, min(order.index(self.cursor.series) - self.rows // 2, more))
-        for row, at in enumerate(order[first : first + self.rows]):
-            self.grid.put(column, row, *self._entry(at, self.right - 1))
+        """Write the names in their order beside the lines, below the place; of many those near the chosen one."""
+        order, width, x = specs.order_of(self.spec), self.right - 1, self.cursor.x
+        head, column = x is not None, self.grid.width - width
+        rows = self.rows - head
+        more = len(order) - rows
+        first = max(0, min(order.index(self.cursor.series) - rows // 2, more))
+        if x is not None:
+            self.grid.put(column, 0, f"{place_text(self.spec, x):>{width - 1}}", self.look.quiet)
+        for row, at in enumerate(order[first : first + rows], head):
+            self.grid.put(column, row, *self._entry(at, width))
         if more > 0:
             self.grid.put(column, self.rows, f"  {more} more: ↑ ↓", self.look.quiet)
 
@@ -383,21 +396,6 @@ class _Drawing:
             if other <= near or over or (mark[1] == spot[1] != own[1] and 0 < first - mark[0] < 12):
                 return False
         return True
-
-    def _write_table(self) -> None:
-        """Write a table of all series' values at the cursor where there is room, mostly at the lower right."""
-        if self.listed or (x := self.cursor.x) is None:
-            return
-        values = [self._value(each) for series in self.measured for each in series.points if each.x == x]
-        width = max(map(cell_len, self.names)) + max(map(cell_len, values), default=1) + 7
-        rows = [(f"   on {place_text(self.spec, x)}", self.look.quiet)]
-        rows += [self._entry(at, width) for at in specs.order_of(self.spec)]
-        for column in range(self._column(x) - width - 1, self.left + 1, -1):
-            for top in range(self.rows - len(rows) - 1, 0, -1):
-                if all(self.grid.free(column, top + at, width, 0) for at in range(len(rows))):
-                    for at, row in enumerate(rows):
-                        self.grid.put(column, top + at, *row)
-                    return
 
     def _draw_bars(self) -> None:
         look, stack = self.look, self.spec.kind == "stacked"
