@@ -161,11 +161,10 @@ def test_two_lines_have_their_last_values_beside_their_names(width):
 def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     spec = replace(chart({1: 32.7, 2: 18.0, 4: 10.1}, {1: 13.6, 2: 8.1, 4: 5.38}), unit="s")
     assert {"32.70", "13.60", "18.00", "8.10"} < set("\n".join(rows_of(spec, 95, 18)).split())
-    alone = replace(spec, series=spec.series[1:])
-    assert all("13.60 s" in "\n".join(rows_of(alone, 60, height)) for height in range(9, 26))
+    alone = [rows_of(replace(spec, series=spec.series[1:]), 60, height) for height in range(9, 26)]
+    assert all("13.60 s" in "\n".join(rows) for rows in alone)
     assert not re.search("0 s ┼.*8.10", "\n".join(rows_of(spec, 35, 10))), "no mark is there"
-    ends = re.findall(r"\d\.\d+( s|)", "\n".join(rows_of(spec, 32, 14)))
-    assert set(ends) == {""}, "all have units or none"
+    assert not re.search(r"\d\.\d+ s", "\n".join(rows_of(spec, 32, 14))), "all have units or none"
 
 
 def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_differs_and_are_cut_to_the_room():
@@ -180,7 +179,7 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     assert "  1 more: ↑ ↓" in "\n".join(rows_of(spec, 86, 8)), "as many as there are rows"
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
     rows = rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None))
-    assert any(row.rstrip().endswith("▲ net2" + " long" * 5) for row in rows), "the value gives way"
+    assert f"▲ net2{' long' * 5}" in [row.rstrip()[-31:] for row in rows], "the value gives way"
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = tuple(replace(each, short=f"{each.short}, 99,968 images") for each in spec.series)
     text = "\n".join(rows_of(replace(spec, series=long)))
@@ -319,7 +318,7 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     warm = (replace(s, points=(replace(s.points[0], hollow=True), *s.points[1:])) for s in slow.series)
     told = "\n".join(rows_of(replace(slow, series=tuple(warm))))
     assert "↑ up to 60.00×, warm-up" in told and "▲ net2" in told, "each line keeps its mark"
-    assert all(value in "".join(rows) for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
+    assert all(value in text for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
 
 
 @pytest.mark.parametrize("height", range(8, 26))
