@@ -257,25 +257,14 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
         if lacking := _models_without(chart, check, ctx):
             yield CheckItem(sentence, f"There is nothing to show in the {chart} chart of {lacking} yet.")
             continue
-        export = max(found, key=lambda item: (item.at is None, item.at or 0.0), default=None)
-        shown = (*told, *mine)
-        older = [run for run in shown if export and not _is_later(run, export, ctx.evidence, sent=True)]
-        if export is None or (check.models and matches and not (told and older)):
+        export = max(found, key=lambda item: item.at, default=None)
+        sent_before = export and any(ctx.evidence.sent_at(run) <= export.at for run in (*told, *mine))
+        if export is None or (check.models and matches and not (told and sent_before)):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
-        later = next((run for run in mine if _is_later(run, export, ctx.evidence)), None)
+        later = next((run for run in mine if ctx.evidence.changed_at(run) > export.at), None)
         again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
         yield CheckItem(sentence, again, export.path, stale=bool(again), mark=export.mark)
-
-
-def _is_later(run: RunState, export: ExportFact, evidence: Evidence, *, sent: bool = False) -> bool:
-    """Whether a run had news after a chart was written: planned, job began or ended; `sent`: only planned counts."""
-    submission = evidence.submission(run)
-    if export.at is None or submission is None:
-        return False
-    job = None if sent else submission.job
-    seen = 0.0 if job is None else job.seen_at - 15.0  # s: a poll sees the end of a job some time later
-    return max(submission.planned_at, seen) > export.at
 
 
 _COMPARES = {"speedup": "speedup", "efficiency": "efficiency", "cpu-gpu": "acceleration"}

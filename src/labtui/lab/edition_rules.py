@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from labtui.domain.errors import DataError
-from labtui.domain.model import plural
 from labtui.lab.edition import Edition, HandInCheck, Task
 from labtui.lab.fields import Place, Problem
 from labtui.lab.runs import PublishedRow
+from labtui.results.grouping import devices
 from labtui.training_logs.patterns import line_pattern
 
 REFERENCES = {
@@ -40,11 +40,6 @@ MISSING = {
     "script": "{!r} does not come with labtui, and no task makes it; a script of the course goes into `scripts`.",
     "profile": "There is no cluster profile {!r}.",
 }
-
-
-def describe(model: str, gpus: int) -> str:
-    """Return a configuration in words: ``ResNet50 on 2 GPUs``."""
-    return f"{model} on {plural(gpus, 'GPU')}" if gpus else f"{model} on a CPU"
 
 
 def cross_references(edition: Edition, available: Mapping[str, Collection[str]]) -> Iterator[Problem]:
@@ -122,7 +117,7 @@ def _duplicate_ids(edition: Edition) -> Iterator[Problem]:
 
 def _published_problems(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Problem]:
     """A row has a source and is about a planned run."""
-    what = f"{row.model} on {row.processes}" if row.processes else describe(row.model, row.gpus or 0)
+    what = f"{row.model} on {row.processes or devices(row.gpus or 0)}"
     if not row.source and row.outcome == "completed":
         yield place, f"The published numbers of {what} need a `source`."
     ratio = row.speedup or row.efficiency or row.acceleration
@@ -141,7 +136,7 @@ def _task_problems(edition: Edition, task: Task, place: Place) -> Iterator[Probl
     for index, run in ((i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()):
         spec, images = run.spec, run.images or edition.images
         key = (spec.model, spec.n_gpus, spec.batch_size, spec.data_set, spec.tuning)
-        where = f"{describe(spec.model, spec.n_gpus)} with batch {spec.batch_size:,}"
+        where = f"{spec.model} on {devices(spec.n_gpus)} with batch {spec.batch_size:,}"
         if key in seen:
             yield (*place, "sweeps", index), f"Task {task.id} plans {where} twice."
         seen.add(key)

@@ -10,6 +10,7 @@ labtui's or the student's notes and do not count.
 import contextlib
 import hashlib
 import io
+import math
 import re
 import tokenize
 from collections.abc import Collection, Mapping
@@ -156,14 +157,14 @@ class FileFact(msgspec.Struct, frozen=True, dict=True):
 class ExportFact(msgspec.Struct, frozen=True, kw_only=True):
     """An exported chart: its file, its chart key, the models it shows (empty: all that were measured).
 
-    `at` is when the file was written, in UNIX seconds of this computer; None if unknown.
+    `at` is when the file was written, in UNIX seconds of this computer.
     """
 
     path: str
     chart: str
     models: tuple[str, ...] = ()
     mark: Mark = ""
-    at: float | None = None
+    at: float = math.inf
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,6 +193,20 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a run reached Slurm or may still do so; false for refused and withdrawn ones."""
         submission = self.submission(run)
         return submission is None or submission.status not in WITHOUT_JOB
+
+    def sent_at(self, run: RunState) -> float:
+        """When a run was planned, in UNIX seconds of this computer; 0 if unknown."""
+        submission = self.submission(run)
+        return submission.planned_at if submission is not None else 0.0
+
+    def changed_at(self, run: RunState) -> float:
+        """When a run was planned, or its job last began or ended."""
+        submission = self.submission(run)
+        job = submission.job if submission is not None else None
+        seen = (
+            job.seen_at - 15.0 if job is not None else 0.0
+        )  # s: a poll sees the end of a job some time later
+        return max(self.sent_at(run), seen)
 
     def changed_since(self, run: RunState) -> tuple[str, ...]:
         """The run's script and its imports, if they differ now from what was sent with the run."""
