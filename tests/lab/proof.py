@@ -3,12 +3,12 @@
 The evidence is made from the published numbers (the times), the plan and the checks (everything else).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from labtui.domain.model import EpochSample, Interval, RunPhase, RunSpec
-from labtui.domain.state import LabState, RunState
+from labtui.domain.model import EpochSample, Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.lab.checks import check_task
 from labtui.lab.edition import ChartsCheck, EditedCheck, Edition, HandInCheck, MetricCheck, Task
 from labtui.lab.edition_rules import references
@@ -50,11 +50,12 @@ def prove(edition: Edition) -> Iterator[Proof]:
 def published_evidence(edition: Edition) -> Evidence:
     """The evidence of a finished lab: all planned runs with the published numbers, every question answered."""
     scripts, checks = _scripts(edition), [check for task in edition.tasks for check in task.checks]
-    runs: dict[int, RunState] = {}
+    runs, submissions = {}, {}
     for task in edition.tasks:
         for plan, spec in zip(task.runs, planned_specs(task), strict=True):
-            runs[len(runs) + 1] = _run(edition, task, plan, spec, len(runs) + 1)
-    state = LabState(runs=MappingProxyType(runs))
+            run = runs[len(runs) + 1] = _run(edition, task, plan, spec, len(runs) + 1)
+            submissions[run.token] = _submission(plan, run, scripts)
+    state = LabState(submissions=MappingProxyType(submissions), runs=MappingProxyType(runs))
     return Evidence(
         state=state,
         results=compute_results(measured_from_state(state), images=edition.images),
@@ -95,6 +96,18 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, run_id: int
         epochs=tuple(_epoch(task, row, number, count) for number in range(1, count + 1)),
         outcome=row.outcome,
         learning_rate=None if spec.program is not None else expected_learning_rate(edition, spec),
+    )  # fmt: skip
+
+
+def _submission(plan: RunPlan, run: RunState, scripts: Mapping[str, FileFact]) -> SubmissionState:
+    job_id = str(30_000 + run.run_id)
+    name = f"{run.spec.model}-{run.spec.n_gpus}"
+    return SubmissionState(
+        token=run.token, task_id=run.task_id, form=plan.form, job_name=name, run_ids=(run.run_id,),
+        planned_at=0.0, status=SubmissionStatus.ACCEPTED, gpus=run.spec.n_gpus,
+        remote_logs={"out": f"{name}.%j.out"},
+        script_hashes={path: fact.sha256 for path, fact in scripts.items()},
+        job=JobView(job_id=job_id, phase=JobPhase.FINISHED, slurm_state="COMPLETED", evidence="sacct"),
     )  # fmt: skip
 
 

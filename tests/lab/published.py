@@ -1,6 +1,5 @@
 """A lab whose planned runs went as published, with submissions, times as printed and totals, for tests of results."""
 
-from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -11,15 +10,12 @@ from labtui.domain.model import (
     PROCESS_PER_GPU,
     EpochSample,
     Interval,
-    JobPhase,
-    JobView,
     RunSpec,
-    SubmissionStatus,
 )
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import RunState
 from labtui.domain.tuning import named_options
 from labtui.lab.edition import Edition, MetricCheck, Task
-from labtui.lab.evidence import Evidence, FileFact
+from labtui.lab.evidence import Evidence
 from labtui.lab.runs import PublishedRow, RunPlan
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
@@ -31,26 +27,12 @@ def published_lab(edition: Edition) -> Evidence:
     """The evidence of the edition's proof, with everything else that a real lab has."""
     evidence = published_evidence(edition)
     plans = [(task, plan) for task in edition.tasks for plan in task.runs]
-    runs, submissions = {}, {}
-    for (task, plan), bare in zip(plans, evidence.state.runs.values(), strict=True):
-        run = runs[bare.run_id] = _detailed(edition, task, plan, bare)
-        submissions[run.token] = _submission(plan, run, evidence.scripts)
-    state = LabState(submissions=MappingProxyType(submissions), runs=MappingProxyType(runs))
+    bare = zip(plans, evidence.state.runs.values(), strict=True)
+    runs = {run.run_id: _detailed(edition, task, plan, run) for (task, plan), run in bare}
+    state = replace(evidence.state, runs=MappingProxyType(runs))
     return replace(
         evidence, state=state, results=compute_results(measured_from_state(state), images=edition.images)
     )
-
-
-def _submission(plan: RunPlan, run: RunState, scripts: Mapping[str, FileFact]) -> SubmissionState:
-    job_id = str(30_000 + run.run_id)
-    name = f"{run.spec.model}-{run.spec.n_gpus}"
-    return SubmissionState(
-        token=run.token, task_id=run.task_id, form=plan.form, job_name=name, run_ids=(run.run_id,),
-        planned_at=0.0, status=SubmissionStatus.ACCEPTED, gpus=run.spec.n_gpus,
-        remote_logs={"out": f"{name}.%j.out"},
-        script_hashes={path: fact.sha256 for path, fact in scripts.items()},
-        job=JobView(job_id=job_id, phase=JobPhase.FINISHED, slurm_state="COMPLETED", evidence="sacct"),
-    )  # fmt: skip
 
 
 def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> RunState:

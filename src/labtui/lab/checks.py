@@ -258,7 +258,9 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
             yield CheckItem(sentence, f"There is nothing to show in the {chart} chart of {lacking} yet.")
             continue
         export = max(found, key=lambda item: item.at, default=None)
-        sent_before = export and any(ctx.evidence.sent_at(run) <= export.at for run in (*told, *mine))
+        sent_before = export and any(
+            ctx.evidence.submission(run).planned_at <= export.at for run in (*told, *mine)
+        )
         if export is None or (check.models and matches and not (told and sent_before)):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
@@ -349,10 +351,8 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
 
 def _reads_data(run: RunState, ctx: _Context) -> bool:
     """Whether a run shows that the data are there; a script that no task plans may have read other data."""
-    submission = ctx.evidence.submission(run)
     planned = {plan.spec.script.rpartition("/")[2] for task in ctx.edition.tasks for plan in task.runs}
-    own = submission is not None and submission.form == "own"
-    return not own or run.spec.script.rpartition("/")[2] in planned
+    return ctx.evidence.submission(run).form != "own" or run.spec.script.rpartition("/")[2] in planned
 
 
 def _check_hand_in(ctx: _Context, check: schema.HandInCheck) -> Iterator[CheckItem]:

@@ -186,34 +186,22 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     remote: Mapping[str, PathStatus] = {}
     overrides: PlanOverrides = PlanOverrides()
 
-    def submission(self, run: RunState) -> SubmissionState | None:
-        return self.state.submissions.get(run.token)
+    def submission(self, run: RunState) -> SubmissionState:
+        return self.state.submissions[run.token]
 
     def sent(self, run: RunState) -> bool:
         """Whether a run reached Slurm or may still do so; false for refused and withdrawn ones."""
-        submission = self.submission(run)
-        return submission is None or submission.status not in WITHOUT_JOB
-
-    def sent_at(self, run: RunState) -> float:
-        """When a run was planned, in UNIX seconds of this computer; 0 if unknown."""
-        submission = self.submission(run)
-        return submission.planned_at if submission is not None else 0.0
+        return self.submission(run).status not in WITHOUT_JOB
 
     def changed_at(self, run: RunState) -> float:
         """When a run was planned, or its job last began or ended."""
         submission = self.submission(run)
-        job = submission.job if submission is not None else None
-        seen = (
-            job.seen_at - 15.0 if job is not None else 0.0
-        )  # s: a poll sees the end of a job some time later
-        return max(self.sent_at(run), seen)
+        seen = 0.0 if submission.job is None else submission.job.seen_at
+        return max(submission.planned_at, seen - 15.0)  # s: a poll sees the end of a job some time later
 
     def changed_since(self, run: RunState) -> tuple[str, ...]:
         """The run's script and its imports, if they differ now from what was sent with the run."""
-        submission = self.submission(run)
-        if submission is None:
-            return ()
-        changed = []
+        submission, changed = self.submission(run), []
         for path in script_and_imports(run.spec.script, self.scripts):
             sent = submission.script_hashes.get(path)
             now = self.scripts.get(path)

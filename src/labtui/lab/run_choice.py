@@ -119,8 +119,8 @@ def existing_runs(
 def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
     """The run with its job, log and lines (of its epochs): ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
     submission = evidence.submission(run)
-    job_id = submission.job.job_id if submission and submission.job else ""
-    source = submission.mirror("out").rpartition("/")[2] if submission else ""
+    job_id = submission.job.job_id if submission.job else ""
+    source = submission.mirror("out").rpartition("/")[2]
     lines = lines or tuple(sample.line_of("seconds") for sample in run.epochs) or (None,)
     where = cite(Origin(source=source, job_id=job_id, line=line) for line in lines)
     return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"
@@ -142,8 +142,9 @@ def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ..
         other, submission = others.get(run.task_id), state.submissions.get(run.token)
         if other is None:
             return any(_is_planned(run, each) for each in others.values())
-        own = submission is not None and bool(submission.job_file)
-        return not own or any(_same_device(run, plan.spec) for plan in other.runs)
+        return not (submission and submission.job_file) or any(
+            _same_device(run, plan.spec) for plan in other.runs
+        )
 
     return tuple(run for run in state.runs.values() if run.run_id in own or compared(run))
 
@@ -201,8 +202,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
         if other_batch and (run.task_id not in ("", task.id) or not tried or any(meant)):
             continue  # another task's or another planned run, or one that did not train, is no attempt at this one
         mark = evidence.state.mark_of(run)
-        sent = evidence.submission(run)
-        why_not = _why_not(run, spec, check, wanted, ending=sent is not None and sent.cancelling)
+        why_not = _why_not(run, spec, check, wanted, ending=evidence.submission(run).cancelling)
         why_not = why_not or "is a small run, no result of the lab." * (mark == "small")
         changed = evidence.changed_since(run)
         match = Match(task_id=task.id, spec=spec, run=run, why_not=why_not, changed=changed, mark=mark)
