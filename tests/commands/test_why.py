@@ -18,7 +18,10 @@ from tests.tui.fed_session import finished_run, make_folder, open_session, spec
 LOG = Path(__file__).parents[1] / "fixtures" / "logs" / "hpc4ai-ch10-resnet50.out"
 
 
-def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(capsys):
+def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(tmp_path, capsys, command):
+    practice = "practice: yes (labtui's rehearsal of TensorFlow: nothing was trained)\n"
+    (tmp_path / "job.out").write_text(practice + LOG.read_text(encoding="utf-8"))
+    assert command(["why", str(tmp_path / "job.out")]).err == "", "practice has no control runs"
     assert main(["why", str(LOG)]) == 0
     shown, hint = capsys.readouterr()
     assert "--control independent" in hint

@@ -64,7 +64,7 @@ def test_own_results_go_before_the_bands():
     started = [replace(row, members=tuple(replace(one, startup=7.0) for one in row.members)) for row in rows]
     seconds, _ = expectation(draft, EDITION, started)
     assert seconds.value == pytest.approx(exact - 3 * 13, abs=0.1)
-    assert seconds.half_width < measured.half_width
+    assert seconds.half_width < measured.half_width and seconds.hi - seconds.value > 3 * 7
     long = lambda e: replace(e, seconds=Interval.exact(60.0)) if e.epoch == 5 else e  # noqa: E731
     slow = with_runs(full(), lambda run: replace(run, epochs=tuple(map(long, run.epochs))))
     assert expectation(draft, EDITION, slow.results.measured)[0].hi > 12 * 60, "all of them may take as long"

@@ -180,7 +180,7 @@ def run_why(args: argparse.Namespace) -> int:
             print(f"{loss_text(row, _clock_sentence(row, given))}\n")
     if not rows:
         say(_NO_SPLIT)
-    elif any(part.name == SLOWER_STEPS for row in rows for part in lost_efficiency(row)):
+    elif any(part.name == SLOWER_STEPS for row in rows if not row.mark for part in lost_efficiency(row)):
         say(_CONTROL)
     return 2 if given.unread else 0 if rows else 1
 
