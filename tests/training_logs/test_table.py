@@ -266,6 +266,10 @@ CASES = {
     "a trainer that stops before whole epochs": (HF_HEAD + "{'train_runtime': 20.0, 'train_samples_per_second': 200.0, 'train_steps_per_second': 1.0, 'epoch': 0.08}\n", "- - x 200:, 200/s, completed"),
     "a trainer that goes on": (HF_HEAD + "  Continuing training from epoch 1\n" + TRAINER.format(404.161), "- - x 200:, completed"),
     "lines of batches are no epochs": ("".join(f"Epoch {n}, Iteration 100, Loss: 2.0, Time: 3.2s\nEpoch {n} | time 125 ms per iteration\n" for n in (1, 2)), ""),
+    "a loader's bar before the training's": ("Epoch 1/2\n" + "".join(f"100%|#####| {n}/{n} [00:{at:02d}<00:00,  8.0it/s]\n" for n, at in ((40, 3), (196, 24))), "- -:, unfinished"),
+    "a rate of each of several processes": ("".join(f"Epoch {n} took 31.{k} s, 500 images/s\n" for n in (1, 2) for k in (1, 2)), "- -: 1*=31.2 2=31.15, completed, woven"),
+    "validation after every second epoch": ("".join(f"Epoch {n}/3\n25/25 - 14s - 544ms/step - loss: 1.0{' - val_loss: 1.0' * (n == 2)}\n" for n in (1, 2, 3)), "- -: 1*=13.6 2=13.6 3=13.6, completed"),
+    "a batch that grows": ("".join(f"iteration {n}/ 100 | elapsed time per iteration (ms): 2000.0 | lr: 1 | global batch size: {size} | x: 1\n" for n, size in ((1, 256), (2, 512))), "- - x 256:, 128/s, 2.0000 to 2.0000 s a batch, unfinished | - - x 512:, 256/s, 2.0000 to 2.0000 s a batch, unfinished"),
     "validations beside epochs": ("".join(f"[train] epoch {n} time: 12.5s\n[val] epoch {n} time: 3.2s\n" for n in (1, 2, 3)), "- -: 1*=12.5 2=12.5 3=12.5, completed"),
     # MLPerf's records
     "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),
@@ -326,7 +330,7 @@ CASES = {
     "a running total after a slow start": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((46.8, 52.2, 57.7, 63.0), 1)), "- -:, completed"),
     "times that grow by chance, or slower and slower": ("".join(f"Epoch {n} took {t} s\n" for times in ((20.1, 20.2, 20.3), (20.0, 22.1, 26.4), (29, 30, 31)) for n, t in enumerate(times, 1)),
         "- -: 1*=20.1 2=20.2 3=20.3, completed | - -: 1*=20 2=22.1 3=26.4, completed | - -: 1*=29.25 2=30.25 3=31.25, completed"),
-    "a running total of two": ("".join(f"Epoch {n} | Time: {n * 47.1:.2f}s\n" for n in (1, 2)),
+    "a running total of two": ("".join(f"Epoch {n} | Time: {9 + n * 31.1:.2f}s\n" for n in (1, 2)),
         "- -:, completed"),
     "a predict": (PREDICT, "- -:, unfinished"),
     "a predict after a fit": (keras(1, 2, 2) + PREDICT, "- -: 1*=13.6 2=13.6, completed"),
@@ -356,7 +360,7 @@ CASES |= {name: ((samples.LOGS / f"{name}.out").read_text("utf-8"), runs) for na
 
 
 NOTES = {
-    "two trainings without marks": "several trainings", "a batch of all GPUs or of each": "of all GPUs or of each", "two global batches": "2,048 and 1,024",
+    "two trainings without marks": "several trainings", "a batch of all GPUs or of each": "of all GPUs or of each", "a loader's bar before the training's": "several bars", "two global batches": "2,048 and 1,024",
     "PyTorch's epochs without the command": "how many epochs were planned",
     "blocks of the same label are counted on": "same numbers", "the input ran out": "ran out of data",
     "Keras 3 goes on without a step after its input ran out": "no step",

@@ -27,6 +27,7 @@ from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 
 MAX_LISTED = 1000
 _GAPS = "Epochs are not printed one by one: a time may be that of several epochs."
+_BARS = "An epoch has several bars without a name, and nothing shows which is the training's."
 _MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
 
 
@@ -259,7 +260,14 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
     if seconds is None:
         return
     if said.number is None and said.form == "tqdm" and not (run and run.keras.awaits(run, None)):
-        return  # a bar without a number, and no header opened an epoch; or a validation's bar
+        if (
+            run
+            and run.epochs
+            and run.epochs[run.last].source == "tqdm"
+            and seconds.lo > run.epochs[run.last].seconds.hi
+        ):
+            run.refuse(_BARS)
+        return  # no header opened an epoch; or a validation's bar, which takes less than the training's
     if run is not None and run.is_in_other_form(said):
         run.beside.add(said.form)
         if run.keras.awaits(run, said.number):  # until Keras's own line gives a better time

@@ -36,8 +36,8 @@ class KerasLines(msgspec.Struct):
 
     `open` is the epoch whose line is awaited, `last` that of the last header. `seen` are the summary lines since that
     header, `kept` the index of the one that was stored. `total` is the step count of this run's own lines, `place` the
-    index of the own line among an epoch's lines, `alike` whether others look the same, `validated` whether own lines
-    have ``val_`` metrics. `usual_after` is the number of lines after an epoch's own.
+    index of the own line among an epoch's lines, `alike` whether others look the same, `validated` whether all own
+    lines have ``val_`` metrics. `usual_after` is the number of lines after an epoch's own.
     `workers` is the number of processes that write into the log, `times` how often the open epoch's header came, and
     `owed` how many summary lines of the epoch before are still to come.
     """
@@ -241,7 +241,8 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
         run.update_facts(RunFacts(epochs_planned=planned))
     if place != keras.kept:
         _store(fold, run, epoch, place)
-    keras.place, keras.total, keras.validated = place, own.total, keras.validated or own.validates
+    keras.validated = own.validates and (keras.validated or keras.place is None)
+    keras.place, keras.total = place, own.total
     keras.alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
 
 
@@ -295,7 +296,7 @@ def _store(fold: Fold, run: OpenRun, epoch: int, place: int) -> None:
         return
     keras.total = summary.total if keras.total is None or corrects else keras.total
     if summary.validates:
-        keras.validated = True
+        keras.validated = keras.validated or keras.place is None
         run.note("Validation is inside each epoch's time.")
     if summary.seconds == 0 and not summary.units:
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")

@@ -40,7 +40,7 @@ _LINES_OF_BAR_BYTES = re.compile(_EITHER.replace(rb"%b", rb"[^\n]"))
 """The same, three times as fast, for a window that has only bytes of bars and newlines."""
 _BATCH = re.compile(rb"\[ *(\d+)/")
 RANK = re.compile(
-    rb" *\[(?:default|rank|GPU)?(?P<torch>\d{1,5})\](?:<std(?:out|err)>)?:? ?| *(?P<srun>\d{1,5}): "
+    rb" *\[(?:default|rank ?|GPU)?(?P<torch>\d{1,5})\](?:<std(?:out|err)>)?:? ?| *(?P<srun>\d{1,5}): "
     rb"|\[\d+,(?P<mpi>\d{1,5})\]<std(?:out|err)>: ?"
 )
 """The rank's mark that torchrun, horovodrun, ``srun -l`` and ``mpirun --tag-output`` put before a line."""

@@ -184,16 +184,17 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
 
 
 def grow_like_total(times: Sequence[Interval]) -> bool:
-    """Whether printed times grow like a total: each by about the first or more, or all by the same.
+    """Whether printed times grow like a total: each by half of the first or more, or all by the same.
 
     By the same means within a tenth and the printed digits; growth that is small beside these, or in all less than a
-    fifth of the first time, may be chance. Of two times, the second is nearly double.
+    fifth of the first time, may be chance.
     """
     grown = sorted(after.value - before.value for before, after in pairwise(times))
-    if len(grown) < 2:
-        return bool(grown) and grown[0] >= 0.8 * times[0].value
+    if not grown:
+        return False
     first, least, digits = times[0].value, grown[0], 2 * times[-1].half_width
-    same = grown[-1] - least <= 0.1 * least + digits and least >= max(0.2 * first / len(grown), 5 * digits)
+    alike = len(grown) > 1 and grown[-1] - least <= 0.1 * least + digits
+    same = alike and least >= max(0.2 * first / len(grown), 5 * digits)
     return same or least >= 0.5 * first
 
 

@@ -229,6 +229,7 @@ class OpenRun(msgspec.Struct):
         Return False if the times contradict each other: two trainings wrote at once.
         """
         stored, other = self.epochs[sample.epoch], sample.seconds
+        self.interleaved |= stored.line != sample.line and RATE in sample.metrics
         if stored.line == sample.line or stored.seconds == other:  # drawn or printed again
             self.epochs[sample.epoch] = replace(sample, starts_process=stored.starts_process)
         elif len(self.epochs) == 1:
@@ -264,7 +265,9 @@ class OpenRun(msgspec.Struct):
         return True
 
     def goes_back(self, said: Rate) -> bool:
-        """Whether a rate's iteration is below the last one: another training has begun."""
+        """Whether a rate's iteration is below the last one, or its batch another: another training has begun."""
+        if self.rates and said.facts.batch_size and said.facts.batch_size != self.facts.batch_size:
+            return True
         before = self.rates[-1].iteration if self.rates and said.form == self.form else None
         return before is not None and said.iteration is not None and said.iteration < before
 
@@ -363,6 +366,7 @@ class OpenRun(msgspec.Struct):
         told = self.facts.given()
         if note := self._contradicted_images(samples):
             notes, told = (*notes, note), told | {"images": None}
+        if note or self.interleaved:  # each process prints its own rate
             samples = tuple(
                 replace(one, metrics={name: value for name, value in one.metrics.items() if name != RATE})
                 for one in samples
