@@ -118,7 +118,9 @@ class Diagnoser:
         if len(self._found) < _MAX_FINDINGS:
             if len(text := text.strip()) > MAX_TEXT:
                 text = f"{text[:MAX_TEXT].rsplit(' ', 1)[0]} …"
-            self._found.append(Diagnosis(kind=kind, line=line, text=text, advice=advice, stream=self._stream))
+            found = Diagnosis(kind=kind, line=line, text=text, advice=advice, stream=self._stream)
+            if found not in self._found:
+                self._found.append(found)
 
     # ------------------------------------------------------------------ tracebacks
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from labtui.domain.model import DiagnosisKind, EpochSample, Interval
+from labtui.domain.model import EpochSample, Interval
 from labtui.training_logs import keras_runs, spans
+from labtui.training_logs.diagnosis import Diagnoser
 from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.patterns import SUMMARY
@@ -34,7 +35,8 @@ _MIXED = "several trainings or processes wrote to this log at once, and nothing 
 class Fold:
     """The runs of one writer: of one rank, or of the lines without a rank."""
 
-    def __init__(self) -> None:
+    def __init__(self, diagnoser: Diagnoser) -> None:
+        self.diagnoser = diagnoser
         self.closed: list[ParsedRun] = []
         self.open: OpenRun | None = None
         self.before: OpenRun | None = None  # the run closed last
@@ -43,8 +45,6 @@ class Fold:
         self.plan: dict[int, RunFacts] = {}
         self.job_gpus: GpuCount | None = None
         self.strategies: list[GpuCount] = []
-        self.findings: list[tuple[DiagnosisKind, int, str, str]] = []  # kind, line, text, advice
-        self.epoch_kept = False  # an epoch was kept since the reader last looked
 
     @property
     def runs(self) -> tuple[ParsedRun, ...]:
@@ -52,7 +52,7 @@ class Fold:
 
     def fork(self) -> Fold:
         """A copy for a rank that begins to train: what lines without a rank said is true of it, too."""
-        return copy.deepcopy(self, {id(run): run for run in self.closed})
+        return copy.deepcopy(self, {id(shared): shared for shared in (*self.closed, self.diagnoser)})
 
     def take(self, line: int, said: Said) -> None:
         _TAKERS[type(said)](self, line, said)
@@ -92,7 +92,7 @@ class Fold:
         if job is not None and banner is not None and len(run.gpus) == 1 and banner.count > job.count:
             run.gpus["job"] = job  # the job's GPUs contradict only a banner that claims more
         run.keep(sample)
-        self.epoch_kept = True
+        self.diagnoser.note_epoch()
 
     def keep_printed(self, run: OpenRun, said: Epoch, number: int, seconds: Interval, line: int) -> None:
         """Keep an epoch from a single line, or merge it with an earlier one of the same number."""
@@ -131,7 +131,7 @@ class Fold:
             return
         run.refuse(_MIXED)
         advice = "Write one log for each training (`srun --output`, or `> train1.log` for each command) and read those."
-        self.findings.append(("mixed-trainings", line, f"{text.strip()[:120]} - {_MIXED}", advice))
+        self.diagnoser.add("mixed-trainings", line, f"{text.strip()[:120]} - {_MIXED}", advice)
 
 
 # --------------------------------------------------------------------------- facts, and that a training begins
@@ -203,7 +203,8 @@ def _take_gpus(fold: Fold, found: GpuCount) -> None:
 def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     facts = _with_global_batch(fold, said.facts) if said.by == "command" else said.facts
     announces, run = replace(said, facts=facts), fold.open
-    if said.by == "trainer" and run is not None and _is_evaluated(run):
+    begun = run is not None and "trainer" in run.announced and run.facts.epochs_planned and not run.fresh
+    if said.by == "trainer" and begun:  # Hugging Face's Trainer evaluates
         return
     run = fold.run_of(line, lambda run: run.may_be_announced_by(announces))
     run.interleaved |= said.text == "run_start" and said.text in run.announced
@@ -214,11 +215,6 @@ def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     run.update_facts(facts)
     if said.by == "banner" and facts.n_gpus:
         run.gpus["banner"] = GpuCount("banner", facts.n_gpus, line, said.text)
-
-
-def _is_evaluated(run: OpenRun) -> bool:
-    """Whether the run's Hugging Face Trainer has begun, so that its next head announces an evaluation."""
-    return "trainer" in run.announced and bool(run.facts.epochs_planned) and not run.fresh
 
 
 def _with_global_batch(fold: Fold, facts: RunFacts) -> RunFacts:

@@ -159,9 +159,7 @@ _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("forms.to
 FORMS_READ: tuple[str, ...] = tuple(_FILE["read"])
 """What is read, in words, for people."""
 TABLE = tuple(_make_form(row) for row in _FILE["form"])
-_BY_WORD: dict[str, list[Form]] = {}
-for _row in TABLE:
-    _BY_WORD.setdefault(_row.word, []).append(_row)
+_BY_WORD = {word: [row for row in TABLE if row.word == word] for word in (row.word for row in TABLE)}
 
 _READERS: tuple[tuple[str, Callable[[str], list[Said] | None]], ...] = (
     ("100%", patterns.read_bar),

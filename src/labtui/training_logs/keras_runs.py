@@ -56,12 +56,6 @@ class KerasLines(msgspec.Struct):
     owed: int = 0
     first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
 
-    def open_epoch(self, number: int) -> None:
-        """A header came: the lines that follow are this epoch's."""
-        self.open = self.last = number
-        self.seen.clear()
-        self.kept, self.first, self.times = -1, None, 1
-
     def awaits(self, run: OpenRun, number: float | None) -> bool:
         """Whether a line of another form may give the open epoch's time, as none of Keras's own has come."""
         mine = self.open is not None and self.total is None and self.open not in run.epochs
@@ -125,8 +119,9 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
         run.epochs.clear()
     run.take_form(KERAS)
     run.last_line = line
-    run.keras.open_epoch(number)
-    run.start_epoch()
+    keras = run.keras
+    keras.open, keras.last, keras.seen, keras.kept, keras.first, keras.times = number, number, [], -1, None, 1
+    run.fresh_header = run.fresh
     if run.facts.epochs_planned != planned:
         run.update_facts(RunFacts(epochs_planned=planned))
 

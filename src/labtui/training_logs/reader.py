@@ -45,7 +45,7 @@ class LogReader:
         self._forms = Forms(patterns, programs)
         self._cutter.every_line = self._forms.every_line
         self._diagnoser = Diagnoser(stream)
-        self._folds = [Fold()]  # of lines without a rank, and of the lowest rank that trains
+        self._folds = [Fold(self._diagnoser)]  # of lines without a rank, and of the lowest rank that trains
         self._chief: Writer | None = None
         self._forks = 0
         self._mention = (0, 0, "")  # how likely, line, text
@@ -71,7 +71,6 @@ class LogReader:
             self._take(line)
         self._diagnoser.settle()
         self._fold.close(job_known=job_known)
-        self._note_findings()
 
     @property
     def _fold(self) -> Fold:
@@ -105,16 +104,6 @@ class LogReader:
         told = self._fold.closed or self._fold.open or self._diagnoser.found
         return zeros > 0 and (zeros * 50 > min(size, BINARY_LOOK) or not told)
 
-    def _note_findings(self) -> None:
-        """Hand the fold's findings, and that an epoch was kept, to the diagnoser."""
-        fold = self._folds[-1]
-        if fold.epoch_kept:
-            fold.epoch_kept = False
-            self._changed = True
-            self._diagnoser.note_epoch()
-        while fold.findings:
-            self._diagnoser.add(*fold.findings.pop(0))
-
     def _take(self, line: LogLine) -> None:
         text = line.text
         if not text:
@@ -122,7 +111,6 @@ class LogReader:
         for rest, writer in readings(text, marked=not self._forms.every_line):
             if (said := self._forms.read(line, rest)) is not None:
                 self._deliver(line.number, rest, said, writer)
-                self._note_findings()
                 return
         self._remember_mention(line.number, rest, text)
         # a time stamp without a rank stays: known error texts may come with one
@@ -145,7 +133,7 @@ class LogReader:
             return
         folds = self._folds[1:] if writer and self._chief is not None else self._folds
         for one in said:
-            self._changed = self._changed or not isinstance(one, (Batch, FirstStep))
+            self._changed |= not (isinstance(one, FirstStep) or (isinstance(one, Batch) and one.index > 1))
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.take_command(number, text, len(self._fold.closed), without_gpu=one.masked)
             for fold in folds:

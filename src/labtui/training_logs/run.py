@@ -175,10 +175,6 @@ class OpenRun(msgspec.Struct):
             self.form = form
             self.update_facts(RunFacts(framework=form), sure=False)
 
-    def start_epoch(self) -> None:
-        """An epoch begins: remember whether a process began before it."""
-        self.fresh_header = self.fresh
-
     def keep(self, sample: EpochSample) -> None:
         """Keep an epoch; one that is kept again keeps its `starts_process`."""
         known = self.records.epochs.get(sample.epoch) or self.epochs.get(sample.epoch)

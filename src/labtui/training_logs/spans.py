@@ -213,7 +213,7 @@ def start_clock(fold: Fold, line: int, said: Opens) -> None:
     if records.open is not None and (said.count or records.open.number == number):
         run.interleaved = True  # another process says the same
         return
-    run.start_epoch()
+    run.fresh_header = run.fresh
     records.open = Opened(number, said.at, said.count)
 
 
@@ -260,7 +260,7 @@ def _course_run(fold: Fold, line: int) -> OpenRun:
 def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
     run = _course_run(fold, line)
     run.began = Opened(int(said.number or 0), said.at)
-    run.start_epoch()
+    run.fresh_header = run.fresh
 
 
 def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
@@ -360,7 +360,7 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
         elif said.epoch != last.epoch:
             complete(fold, run, proven=said.epoch == last.epoch + 1)
     if run.imagenet.take(said, line):
-        run.start_epoch()
+        run.fresh_header = run.fresh
     run.take_form(IMAGENET)
     run.last_line = line
 
