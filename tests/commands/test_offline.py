@@ -44,6 +44,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
+    ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("submit 99", ""), ("submit 10.5 --gpus 9", ""), ("submit 10.5 --gpus x", ""),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip

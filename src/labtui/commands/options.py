@@ -1,6 +1,7 @@
 """Options that several commands share, and the types of their numbers."""
 
 import argparse
+from functools import partial
 
 from labtui.slurm.values import number
 
@@ -62,12 +63,17 @@ def run_number(text: str) -> int:
     return found
 
 
-def count(text: str) -> int:
-    """The type of a whole number of 1 or more: epochs, images of a batch, minutes."""
+def count(text: str, most: int = 1_000_000_000) -> int:
+    """The type of a whole number from 1 to `most`: epochs, images of a batch, minutes."""
     found = number(text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    if found > most:
+        raise argparse.ArgumentTypeError(f"{found:,} is more than {most:,}")
     return found
+
+
+epochs = partial(count, most=10_000)
 
 
 def add_run(parser: argparse.ArgumentParser, name: str = "run", nargs: str | None = None) -> None:

@@ -44,7 +44,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", help="what to call the model of a job file")
     options.add_folder(parser)
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
-    parser.add_argument("--epochs", type=options.count, metavar="N", help="epochs of each run")
+    parser.add_argument("--epochs", type=options.epochs, metavar="N", help="epochs of each run")
     parser.add_argument("--batch-size", type=options.count, metavar="N", help="batch of each GPU")
     forms = ("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU)
     words = f"how runs become jobs, or what starts their processes: {', '.join(forms)}"
