@@ -129,8 +129,8 @@ def run_watch(args: argparse.Namespace) -> int:
     from labtui.tui.view import View
 
     with OpenLab(args, start=False) as lab:
-        told = lab.state
-        before = {token for token, item in told.submissions.items() if _is_read_to_the_end(told, item)}
+        last = lab.state
+        before = {token for token, item in last.submissions.items() if _is_read_to_the_end(last, item)}
         tell = _print_row if args.json else _NewsPrinter()
         if args.json:
             _print_row({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())})
@@ -149,9 +149,9 @@ def run_watch(args: argparse.Namespace) -> int:
             ring = partial(print, end="", file=raw_stream(sys.stderr), flush=True)
             notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None
             for state in lab.updates(all_over):
-                for news in news_of(told, state, names):
+                for news in news_of(last, state, names):
                     tell(*news)
-                told = state
+                last = state
                 if notify is not None:
                     notify(state, names)
                 lab.check_connection(patient=True)
@@ -260,18 +260,18 @@ class _NewsPrinter:
     """Prints events: connection and problems on stderr; each line about a run once, as a log may be read again."""
 
     def __init__(self) -> None:
-        self._told: dict[str, set[str]] = {}
+        self._printed: dict[str, set[str]] = {}
 
     def __call__(self, row: dict[str, Any], about: str, said: Iterable[str]) -> None:
-        told = self._told.setdefault(about, set())
+        printed = self._printed.setdefault(about, set())
         if row["type"] == "samples-reset":
-            told.clear()
+            printed.clear()
             print_line(f"{about}  its log started again")
         if row["type"] == "job-observed":  # a job may return to an earlier state, which is printed again
-            told.intersection_update(said)
+            printed.intersection_update(said)
         for line in said:
             if not about:
                 say(line)
-            elif line not in told:
-                told.add(line)
+            elif line not in printed:
+                printed.add(line)
                 print_line(line)

@@ -180,11 +180,11 @@ def run_check(args: argparse.Namespace) -> int:
         ]
         print_json({"lab": edition.id, "tasks": rows, "progress": far, "spent": bill})
     else:
-        told: set[str] = set()
+        printed: set[str] = set()
         for check in wanted:
-            notes = tuple(each for each in check.notes if each not in told)  # each once
+            notes = tuple(each for each in check.notes if each not in printed)  # each once
             _print_task(lines[check.task_id], replace(check, notes=notes), full=bool(args.task))
-            told.update(notes)
+            printed.update(notes)
         if not args.task:
             where = f"; next is task {far.current}" if far.current else ""
             print(f"{far.done} of {far.total} tasks done{where}.")

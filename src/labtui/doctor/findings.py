@@ -175,9 +175,9 @@ def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
     """Programs, version, queue, accounting."""
     missing = ", ".join(name for name in probe.missing if name != "timeout")
     yield judge("slurm-commands", "missing" if missing else "fine", names=missing)
-    told = probe.version_text or "`sbatch --version` gave no answer"
+    version = probe.version_text or "`sbatch --version` gave no answer"
     known = "unknown" if probe.version is None else "old" if probe.version < OLDEST else "fine"
-    yield judge("slurm-version", known, told=told)
+    yield judge("slurm-version", known, version=version)
     for key, problem in (("squeue", probe.queue_problem), ("sacct", probe.accounting_problem)):
         yield judge(key, "silent" if problem else "fine", why=problem)
 

@@ -130,8 +130,11 @@ def _check_runs(ctx: _Context, check: schema.RunsCheck) -> Iterator[CheckItem]:
             item = CheckItem(sentence, not_run_yet([name], elsewhere))
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
-            told = match.run.outcome is not None or match.run.epochs
-            again, shown = _stale_message(match, matches), cite_run(match.run, ctx.evidence) if told else ""
+            has_log = match.run.outcome is not None or match.run.epochs
+            again, shown = (
+                _stale_message(match, matches),
+                cite_run(match.run, ctx.evidence) if has_log else "",
+            )
             item = CheckItem(sentence, why or again, shown, stale=not why and bool(again), mark=match.mark)
         yield replace(item, run=match.spec, run_id=match.run and match.run.run_id, task_id=other)
 
@@ -248,9 +251,9 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     measured = [run for _, run in sorted(state.runs.items(), reverse=True) if run.epochs or run.throughput]
     small = {state.mark_of(run) for run in measured} == {"small"}  # else charts leave them out
     ran = [run for each in matches if (run := each.run) and (each.met or run in measured)]
-    told = [run for run in ran if small or state.mark_of(run) != "small"]
+    charted = [run for run in ran if small or state.mark_of(run) != "small"]
     of_models = (run for run in measured if run.spec.model in check.models)
-    mine = [run for run in of_models if run.task_id in (tasks or {run.task_id})]
+    of_tasks = [run for run in of_models if run.task_id in (tasks or {run.task_id})]
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in ctx.evidence.exports if e.chart == chart and _shows(e, check, ctx.evidence)]
@@ -258,13 +261,12 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
             yield CheckItem(sentence, f"There is nothing to show in the {chart} chart of {lacking} yet.")
             continue
         export = max(found, key=lambda item: item.at, default=None)
-        sent_before = export and any(
-            ctx.evidence.submission(run).planned_at <= export.at for run in (*told, *mine)
-        )
-        if export is None or (check.models and matches and not (told and sent_before)):
+        sent = (ctx.evidence.submission(run).planned_at for run in (*charted, *of_tasks))
+        sent_before = export is not None and min(sent, default=math.inf) <= export.at
+        if export is None or (check.models and matches and not (charted and sent_before)):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
-        later = next((run for run in mine if ctx.evidence.changed_at(run) > export.at), None)
+        later = next((run for run in of_tasks if ctx.evidence.changed_at(run) > export.at), None)
         again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
         yield CheckItem(sentence, again, export.path, stale=bool(again), mark=export.mark)
 
@@ -332,17 +334,17 @@ def _check_files(ctx: _Context, check: schema.FilesCheck) -> Iterator[CheckItem]
 def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     evidence, sentence = ctx.evidence, "the data set and the software on the cluster can be reached"
     trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, ctx)]
-    gone = [path for path, told in evidence.remote.items() if not told.there]
+    gone = [path for path, status in evidence.remote.items() if not status.there]
     if trained:
         # a run without a mark, of a real cluster, is better evidence
-        witness = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
-        shown = f"{cite_run(witness, evidence)} read the data and trained"
-        mark = evidence.state.mark_of(witness)
+        best = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
+        shown = f"{cite_run(best, evidence)} read the data and trained"
+        mark = evidence.state.mark_of(best)
         yield CheckItem(sentence, evidence=shown, mark="" if mark == "small" else mark)  # the data are there
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif evidence.remote:
-        when = datetime.fromtimestamp(min(told.at for told in evidence.remote.values()), UTC)
+        when = datetime.fromtimestamp(min(status.at for status in evidence.remote.values()), UTC)
         seen = f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {', '.join(evidence.remote)}"
         yield CheckItem(sentence, evidence=seen)
     else:

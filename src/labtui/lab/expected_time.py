@@ -98,11 +98,11 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         left_out = epoch.scaled(1 - images / theirs)
         first = first and Interval(*(max(0.0, each) for each in astuple(first.minus(left_out))))
         epoch = epoch.scaled(images / theirs)
-    told = [each for one in (row.members if row else ()) if (each := one.startup) is not None]
+    startups = [each for one in (row.members if row else ()) if (each := one.startup) is not None]
     usual, most = edition.startup_seconds
     start = Interval(usual, usual, most)
-    if told:  # one job's start-up does not say what the next one's will be
-        start = Interval(statistics.fmean(told), min(told) / MARGIN, max(told) * MARGIN)
+    if startups:  # one job's start-up does not say what the next one's will be
+        start = Interval(statistics.fmean(startups), min(startups) / MARGIN, max(startups) * MARGIN)
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
     return total([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 

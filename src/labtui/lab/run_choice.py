@@ -39,8 +39,8 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
         if counted and (bound is None or not bound.contains(wanted)):
             if images is not None:  # else the log does not say
                 trained = " to ".join(dict.fromkeys(f"{each:,.0f}" for each in (images.lo, images.hi)))
-                told = f"{called.label} was trained on {trained} images an epoch"
-                yield f"{told}, not on {wanted:,}: nothing published fits."
+                sentence = f"{called.label} was trained on {trained} images an epoch"
+                yield f"{sentence}, not on {wanted:,}: nothing published fits."
         else:
             yield from filter(None, (remark(band, row, called.label) for band in edition.bands))
 

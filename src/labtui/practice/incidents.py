@@ -103,13 +103,13 @@ class IncidentPlan:
             if not self._waiting:
                 return
             name = self._waiting[0]
-            moment, inject = ACTS[name]
+            state, act = ACTS[name]
             jobs = (job for job in self._cluster.controller.accounting() if job.job_id not in self._injected)
-            ready = (job for job in jobs if job.state == moment)
-            due = (job for job in ready if moment == PENDING or job.elapsed_s(now) >= _AFTER_S)
+            ready = (job for job in jobs if job.state == state)
+            due = (job for job in ready if state == PENDING or job.elapsed_s(now) >= _AFTER_S)
             if (job := next(due, None)) is None:
                 return
             self._waiting.pop(0)
             self._injected.add(job.job_id)
-        inject(self._cluster, job, now)
+        act(self._cluster, job, now)
         self._notify(INCIDENTS[name])

@@ -126,31 +126,31 @@ class Model:
         **_options: object,
     ) -> History:
         training, strategy = self._training(x, batch_size), self.distribute_strategy
-        scatter, history = stand_in.job_random(repr(training)), History()
-        everyone = [history, *(callbacks or [])]
+        rng, history = stand_in.job_random(repr(training)), History()
+        all_callbacks = [history, *(callbacks or [])]
 
-        def tell(moment: str, *values: object) -> None:
-            for callback in everyone:
-                getattr(callback, moment)(*values)
+        def call_all(hook: str, *values: object) -> None:
+            for callback in all_callbacks:
+                getattr(callback, hook)(*values)
 
-        for callback in everyone:
+        for callback in all_callbacks:
             callback.params = {"verbose": verbose, "epochs": epochs, "steps": training.steps}
             callback.model = self
-        tell("on_train_begin", {})
+        call_all("on_train_begin", {})
         if not training.fits:
             self._run_out_of_memory(training)
         stand_in.show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
         for epoch in range(epochs):
             if verbose and epochs > 1:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
-            tell("on_epoch_begin", epoch, {})
-            seconds, metrics = training.epoch_s(epoch + 1, scatter), training.metrics(epoch + 1, scatter)
+            call_all("on_epoch_begin", epoch, {})
+            seconds, metrics = training.epoch_s(epoch + 1, rng), training.metrics(epoch + 1, rng)
             time.sleep(seconds)
             if verbose:  # a progress bar ends as the same line
                 print(summary_line(training.steps, seconds, metrics), flush=True)
-            tell("on_epoch_end", epoch, dict(metrics))
+            call_all("on_epoch_end", epoch, dict(metrics))
         stand_in.show_load(0, 0.0, 0.0)
-        tell("on_train_end", {})
+        call_all("on_train_end", {})
         return history
 
     def _training(self, data: Any, batch_size: int | None) -> Training:
