@@ -7,7 +7,6 @@ from pathlib import Path
 
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Launch, Profile, Queue
-from labtui.lab.plan import allocation
 from labtui.session.folder import FORMS, read_template
 from labtui.slurm.job_script import JobContext, job_script
 
@@ -71,7 +70,7 @@ def draft(form: JobForm, **more: object) -> SubmissionDraft:
         "mpi": tuple(timed(count) for count in (2, 4, 64)),
         "srun-python": (run(8, nodes=2, launcher="srun-python", script="tensorflow/train_multiworker.py"),),
     }[form]  # fmt: skip
-    nodes, gpus = allocation(runs)
+    nodes, gpus = runs[-1].nodes, -(-runs[-1].n_gpus // runs[-1].nodes)
     cpus, qos = 64 if form == "mpi" else 20 * max(1, gpus), "acc_debug" if gpus else "gp_debug"
     values: dict[str, object] = {"task_id": "10.5", "form": form, "job_name": f"{runs[0].model}-{form}-zm2"}
     values |= {"runs": runs, "gpus": gpus, "nodes": nodes, "cpus": cpus, "time_limit_minutes": 75}

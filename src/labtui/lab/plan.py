@@ -257,10 +257,11 @@ def size_job(
 
     Without GPUs, a program has one core for each process, and a training keeps the cores of `base`.
     """
-    nodes, gpus = allocation(specs)
+    largest = _largest(specs)
+    nodes, gpus = largest.nodes, -(-largest.n_gpus // largest.nodes)
     cpus = gpus * profile.cpus_per_gpu if gpus else base.cpus
     if specs[0].program is not None and not gpus:
-        cpus = -(-max(spec.processes for spec in specs) // nodes)
+        cpus = -(-largest.processes // nodes)
     name = job_name(specs)
     return replace(base, form=form, runs=tuple(specs), gpus=gpus, nodes=nodes, cpus=cpus, job_name=name)
 
@@ -282,12 +283,6 @@ def place_run(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
     while spec.n_gpus % nodes:
         nodes += 1
     return replace(spec, nodes=nodes)
-
-
-def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
-    """(nodes, GPUs per node) that a job needs for its largest run."""
-    largest = _largest(specs)
-    return largest.nodes, -(-largest.n_gpus // largest.nodes)
 
 
 def _largest(specs: Sequence[RunSpec]) -> RunSpec:
