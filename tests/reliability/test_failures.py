@@ -77,7 +77,7 @@ READ_ONLY = (1, "", "mkdir: cannot create directory: Read-only file system\n")
     ("limit", NO_CONTROLLER, RemoteFailure, ["5 min", "7"]),
     ("paths", (0, "half an ans", ""), RemoteFailure, ["got no answer"]),
     ("submit", NO_ANSWER, ConnectionLost, ["did not arrive"]),
-    ("submit", (0, "a banner, no number\n", ""), RemoteFailure, ["named no new job number"]),
+    ("submit", (0, "a banner, no number\n", ""), RemoteFailure, ["no single new job number"]),
     ("push", NO_ANSWER, ConnectionLost, []),
     ("push", READ_ONLY, RemoteFailure, ["Read-only file system", "/r"]),
     ("push", (1, "", ""), RemoteFailure, ["no reason given"]),

@@ -114,17 +114,14 @@ def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(open
 
 
 NODE_FAILED = b"slurmstepd: error: *** JOB 100 ON n1 CANCELLED AT 2026-11-21T10 DUE TO NODE FAILURE ***\n"
+FIVE = [5, 4, 4, 4, 4]
 ENDS: dict[str, tuple[bytes, bytes, str, str, list[int]]] = {
     # name: (log, standard error, Slurm's word; how the run ended, its epochs as they were printed)
-    "last line without a newline": (
-        keras_log(5, 4, 4, 4, 4).rstrip(b"\n"), b"", "COMPLETED", "completed", [5, 4, 4, 4, 4],
-    ),
-    "another try after a complete one": (
-        keras_log(5, 4, 4, 4, 4) + keras_log(9, 8), b"", "COMPLETED", "completed", [5, 4, 4, 4, 4],
-    ),
+    "last line without a newline": (keras_log(*FIVE).rstrip(b"\n"), b"", "COMPLETED", "completed", FIVE),
+    "another try after a complete one": (keras_log(*FIVE) + keras_log(9), b"", "COMPLETED", "completed", FIVE),
     "another try after a failure": (
-        keras_log() + b"tensorflow ResourceExhaustedError: OOM when allocating tensor\n" + keras_log(5, 4, 4, 4, 4),
-        b"", "COMPLETED", "completed", [5, 4, 4, 4, 4],
+        keras_log() + b"tensorflow ResourceExhaustedError: OOM when allocating tensor\n" + keras_log(*FIVE),
+        b"", "COMPLETED", "completed", FIVE,
     ),
     "no log": (b"", b"", "FAILED", "failed", []),
     "time limit": (keras_log(5, 4), b"", "TIMEOUT", "time-limit", [5, 4]),
@@ -164,7 +161,6 @@ def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench, state
 
 
 def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench):
-    bench.online()
     futures = [bench.session.submit(draft()) for _ in range(6)]
     bench.run(60, lambda: all(future.done() for future in futures))
     for number in range(6):

@@ -89,7 +89,6 @@ def test_what_happened_after_the_backup_comes_from_the_files_beside_it(open_benc
     finished(first)
     first.session.close()
     second = open_bench(first.cluster)
-    second.online()
     second.session.submit(draft(qos="acc_debug"))
     second.session.submit(draft(qos="acc_debug"))
     second.run(20, lambda: len(second.cluster.jobs) == 2)

@@ -106,9 +106,6 @@ def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
     assert (state.runs[1].spec.n_gpus, state.runs[1].epochs, state.runs[1].outcome) == (1, (), None)
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-    assert {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} >= {
-        "meta", "submissions", "readings", "blobs", "snapshots",
-    }  # fmt: skip
     assert not db.execute("SELECT name FROM sqlite_master WHERE name = 'events'").fetchall()
     assert stored(path) == state
 
@@ -236,9 +233,6 @@ def test_what_makes_a_copy(change, copied):
 def test_a_folder_of_an_older_labtui_is_anybodys(lab_path):
     with Session.open(lab_path, start=False) as session:
         session._store._connection.execute("UPDATE meta SET value = 'who knows' WHERE key = 'writer'")
-    copy = lab_path.with_name("copy")
-    shutil.copytree(lab_path, copy)
-    trust(copy)
-    assert (LabFolder(copy).database_path).exists()
+    trust(copy := shutil.copytree(lab_path, lab_path.with_name("copy")))
     with Session.open(copy, start=False) as own:
         assert not own.read_only

@@ -107,6 +107,13 @@ def test_an_accepted_job_without_a_number_of_its_own_is_never_sent_again(site, s
     assert site.look().job_id == "12", "it is looked up by its token all the same"
 
 
+def test_a_number_in_a_banner_is_not_taken_for_the_job(site):
+    site.program("sbatch", "echo 4")
+    assert parse_submit(site.submit().out) == "4" == site.look().job_id
+    site.queue_holds("4", "", "a stranger's", "/home/them")
+    assert (site.look().job_id, site.look().accepted) == (None, True), "the queue says that it is another's"
+
+
 def test_an_unreadable_row_of_the_job_leaves_it_open(site):
     site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
     site.submit()
@@ -237,11 +244,17 @@ def test_no_job_is_certain_after_three_complete_answers_over_310_seconds(answers
     assert period.certain is certain
 
 
-def test_a_plain_refusal_is_certain_without_slurm(site):
-    site.program("sbatch", "echo 'sbatch: error: Invalid qos specification' >&2; exit 1")
+def test_a_plain_refusal_is_certain_once_the_queue_answers(site):
+    """A site's wrapper may fail after the job was taken; soon after it the queue alone knows."""
+    site.program("sbatch", "echo 'line 3: log: Disk quota exceeded' >&2; exit 1")
     assert site.submit().status == 1
-    site.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
+    for program in ("squeue", "sacct"):
+        site.program(program, "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
+    assert not site.look().certain and "contact" in site.look().problem
+    site.program("squeue", ":")
     assert site.look().certain
+    os.utime(site.dir / ".labtui" / "attempt-0" / "status", (time.time() - 250,) * 2)
+    assert not site.look().certain, "it may have left the queue: accounting is needed, too"
 
 
 def test_a_silent_controller_leaves_it_open_until_it_speaks(site):
@@ -276,7 +289,7 @@ def test_hostile_words_stay_words(site, name):
 
 @pytest.mark.parametrize(
     ("text", "job_id"),
-    [("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("", None),
+    [("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("5\n4", None), ("", None),
      ("Submitted batch job 5\n", "5"), ("Submitted batch job 12 on cluster other\n", "12"), ("007\n", None),
      ("\u0661\u0662\n", None), ("9" * 5000, None), ("job 12\n", None)],
 )  # fmt: skip

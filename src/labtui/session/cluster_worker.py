@@ -31,7 +31,14 @@ from labtui.session.worker_context import (
     run_now,
     settle,
 )
-from labtui.slurm.job_evidence import ended_as_duplicate, live_jobs, observe, other_jobs, vanished_ids
+from labtui.slurm.job_evidence import (
+    ended_as_duplicate,
+    live_jobs,
+    misread,
+    observe,
+    other_jobs,
+    vanished_ids,
+)
 from labtui.slurm.queue import (
     POLLS_IN_PRACTICE,
     POLLS_PER_MINUTE,
@@ -336,6 +343,8 @@ class Poller:
     def _store_answer(self, answer: QueueAnswer, asked: Mapping[str, JobView]) -> None:
         """Store the answer for the jobs `asked`; a job that came or changed since the question is skipped."""
         context, at = self._context, self._context.at()
+        for mistaken in misread(context.state, answer):
+            self._submitter.look_again(mistaken)
         known = context.state.submissions
         views = observe(context.state, answer, at)
         jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}

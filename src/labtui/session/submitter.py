@@ -142,14 +142,14 @@ class Submitter:
                 raise
             return
         pending.no_job = pending.no_job.after(look)
-        certain = look.certain or pending.no_job.certain
-        refused, pending.refused = pending.refused, None
-        if look.job_id is None and not certain and refused is None:
-            before = "" if look.accepted else f"{UNKNOWN_SENTENCE} "
-            silent = f"{look.refusal.sentence} {SILENT_SENTENCE}" if look.refusal else SILENT_SENTENCE
-            self._set_sentence(submission, f"{before}{look.problem}" if look.problem else silent)
+        refused = pending.refused
+        if look.job_id is None and not (look.certain or pending.no_job.certain):
+            told = refused or look.refusal
+            unknown = "" if look.accepted or not look.problem else UNKNOWN_SENTENCE
+            said = f"{told.sentence if told else unknown} {look.problem or SILENT_SENTENCE}"
+            self._set_sentence(submission, said.strip())
             return
-        pending.lookups, pending.lookup_at, pending.no_job = 0, 0.0, NoJobPeriod()
+        pending.lookups, pending.lookup_at, pending.no_job, pending.refused = 0, 0.0, NoJobPeriod(), None
         if look.job_id is not None:
             self._accept(submission, look.job_id)
         elif refused is not None:
@@ -267,7 +267,12 @@ class Submitter:
         more |= {"status": status, "sentence": sentence, "hint": hint}
         self._context.journal.change(lambda state: state.with_submission(token, **more))
 
-    # ------------------------------------------------------------------ two jobs of one submission
+    # ------------------------------------------------------------------ another job than ours
+
+    def look_again(self, submission: SubmissionState) -> None:
+        """After the queue showed that its job is another's: look this submission's job up by its token."""
+        sentence = "Slurm's answer named another job; labtui looks for this one by its token."
+        self._change(submission.token, SubmissionStatus.UNKNOWN, sentence, job=None)
 
     def adopt_first(self, submission: SubmissionState, job_id: str) -> None:
         """After a job that ended itself as a duplicate: make the job that began first the submission's."""

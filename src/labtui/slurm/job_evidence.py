@@ -71,8 +71,15 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
 def _row_of(rows: Iterable[JobView] | None, submission: SubmissionState) -> JobView | None:
     """The last row of a submission's job."""
     job_id = submission.job.job_id if submission.job is not None else ""
-    mine = [row for row in rows or () if row.job_id == job_id and not is_of_another(row, submission.token)]
+    mine = [row for row in rows or () if row.job_id == job_id and not is_of_another(row, submission.token, submission.job_name)]
     return mine[-1] if mine else None
+
+
+def misread(state: LabState, answer: QueueAnswer) -> tuple[SubmissionState, ...]:
+    """The submissions whose job, which no answer showed before, is another's: sbatch's output was misread."""
+    rows = {row.job_id: row for row in answer.jobs or ()}
+    new = ((item, rows.get(job.job_id)) for item, job in live_jobs(state) if job.evidence == "sbatch")
+    return tuple(item for item, row in new if row and is_of_another(row, item.token, item.job_name))
 
 
 def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:

@@ -6,7 +6,7 @@ does not know about an attempt cannot run a second one beside it. A look-up crea
 blocks an attempt that is still on its way. An attempt that finds a job of its submission adopts it instead of running
 sbatch. sbatch's answer is written into the directory before it is sent back: a receipt that survives a lost connection.
 
-"There is no job" is certain at once if every attempt was blocked or refused. After any other end the request may still
+"There is no job" is certain at once if every attempt was blocked, or was refused and the queue shows none. After any other end the request may still
 be with the controller: then several complete answers in a row must show no job (`NoJobPeriod`).
 """
 
@@ -113,18 +113,16 @@ def _hint_alternatives(key: str, out: str) -> str:
 
 
 def parse_submit(stdout: str, taken: Container[str] = ()) -> str | None:
-    """The job ID in the last line that has one that is not `taken`; sites print banners around it."""
-    for line in reversed(stdout.splitlines()):
-        match = _JOB_ID.fullmatch(line.strip())
-        if match and (found := job_id(match[1])) and found not in taken:
-            return found
-    return None
+    """The only job ID that is not `taken`, on a line of its own; None if there are several: banners have numbers."""
+    matches = (_JOB_ID.fullmatch(line.strip()) for line in stdout.splitlines())
+    found = {number for match in matches if match and (number := job_id(match[1])) and number not in taken}
+    return found.pop() if len(found) == 1 else None
 
 
 def accepted_unread(words: str) -> RemoteFailure:
-    """The error for an sbatch that succeeded without printing a new job ID."""
+    """The error for an sbatch that succeeded without printing one new job ID."""
     said = " ".join(words.split())[:200]
-    sentence = f"Slurm accepted the job but named no new job number: {said or 'it printed nothing'}"
+    sentence = f"Slurm accepted the job but named no single new job number: {said or 'it printed nothing'}"
     return RemoteFailure(sentence, "labtui looks the job up by its token.")
 
 
@@ -136,6 +134,8 @@ def was_cut_off(status: int | None) -> bool:
 SETTLE_S = SBATCH_LIMIT_S + PROGRAM_LIMIT_S + 35
 """After this many seconds (by the cluster's clock) an sbatch that left no receipt has ended."""
 
+QUEUE_MEMORY_S = 240.0
+"""The queue shows a job for at least this long after its end (Slurm's MinJobAge, 300 s unless a site changes it)."""
 NO_JOB_ANSWERS = 3
 NO_JOB_S = 310.0
 """How long complete answers must show no job: a request is valid as long as its munge credential, 300 s."""
@@ -147,14 +147,14 @@ _COMMENT_TOKEN = re.compile(r"lt[0-9a-f]{20}")
 class Attempt(msgspec.Struct, frozen=True):
     """One attempt to submit, read from its directory. Times are UNIX seconds by the cluster's clock.
 
-    `closed`: a look-up blocked it. `ended_at` is the latest possible time if there is no receipt. `unread` is Slurm's
-    output if it accepted the job without a new job ID. `refusal` is None if sbatch succeeded or was cut off.
+    `closed`: a look-up blocked it. `ended_at` is the latest possible time if there is no receipt. `accepted_as` is
+    Slurm's output if it accepted the job. `refusal` is None if sbatch succeeded or was cut off.
     """
 
     ended_at: float
     closed: bool
     job_id: str | None
-    unread: str | None
+    accepted_as: str | None
     refusal: SbatchAnswer | None
 
     @property
@@ -225,6 +225,7 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
     comment = comment_of(token)
     out = result.sections
     attempts = _attempts(out, taken)
+    tried = [attempt for attempt in attempts if not attempt.closed]
     queue_problem = answer_problem("squeue", result)
     accounting_problem = answer_problem("sacct", result)
     by_name = token[-4:] in job_name  # true for names that labtui gives
@@ -234,15 +235,15 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
         queue_problem = queue_problem or "Slurm's row of this job cannot be read."
     rows = (*queued.rows, *accounting.rows)
     # Accounting may learn a job's comment only at its end, so the queue's row of the same job decides for both.
-    others = {row.job_id for row in rows if is_of_another(row, token)}
+    others = {row.job_id for row in rows if is_of_another(row, token, job_name)}
     found = [
         int(row.job_id)
         for row in rows
         if row.comment == comment or (by_name and row.name == job_name and row.job_id not in others)
     ]
     started = parse_submit(out.get("started", ""))
-    receipt = next((attempt.job_id for attempt in attempts if attempt.job_id), None)
-    accepted_as = next((attempt.unread for attempt in attempts if attempt.unread is not None), None)
+    receipt = next((attempt.job_id for attempt in tried if attempt.job_id and attempt.job_id not in others), None)
+    accepted_as = next((attempt.accepted_as for attempt in tried if attempt.accepted_as is not None), None)
     # Slurm keeps records of some refused submissions, too; the latest record counts.
     job_id = started or receipt or (str(max(found)) if found else None)
     if job_id is not None:
@@ -255,12 +256,13 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
         return Lookup(
             problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
         )
-    tried = [attempt for attempt in attempts if not attempt.closed]
     refusal = tried[-1].refusal if tried else None
     unclear = [attempt for attempt in tried if not attempt.clear]
-    problem = (queue_problem or accounting_problem) if unclear else ""
+    since_s = (number(out.get("asked", "")) or 0.0) - max((attempt.ended_at for attempt in tried), default=0.0)
+    forgotten = unclear or since_s > QUEUE_MEMORY_S
+    problem = (queue_problem or (accounting_problem if forgotten else "")) if tried else ""
     return Lookup(
-        certain=not unclear,
+        certain=not unclear and not problem,
         problem=problem,
         attempts=len(attempts),
         refusal=refusal,
@@ -275,16 +277,18 @@ def _no_job_at(out: dict[str, str], unclear: list[Attempt]) -> float | None:
     return float(asked_at)
 
 
-def is_of_another(row: JobView, token: str) -> bool:
-    """Whether a job's comment or directory has another submission's token; a name has only the end of a token.
+def is_of_another(row: JobView, token: str, job_name: str = "") -> bool:
+    """Whether a job's comment or directory has another submission's token, or neither has ours nor its name is ours.
 
-    On sites that drop or replace comments, only the directory and the name can tell.
+    A name has only the end of a token. On sites that drop or replace comments, only directory and name can tell;
+    accounting tells no directory, and a job may rename itself.
     """
     tokens = {row.comment.removeprefix(COMMENT_PREFIX)} if row.comment.startswith(COMMENT_PREFIX) else set()
     directory = row.work_dir.removesuffix("/.").rstrip("/").rpartition("/")[2]
     if _COMMENT_TOKEN.fullmatch(directory):
         tokens.add(directory)
-    return bool(tokens - {token})
+    strange = bool(job_name and row.work_dir) and row.name not in ("", job_name)
+    return bool(tokens - {token}) if tokens else strange
 
 
 def _attempts(out: dict[str, str], taken: Container[str]) -> list[Attempt]:
@@ -300,7 +304,7 @@ def _attempts(out: dict[str, str], taken: Container[str]) -> list[Attempt]:
                 ended_at=latest if code is None else number(ended) or latest,
                 closed=closed,
                 job_id=made,
-                unread=f"{answer} {stderr}" if code == 0 and made is None else None,
+                accepted_as=f"{answer} {stderr}" if code == 0 else None,
                 refusal=None if closed or code == 0 or was_cut_off(code) else classify(stderr),
             )
         )
