@@ -46,7 +46,11 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
         assert token(sendable(after(*base, status(1, word)), PROFILE)) == "t2"
     lab = after(*base, status(1, SubmissionStatus.SENDING))
     waits = lab.submissions["t2"]
-    assert waiting_reason(lab, PROFILE, waits) == "one takes one job per user; sent when one ends."
+    assert waiting_reason(lab, PROFILE, waits) == "one takes one job per user; sent when run 1 ends."
+    lab3 = planned(3, "one")(lab)
+    assert waiting_reason(lab3, PROFILE, lab3.submissions["t3"]).endswith("when run 2 ends."), (
+        "it goes before"
+    )
     assert waiting_reason(lab, PROFILE, waits, online=False) == "Sent when the cluster can be reached."
     assert "`labtui watch` or `labtui` sends it" in waiting_reason(lab, PROFILE, waits, served=False)
     assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."

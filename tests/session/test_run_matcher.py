@@ -86,7 +86,7 @@ def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench, hea
     """Nothing is credited, and the reason stands at the run."""
     run_one(bench, head + keras_log(40, 14, 14, 14, 14, head=False))
     run = the_run(bench)
-    assert run.epochs == () and run.outcome == "unfinished"
+    assert (run.epochs, run.outcome, run.cause) == ((), "unfinished", "another training")
     (found,) = run.diagnosis
     assert (found.kind, found.line) == ("contradiction", 1)
     assert found.text == f"The log is of another training: {differs}."

@@ -4,10 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.slurm.job_evidence import differs, observe, view_if_unanswered
 from labtui.slurm.queue import POLLS_PER_MINUTE, QueueAnswer, job_row, next_poll_at, poll_delay
 from labtui.slurm.states import FINISHED
+from tests import changes
 from tests.changes import after, seen
 from tests.domain.test_submission_queue import planned, status
 
@@ -38,6 +39,15 @@ def test_a_job_of_another_submission_with_our_jobs_id_is_not_ours():
     assert view.phase is JobPhase.SETTLING
     (view,) = observe(state, QueueAnswer(jobs=(replace(row, comment="labtui:t1"),)), 5.0).values()
     assert view.phase is JobPhase.FINISHED
+
+
+def test_a_job_that_only_the_queue_lacks_has_not_ended():
+    state, row = after(planned(1, "many"), status(1, SubmissionStatus.ACCEPTED, "7")), {"job_id": "7"}
+    runs = job_row(row | {"state": "RUNNING"}, evidence="sacct")
+    for at, phase in ((5.0, JobPhase.RUNNING), (30.0, JobPhase.UNKNOWN)):
+        views = observe(state, QueueAnswer(jobs=(), accounting=(runs,)), at)
+        state = after(seen(views), state=state)
+        assert (views["t1"].phase, views["t1"].unknown_since, views["t1"].evidence) == (phase, 5.0, "gone")
 
 
 @given(st.lists(st.floats(0, 30), max_size=60), st.booleans(), st.sampled_from([POLLS_PER_MINUTE, 20]))
@@ -105,7 +115,7 @@ def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
 
 
 def test_a_restart_that_nobody_saw_is_known_when_the_queue_speaks_again():
-    """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
+    """It ran, then nothing was known for long, and now it waits: its old start says that it ran before."""
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     running = job_row({"job_id": "7", "state": "RUNNING", "start": "5"})
     lab = after(seen(observe(lab, QueueAnswer(jobs=(running,)), 10.0)), state=lab)
@@ -117,4 +127,6 @@ def test_a_restart_that_nobody_saw_is_known_when_the_queue_speaks_again():
         waiting = job_row({"job_id": "7", "state": "PENDING"})
         lab = after(seen(observe(lab, QueueAnswer(jobs=(waiting,)), moment)), state=lab)
     job = lab.submissions["t1"].job
-    assert (job.start_time, job.phase) == (None, JobPhase.QUEUED)
+    assert (job.start_time, job.phase, job.since) == (5.0, JobPhase.QUEUED, None)
+    begun = after(changes.started(1), state=lab).runs[1]
+    assert begun.phase is RunPhase.QUEUED, "what its log has is of the time before"

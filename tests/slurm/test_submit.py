@@ -289,8 +289,8 @@ def test_hostile_words_stay_words(site, name):
 
 @pytest.mark.parametrize(
     ("text", "job_id"),
-    [("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("5\n4", None), ("", None),
-     ("Submitted batch job 5\n", "5"), ("Submitted batch job 12 on cluster other\n", "12"), ("007\n", None),
+    [("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("", None),
+     ("5\n4", None), ("Submitted batch job 12 on cluster other\n", "12"), ("007\n", None),
      ("\u0661\u0662\n", None), ("9" * 5000, None), ("job 12\n", None)],
 )  # fmt: skip
 def test_job_ids(text, job_id):

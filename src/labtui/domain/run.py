@@ -23,6 +23,7 @@ _ENDS = {
     "node-lost": ("failed: node failure", "node failure"),
     "host-memory": ("ran out of the node's memory", "node memory"),
     "never-started": ("never started", "never started"),
+    "other-training": ("trained something else", "another training"),
     "": ("reports", ""),
 }
 DEEDS = {end: deed for end, (deed, _) in _ENDS.items()}

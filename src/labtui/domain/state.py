@@ -115,7 +115,8 @@ class RunState(RunRecord, frozen=True, kw_only=True):
         if self.outcome == "oom" and not self.gpu_memory_ran_out:
             return "host-memory"
         if self.outcome == "unfinished" and not self.started:
-            return "never-started"
+            others = any(found.kind == "contradiction" for found in self.diagnosis)
+            return "other-training" if others else "never-started"
         return self.outcome or ""
 
     @property
@@ -335,10 +336,12 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
         return _PHASE_OF_OUTCOME.get(run.outcome, RunPhase.FAILED)
     if submission.status is not SubmissionStatus.ACCEPTED:
         return _PHASE_OF_STATUS[submission.status]
-    phase = submission.job.phase if submission.job else JobPhase.QUEUED
+    job = submission.job
+    phase = job.phase if job is not None else JobPhase.QUEUED
     if phase is JobPhase.UNKNOWN:
         return RunPhase.UNKNOWN
-    if run.started:
+    again = job is not None and phase is JobPhase.QUEUED and job.start_time is not None
+    if run.started and not again:
         return RunPhase.RUNNING
     if phase is JobPhase.QUEUED or not first_open:
         return RunPhase.QUEUED
@@ -391,9 +394,13 @@ def _has_room(state: LabState, profile: Profile, queue_name: str, ahead: int = 0
     queue = profile.queue(queue_name)
     if queue is None or queue.max_submit_per_user is None:
         return True
-    ours = [item for item in state.submissions.values() if item.queue == queue_name and not item.over]
-    sent = [item for item in ours if item.status is not SubmissionStatus.WAITING]
-    return len(sent) + ahead < queue.max_submit_per_user
+    return len(_sent_to(state, queue_name)) + ahead < queue.max_submit_per_user
+
+
+def _sent_to(state: LabState, queue_name: str) -> list[SubmissionState]:
+    """The submissions to a queue that were sent and are not over, in the order in which they were planned."""
+    ours = (item for item in state.submissions.values() if item.queue == queue_name and not item.over)
+    return [item for item in ours if item.status is not SubmissionStatus.WAITING]
 
 
 def waiting_reason(
@@ -420,8 +427,12 @@ def waiting_reason(
     if submission.sentence:
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None
-    tokens = [item.token for item in submission_queue(state) if item.queue == submission.queue]
-    if profile and queue and not _has_room(state, profile, submission.queue, tokens.index(submission.token)):
-        jobs = "one job" if queue.max_submit_per_user == 1 else f"{queue.max_submit_per_user} jobs"
-        return f"{submission.queue} takes {jobs} per user; sent when one ends."
+    waiting = [item for item in submission_queue(state) if item.queue == submission.queue]
+    before = waiting[: [item.token for item in waiting].index(submission.token)]
+    if profile and queue and not _has_room(state, profile, submission.queue, len(before)):
+        last = [*_sent_to(state, submission.queue), *before][-1].run_ids[-1]
+        jobs, end = f"{queue.max_submit_per_user} jobs", "one ends"
+        if queue.max_submit_per_user == 1:
+            jobs, end = "one job", f"run {last} ends"
+        return f"{submission.queue} takes {jobs} per user; sent when {end}."
     return "Sent as soon as the queue accepts it."

@@ -31,14 +31,7 @@ from labtui.session.worker_context import (
     run_now,
     settle,
 )
-from labtui.slurm.job_evidence import (
-    ended_as_duplicate,
-    live_jobs,
-    misread,
-    observe,
-    other_jobs,
-    vanished_ids,
-)
+from labtui.slurm import job_evidence
 from labtui.slurm.queue import (
     POLLS_IN_PRACTICE,
     POLLS_PER_MINUTE,
@@ -266,7 +259,7 @@ class ClusterWorker:
         self._connection.attend()
         if self._connection.online and not was_online:
             self._log_follower.recheck_all()
-            if live_jobs(self._context.state):
+            if job_evidence.live_jobs(self._context.state):
                 self._context.note_change()
 
     def _run_duty(self, duty: str, work: Callable[[], None]) -> None:
@@ -309,7 +302,7 @@ class Poller:
         if self._asking:
             return None
         delay = poll_delay(
-            [job.phase for _, job in live_jobs(self._context.state)],
+            [job.phase for _, job in job_evidence.live_jobs(self._context.state)],
             since_change_s=self._context.now() - self._context.changed_at,
             failures=self._failures,
             last_took_s=self._took_s,
@@ -324,7 +317,7 @@ class Poller:
         context, began = self._context, self._context.now()
         self._polls.append(began)
         self._poll_requested, self._asking = False, True
-        vanished = vanished_ids(context.state)
+        vanished = job_evidence.vanished_ids(context.state)
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
 
         def answered(outcome: Callable[[], QueueAnswer]) -> None:
@@ -343,10 +336,10 @@ class Poller:
     def _store_answer(self, answer: QueueAnswer, asked: Mapping[str, JobView]) -> None:
         """Store the answer for the jobs `asked`; a job that came or changed since the question is skipped."""
         context, at = self._context, self._context.at()
-        for mistaken in misread(context.state, answer):
+        for mistaken in job_evidence.misread(context.state, answer):
             self._submitter.look_again(mistaken)
         known = context.state.submissions
-        views = observe(context.state, answer, at)
+        views = job_evidence.observe(context.state, answer, at)
         jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}
         if answer.jobs is None:
             self._failures += 1
@@ -360,11 +353,11 @@ class Poller:
             else:
                 hint = f"Nothing is lost. It says: {answer.accounting_problem}"
                 context.raise_problem(ACCOUNTING_KEY, RemoteFailure(_ACCOUNTING_SILENT, hint))
-            others, clock = other_jobs(context.state, answer.jobs), answer.server_time
+            others, clock = job_evidence.other_jobs(context.state, answer.jobs), answer.server_time
             self._store_jobs(
                 jobs, lambda state: replace(state, other_jobs=others, refreshed_at=at, cluster_time=clock)
             )
-        for submission, job in live_jobs(context.state):
+        for submission, job in job_evidence.live_jobs(context.state):
             self._check_log(submission.token, job)
 
     def _store_jobs(self, jobs: Mapping[str, JobView], *other_changes: Change) -> None:
@@ -384,7 +377,7 @@ class Poller:
             if job.phase is JobPhase.FINISHED:
                 self._submitter.job_ended()
                 submission = self._context.state.submissions[token]
-                if ended_as_duplicate(self._context.state, submission):
+                if job_evidence.ended_as_duplicate(self._context.state, submission):
                     self._submitter.adopt_first(submission, job.job_id)
 
     def _check_log(self, token: str, job: JobView) -> None:

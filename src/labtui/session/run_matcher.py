@@ -358,7 +358,7 @@ def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tu
     told: tuple[list[str], ...] = ([], [str(spec.replicas)])
     every = tuple(item for item in report.diagnosis if _DEVICES.findall(item.text) in told)
     if parsed is None:
-        return every or report.diagnosis
+        return tuple(item for item in every or report.diagnosis if item.kind != "contradiction")
     # Where the .err has one error for each failed run, they are in the runs' order.
     errors = [item for item in report.diagnosis if item.stream == "err" and item.kind not in _SURPRISES]
     failed = [run for run in report.runs if run.outcome != "completed"]

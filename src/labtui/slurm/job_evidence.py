@@ -71,7 +71,8 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
 def _row_of(rows: Iterable[JobView] | None, submission: SubmissionState) -> JobView | None:
     """The last row of a submission's job."""
     job_id = submission.job.job_id if submission.job is not None else ""
-    mine = [row for row in rows or () if row.job_id == job_id and not is_of_another(row, submission.token, submission.job_name)]
+    named = [row for row in rows or () if row.job_id == job_id]
+    mine = [row for row in named if not is_of_another(row, submission.token, submission.job_name)]
     return mine[-1] if mine else None
 
 
@@ -93,13 +94,11 @@ def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:
 
 
 def _merge(old: JobView, new: JobView) -> JobView:
-    ran = old.phase is JobPhase.RUNNING or (old.phase is not JobPhase.QUEUED and old.start_time is not None)
-    started_over = ran and new.phase is JobPhase.QUEUED
     return replace(
         new,
         start_estimate=new.start_estimate if new.phase is JobPhase.QUEUED else None,
         submit_time=new.submit_time or old.submit_time,
-        start_time=new.start_time or (None if started_over else old.start_time),
+        start_time=new.start_time or old.start_time,
         node=new.node or ("" if new.phase is JobPhase.QUEUED else old.node),
     )
 
@@ -109,6 +108,8 @@ def _view_if_missing(old: JobView, account: JobView | None, answer: QueueAnswer,
     if account is not None and account.phase is JobPhase.FINISHED:
         return replace(account, seen_at=at, node=account.node or old.node)
     since = old.unknown_since if old.evidence == "gone" and old.unknown_since is not None else at
+    if account is not None:  # it goes on, by accounting: the queue's answer was not whole
+        return replace(view_if_unanswered(replace(old, phase=account.phase), at), evidence="gone")
     forgotten = at - since >= FORGOTTEN_AFTER_S
     return replace(
         old,

@@ -159,7 +159,10 @@ def answer_problem(program: str, result: CommandResult) -> str:
     """Why the section of `program` is not a valid answer, as a sentence; "" if it is one."""
     out = result.sections
     status = section_status(out, f"{program}-status")
-    remark = remote_command.trouble(result.remarks.get(program, "")).rstrip(". ")
+    said = result.remarks.get(program, "")
+    if result.nonce not in out.get(program, ""):  # no row: its output is words, not a queue without jobs
+        said += out.get(program, "")
+    remark = remote_command.trouble(said).rstrip(". ")
     if program not in out or status is None:
         return f"{program} gave no complete answer."
     if status == remote_command.TIMED_OUT:

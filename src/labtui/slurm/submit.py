@@ -6,8 +6,9 @@ does not know about an attempt cannot run a second one beside it. A look-up crea
 blocks an attempt that is still on its way. An attempt that finds a job of its submission adopts it instead of running
 sbatch. sbatch's answer is written into the directory before it is sent back: a receipt that survives a lost connection.
 
-"There is no job" is certain at once if every attempt was blocked, or was refused and the queue shows none. After any other end the request may still
-be with the controller: then several complete answers in a row must show no job (`NoJobPeriod`).
+"There is no job" is certain at once if every attempt was blocked, or was refused and the queue shows none. After any
+other end the request may still be with the controller: then several complete answers in a row must show no job
+(`NoJobPeriod`).
 """
 
 from __future__ import annotations
@@ -242,7 +243,9 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
         if row.comment == comment or (by_name and row.name == job_name and row.job_id not in others)
     ]
     started = parse_submit(out.get("started", ""))
-    receipt = next((attempt.job_id for attempt in tried if attempt.job_id and attempt.job_id not in others), None)
+    receipt = next(
+        (attempt.job_id for attempt in tried if attempt.job_id and attempt.job_id not in others), None
+    )
     accepted_as = next((attempt.accepted_as for attempt in tried if attempt.accepted_as is not None), None)
     # Slurm keeps records of some refused submissions, too; the latest record counts.
     job_id = started or receipt or (str(max(found)) if found else None)
@@ -258,7 +261,9 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
         )
     refusal = tried[-1].refusal if tried else None
     unclear = [attempt for attempt in tried if not attempt.clear]
-    since_s = (number(out.get("asked", "")) or 0.0) - max((attempt.ended_at for attempt in tried), default=0.0)
+    since_s = (number(out.get("asked", "")) or 0.0) - max(
+        (attempt.ended_at for attempt in tried), default=0.0
+    )
     forgotten = unclear or since_s > QUEUE_MEMORY_S
     problem = (queue_problem or (accounting_problem if forgotten else "")) if tried else ""
     return Lookup(
