@@ -83,8 +83,9 @@ def test_links_that_lead_out_hidden_files_and_data_do_not_travel(tmp_path):
 def test_the_folder_is_found_from_below(tmp_path):
     folder = LabFolder.create(tmp_path / "lab", SETTINGS)
     assert find_folder(folder.scripts) == folder.path
-    with pytest.raises(UsageError, match="not a lab folder"):
-        find_folder(tmp_path)
+    for place in (tmp_path, folder.path / "nowhere"):
+        with pytest.raises(UsageError, match=r"not a lab folder|no lab folder in"):
+            find_folder(place)
 
 
 def test_own_forms_of_log_lines_are_kept_and_checked(tmp_path):

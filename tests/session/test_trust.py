@@ -126,10 +126,12 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
     assert check_trust(moved) is not None
     moved.rename(lab_path)
     assert check_trust(lab_path) is None
-    own_id = (lab_path / trusting.ID_FILE).read_bytes()
-    (lab_path / trusting.ID_FILE).write_bytes(b"0" * 32)
+    (lab_path / trusting.ID_FILE).write_bytes(sent := b"0" * 32)
     assert check_trust(lab_path) is not None
-    (lab_path / trusting.ID_FILE).write_bytes(own_id)
+    trust(lab_path)
+    assert (lab_path / trusting.ID_FILE).read_bytes() != sent, (
+        "another folder in its place may bring that one"
+    )
     profile = tmp_path / "small.toml"
     text = profile.read_text()
     profile.write_text("no profile")

@@ -39,9 +39,7 @@ def test_recorded_refusals(version, name, key):
     text = answer(version, f"refused-{name}")
     assert text.status in (1, 255)
     refusal = classify(text.err)
-    assert refusal.key == key
-    assert refusal.wait == (name == "second-debug")
-    assert not refusal.unclear
+    assert (refusal.key, refusal.wait, refusal.unclear) == (key, name == "second-debug", False)
     assert refusal.sentence and refusal.hint and refusal.detail
     tested = check_options(()).read(answer(version, f"test-only-{name}"))
     assert not tested.ok and tested.wait == refusal.wait

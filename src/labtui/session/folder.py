@@ -318,7 +318,7 @@ def find_folder(start: str | Path = ".") -> Path:
     """
     here = local_files.expand_home(start).resolve()
     me = os.geteuid() if hasattr(os, "geteuid") else 0
-    for candidate in (here, *here.parents):
+    for candidate in (here, *(here.parents if here.is_dir() else ())):
         file = candidate / SETTINGS_FILE
         if file.is_file() and (candidate == here or {owner_of(candidate), owner_of(file)} <= {me}):
             return candidate

@@ -292,7 +292,7 @@ def trust(folder: Path) -> None:
     Raises:
         FolderError: the folder, or this user's state directory, cannot be written.
     """
-    if not _id_of(folder):
+    if check_trust(folder) is not None:  # its sender knows the id that it came with
         write_private(folder, folder / ID_FILE, os.urandom(16).hex().encode())
     place = _record_path(folder)
     try:

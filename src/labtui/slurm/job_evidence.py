@@ -123,7 +123,7 @@ def _view_if_missing(old: JobView, account: JobView | None, answer: QueueAnswer,
 
 def view_if_unanswered(old: JobView, at: float) -> JobView:
     """The view of a job after a poll without answer: what was known stays, with "unknown since" beside it."""
-    since = old.unknown_since if old.unknown_since is not None else at
+    since = min(old.unknown_since or at, at)  # the clock may have been set back
     phase = old.phase
     if phase in (JobPhase.QUEUED, JobPhase.RUNNING) and at - since >= UNKNOWN_AFTER_S:
         phase = JobPhase.UNKNOWN
