@@ -431,8 +431,7 @@ def waiting_reason(
     before = waiting[: [item.token for item in waiting].index(submission.token)]
     if profile and queue and not _has_room(state, profile, submission.queue, len(before)):
         last = [*_sent_to(state, submission.queue), *before][-1].run_ids[-1]
-        jobs, end = f"{queue.max_submit_per_user} jobs", "one ends"
-        if queue.max_submit_per_user == 1:
-            jobs, end = "one job", f"run {last} ends"
-        return f"{submission.queue} takes {jobs} per user; sent when {end}."
+        one = queue.max_submit_per_user == 1
+        jobs, end = ("one job", f"run {last}") if one else (f"{queue.max_submit_per_user} jobs", "one")
+        return f"{submission.queue} takes {jobs} per user; sent when {end} ends."
     return "Sent as soon as the queue accepts it."

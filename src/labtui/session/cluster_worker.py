@@ -31,15 +31,7 @@ from labtui.session.worker_context import (
     run_now,
     settle,
 )
-from labtui.slurm import job_evidence
-from labtui.slurm.queue import (
-    POLLS_IN_PRACTICE,
-    POLLS_PER_MINUTE,
-    QueueAnswer,
-    next_poll_at,
-    poll_delay,
-    poll_queue,
-)
+from labtui.slurm import job_evidence, queue
 from labtui.slurm.remote_command import Call
 
 _T = TypeVar("_T")
@@ -197,7 +189,7 @@ class ClusterWorker:
                 self._on_connection_lost(error)
         except LabError as error:
             self._context.raise_problem(f"{FAULT_KEY}:{self._duty}", error)
-            self._pause_until = self._context.now() + _PAUSE_AFTER_FAULT_S
+            self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
         except Exception as error:  # the session continues; the error panel names the log file
             self._report_fault(error)
         return 0.0
@@ -225,7 +217,7 @@ class ClusterWorker:
             f"labtui continues. The details are in {self._context.faults.path.name} in the lab folder.",
         )
         self._context.raise_problem(FAULT_KEY, problem)
-        self._pause_until = self._context.now() + _PAUSE_AFTER_FAULT_S
+        self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
 
     def _step(self) -> float | None:
         if self._requests:
@@ -234,7 +226,9 @@ class ClusterWorker:
                 self._watchdog.watch(lambda: work(future))
             return 0.0
         duties = self._duties()
-        now = self._context.now()  # taken after the duties: some are due at the moment they are asked
+        now = (
+            self._context.clock.steady()
+        )  # taken after the duties: some are due at the moment they are asked
         known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
         if ready := [work for due, work in known if due <= now]:
             self._watchdog.watch(ready[0])
@@ -284,7 +278,9 @@ class Poller:
         """`submitter` is notified of jobs that ended."""
         self._context = context
         self._submitter = submitter
-        self._limit = POLLS_IN_PRACTICE if context.profile.status == "practice" else POLLS_PER_MINUTE
+        self._limit = (
+            queue.POLLS_IN_PRACTICE if context.profile.status == "practice" else queue.POLLS_PER_MINUTE
+        )
         self._polls: deque[float] = deque(maxlen=self._limit)
         context.note_change()
         self._took_s = 0.0
@@ -301,41 +297,43 @@ class Poller:
         """When to poll next; None while there is nothing to watch."""
         if self._asking:
             return None
-        delay = poll_delay(
+        delay = queue.poll_delay(
             [job.phase for _, job in job_evidence.live_jobs(self._context.state)],
-            since_change_s=self._context.now() - self._context.changed_at,
+            since_change_s=self._context.clock.steady() - self._context.changed_at,
             failures=self._failures,
             last_took_s=self._took_s,
             has_others=bool(self._context.state.other_jobs),
         )
         if delay is None and not self._poll_requested:
             return None
-        return next_poll_at(self._polls, delay or 0.0, requested=self._poll_requested, limit=self._limit)
+        return queue.next_poll_at(
+            self._polls, delay or 0.0, requested=self._poll_requested, limit=self._limit
+        )
 
     def step(self) -> None:
         """Poll once, in the background: a busy controller must not hold up the logs. Raises ConnectionLost."""
-        context, began = self._context, self._context.now()
+        context, began = self._context, self._context.clock.steady()
         self._polls.append(began)
         self._poll_requested, self._asking = False, True
         vanished = job_evidence.vanished_ids(context.state)
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
 
-        def answered(outcome: Callable[[], QueueAnswer]) -> None:
+        def answered(outcome: Callable[[], queue.QueueAnswer]) -> None:
             self._asking = False
-            self._took_s = context.now() - began
+            self._took_s = context.clock.steady() - began
             try:
                 answer = outcome()
             except ConnectionLost:
                 raise
             except LabError as error:
-                answer = QueueAnswer(jobs=None, accounting=None, problem=error.sentence)
+                answer = queue.QueueAnswer(jobs=None, accounting=None, problem=error.sentence)
             self._store_answer(answer, asked)
 
-        context.run_in_background(lambda: context.cluster.ask(poll_queue(vanished)), answered)
+        context.run_in_background(lambda: context.cluster.ask(queue.poll_queue(vanished)), answered)
 
-    def _store_answer(self, answer: QueueAnswer, asked: Mapping[str, JobView]) -> None:
+    def _store_answer(self, answer: queue.QueueAnswer, asked: Mapping[str, JobView]) -> None:
         """Store the answer for the jobs `asked`; a job that came or changed since the question is skipped."""
-        context, at = self._context, self._context.at()
+        context, at = self._context, self._context.clock.wall()
         for mistaken in job_evidence.misread(context.state, answer):
             self._submitter.look_again(mistaken)
         known = context.state.submissions
@@ -382,7 +380,7 @@ class Poller:
 
     def _check_log(self, token: str, job: JobView) -> None:
         """Take a job as finished when its log ends and neither queue nor accounting has known it for a minute."""
-        at = self._context.at()
+        at = self._context.clock.wall()
         vanished = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
         if vanished and self._context.readings.reader(self._context.state, token).script_ended:
             finished = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")

@@ -290,11 +290,10 @@ def serve(
         number, request = taken
         try:
             token, future = act(request)
-        except LabError as error:
-            box.put(number, _answer("", error))
-            return
         except Exception as error:
             box.put(number, _answer("", error))
+            if isinstance(error, LabError):
+                return
             raise
         if request.action == "submit":
             box.put(number, Answer(token=token))

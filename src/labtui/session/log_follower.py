@@ -101,7 +101,7 @@ class LogFollower:
         """Compare all mirrors with the remote files at their next check: these may have changed while offline."""
         for item in self._followed.values():
             item.copy.recheck()
-            item.behind, item.again_at = False, self._context.now()
+            item.behind, item.again_at = False, self._context.clock.steady()
 
     # ------------------------------------------------------------------ followed logs
 
@@ -141,7 +141,7 @@ class LogFollower:
         return item.looked_at + self._interval(self._context.state.submissions[item.token], item)
 
     def _choose(self) -> Followed | None:
-        now = self._context.now()
+        now = self._context.clock.steady()
         due = [item for item in self._followed.values() if self._due_at(item) <= now]
         if not due:
             return None
@@ -158,7 +158,7 @@ class LogFollower:
         item = self._choose()
         if item is None:
             return
-        submission, now = self._context.state.submissions[item.token], self._context.now()
+        submission, now = self._context.state.submissions[item.token], self._context.clock.steady()
         item.looked_at, item.again_at = now, None
         reader = self._reader(submission)
         try:
@@ -186,7 +186,7 @@ class LogFollower:
 
     def _copy_more(self, submission: SubmissionState, item: Followed) -> CopyStep:
         """Read only the end if the job runs and a full check was made lately; else make a full check."""
-        now, files = self._context.now(), self._context.cluster.files
+        now, files = self._context.clock.steady(), self._context.cluster.files
         room = self._context.max_log_bytes - item.copy.size  # an endless log must not fill the disk
         running = submission.job is not None and submission.job.phase is JobPhase.RUNNING
         if running and not item.behind and room > PEEK_BYTES and now < item.whole_until:
@@ -214,7 +214,7 @@ class LogFollower:
             self._context.clear_problem(DISK_KEY)
 
     def _report_disk_error(self, error: OSError) -> None:
-        self._disk_retry_at = self._context.now() + 5.0
+        self._disk_retry_at = self._context.clock.steady() + 5.0
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         problem = StoreError(
             f"A log cannot be copied to this computer: {error.strerror or error}.",
@@ -237,7 +237,7 @@ class LogFollower:
         return bool(changed)
 
     def _handle_step(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
-        now = self._context.now()
+        now = self._context.clock.steady()
         grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
         if grown:
             self._clear_disk_error()
@@ -289,7 +289,7 @@ class LogFollower:
         """The visible stream most often, then the other streams of its job, then the other jobs."""
         visible = self._visible or (next(iter(self._on_screen)), "out")
         if (item.token, item.stream) == visible:
-            return GROWING_S if self._context.now() - item.grown_at < GREW_RECENTLY_S else VISIBLE_S
+            return GROWING_S if self._context.clock.steady() - item.grown_at < GREW_RECENTLY_S else VISIBLE_S
         if item.stream == "gpu":
             return GPU_S
         return BESIDE_S if item.token == visible[0] else OTHERS_S
@@ -310,7 +310,7 @@ class LogFollower:
         local = self._context.state.submissions[item.token].mirror(item.stream)
         item.copy = LogCopy(item.copy.remote, self._context.folder.path, local)
         item.complete = item.behind = False
-        item.again_at = item.grown_at = self._context.now()
+        item.again_at = item.grown_at = self._context.clock.steady()
 
     def _delete_old_segment(self, submission: SubmissionState, stream: Stream, newest: int) -> None:
         """Keep only the newest segments of a log that is rewritten again and again."""
@@ -332,7 +332,7 @@ class LogFollower:
         if item.complete:
             self._settle(item)
             return
-        quiet_s = min(context.now() - item.grown_at, context.at() - job.seen_at)
+        quiet_s = min(context.clock.steady() - item.grown_at, context.clock.wall() - job.seen_at)
         clear = job.slurm_state != "COMPLETED" or self._reader(submission).script_ended
         if quiet_s >= (QUIET_S if clear else QUIET_UNCLEAR_S):
             self._compare(item)
@@ -364,7 +364,7 @@ class LogFollower:
             if self._followed.get((item.token, item.stream)) is not item or item.copy is not copy:
                 return
             if copy.size != size or remote.size not in (None, size):
-                item.grown_at = context.now()
+                item.grown_at = context.clock.steady()
             elif self._check_digest(item, remote.sha256, ours):
                 self._finish(item)
 
@@ -391,7 +391,7 @@ class LogFollower:
         submission = context.state.submissions[item.token]
         if item.stream != "gpu" and is_over(submission):
             self._end_runs(item.token)
-        if submission.job is not None and context.at() - submission.job.seen_at > AFTER_THE_END_S:
+        if submission.job is not None and context.clock.wall() - submission.job.seen_at > AFTER_THE_END_S:
             self._settle(item)
 
     def _end_runs(self, token: str) -> None:

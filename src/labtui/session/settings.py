@@ -20,14 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import platformdirs
 
-from labtui.cluster.local_files import (
-    MAX_TEXT_BYTES,
-    expand_home,
-    mkdir_private,
-    read_file,
-    read_inside,
-    write_private,
-)
+from labtui.cluster import local_files
 from labtui.domain import decode
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile, check_image
@@ -118,7 +111,7 @@ def read_text(path: Path, name: str) -> str:
         DataError: it cannot be read, or is not UTF-8.
     """
     try:
-        return read_file(path, MAX_TEXT_BYTES).decode("utf-8-sig")
+        return local_files.read_file(path, local_files.MAX_TEXT_BYTES).decode("utf-8-sig")
     except OSError as error:
         why, fix = f"cannot be read: {error.strerror}", "Check the path."
     except UnicodeDecodeError:
@@ -155,7 +148,7 @@ def write_settings(path: Path, settings: Settings) -> None:
             section.pop(field.name, None)
         else:
             section[field.name] = list(value) if isinstance(value, tuple) else value
-    write_private(path.parent, path, tomlkit.dumps(document).encode())
+    local_files.write_private(path.parent, path, tomlkit.dumps(document).encode())
 
 
 def changed(settings: Settings, **changes: Any) -> Settings:
@@ -182,7 +175,7 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
         DataError: when there is none or it is not valid.
     """
     if name.endswith(".toml"):
-        path = (base or Path()) / expand_home(name)
+        path = (base or Path()) / local_files.expand_home(name)
         return parse_profile(read_text(path, f"The cluster profile {path}"), str(path))
     if name not in list_profiles():
         known = ", ".join(list_profiles()) or "none"
@@ -293,14 +286,14 @@ def trust(folder: Path) -> None:
         FolderError: the folder, or this user's state directory, cannot be written.
     """
     if check_trust(folder) is not None:  # its sender knows the id that it came with
-        write_private(folder, folder / ID_FILE, os.urandom(16).hex().encode())
+        local_files.write_private(folder, folder / ID_FILE, os.urandom(16).hex().encode())
     place = _record_path(folder)
     try:
-        mkdir_private(place.parent)
+        local_files.mkdir_private(place.parent)
     except OSError as error:
         sentence = f"{place.parent} cannot be made: {error.strerror}."
         raise FolderError(sentence, "labtui keeps there which folders you trust.") from error
-    write_private(place.parent, place, msgspec.json.encode(_record(folder)))
+    local_files.write_private(place.parent, place, msgspec.json.encode(_record(folder)))
 
 
 def forget(folder: Path) -> None:
@@ -368,7 +361,7 @@ def is_first_start() -> bool:
     """Whether this user opens the screens for the first time, by a file that is made now; False if it cannot be."""
     place = _state_dir()
     try:
-        mkdir_private(place)
+        local_files.mkdir_private(place)
         (place / "opened").touch(exist_ok=False)
     except OSError:
         return False
@@ -377,7 +370,7 @@ def is_first_start() -> bool:
 
 def _id_of(folder: Path) -> str:
     try:
-        text = read_inside(folder, ID_FILE).decode("ascii", "replace").strip()
+        text = local_files.read_inside(folder, ID_FILE).decode("ascii", "replace").strip()
     except OSError:
         return ""
     return text if _ID.fullmatch(text) else ""

@@ -80,13 +80,13 @@ class Submitter:
         unknown = context.state.in_status(SubmissionStatus.UNKNOWN)
         times = [self._pending[item.token].lookup_at for item in unknown]
         if self._next_to_send() is not None:
-            times.append(context.now())
+            times.append(context.clock.steady())
         elif context.state.in_status(SubmissionStatus.WAITING):
             times.extend(self._open_at.values())
         return min(times, default=None)
 
     def _next_to_send(self) -> SubmissionState | None:
-        now = self._context.now()
+        now = self._context.clock.steady()
         closed = [queue for queue, at in self._open_at.items() if at > now]
         return sendable(self._context.state, self._context.profile, closed)
 
@@ -102,7 +102,7 @@ class Submitter:
         Files go over the worker's own channel. Slurm is asked in the background, because a hung controller may take
         minutes to fail, and logs must continue meanwhile.
         """
-        now, unknown = self._context.now(), self._context.state.in_status(SubmissionStatus.UNKNOWN)
+        now, unknown = self._context.clock.steady(), self._context.state.in_status(SubmissionStatus.UNKNOWN)
         due = next((item for item in unknown if self._pending[item.token].lookup_at <= now), None)
         if due is not None:
             self._look_up(due)
@@ -113,7 +113,7 @@ class Submitter:
         pending = self._pending[submission.token]
         pending.lookups += 1
         delay_s = _LOOKUP_DELAYS_S[min(pending.lookups, len(_LOOKUP_DELAYS_S) - 1)]
-        pending.lookup_at = self._context.now() + delay_s
+        pending.lookup_at = self._context.clock.steady() + delay_s
         directory = self._context.absolute(submission.remote_dir)
         call = lookup(directory, submission.token, submission.job_name, self._taken(submission))
         self._ask(lambda: self._context.cluster.ask(call), lambda found: self._on_lookup(submission, found))
@@ -137,7 +137,8 @@ class Submitter:
         try:
             look = outcome()
         except LabError as error:
-            self._set_sentence(submission, f"{UNKNOWN_SENTENCE} {error.sentence}")
+            said = f"{UNKNOWN_SENTENCE} {error.sentence}"
+            self._change(token, SubmissionStatus.UNKNOWN, said, submission.hint)
             if isinstance(error, ConnectionLost):
                 raise
             return
@@ -147,7 +148,7 @@ class Submitter:
             told = refused or look.refusal
             unknown = "" if look.accepted or not look.problem else UNKNOWN_SENTENCE
             said = f"{told.sentence if told else unknown} {look.problem or SILENT_SENTENCE}"
-            self._set_sentence(submission, said.strip())
+            self._change(token, SubmissionStatus.UNKNOWN, said.strip(), submission.hint)
             return
         pending.lookups, pending.lookup_at, pending.no_job, pending.refused = 0, 0.0, NoJobPeriod(), None
         if look.job_id is not None:
@@ -166,10 +167,6 @@ class Submitter:
             sentence = "It did not reach Slurm; it is sent again."
             tries = max(submission.attempt, look.attempts)
             self._change(token, SubmissionStatus.WAITING, sentence, attempt=tries)
-
-    def _set_sentence(self, submission: SubmissionState, sentence: str) -> None:
-        if submission.sentence != sentence:
-            self._change(submission.token, SubmissionStatus.UNKNOWN, sentence, submission.hint)
 
     def _send(self, submission: SubmissionState) -> None:
         context, token = self._context, submission.token
@@ -224,7 +221,7 @@ class Submitter:
 
     def _accept(self, submission: SubmissionState, job_id: str) -> None:
         token, pending = submission.token, self._pending[submission.token]
-        at = self._context.at()
+        at = self._context.clock.wall()
         self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
         for future in pending.sent:
             settle(future, token)
@@ -238,7 +235,7 @@ class Submitter:
         if self._pending[token].cancelled:  # the student cancelled it meanwhile
             self._withdraw(submission)
             return
-        self._open_at[submission.queue] = self._context.now() + _RETRY_AFTER_S
+        self._open_at[submission.queue] = self._context.clock.steady() + _RETRY_AFTER_S
         tries = submission.attempt + tried
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
 
@@ -276,7 +273,7 @@ class Submitter:
 
     def adopt_first(self, submission: SubmissionState, job_id: str) -> None:
         """After a job that ended itself as a duplicate: make the job that began first the submission's."""
-        token, at = submission.token, self._context.at()
+        token, at = submission.token, self._context.clock.wall()
 
         def found(look: Lookup) -> None:
             if (first := look.started_id) is not None and first != job_id:
@@ -332,7 +329,7 @@ class Submitter:
             self._withdraw(submission)
         elif submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
             pending.cancelled.append(done)
-            pending.lookup_at = self._context.now()
+            pending.lookup_at = self._context.clock.steady()
         elif job is None or job.phase is JobPhase.FINISHED:
             settle(done, None)
         elif offline is not None:

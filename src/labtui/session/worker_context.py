@@ -104,17 +104,9 @@ class WorkerContext(msgspec.Struct):
     def state(self) -> LabState:
         return self.journal.state
 
-    def now(self) -> float:
-        """Seconds that never jump, for deadlines."""
-        return self.clock.steady()
-
-    def at(self) -> float:
-        """UNIX seconds, for what is stored and shown."""
-        return self.clock.wall()
-
     def note_change(self) -> None:
         """Poll the queue more often for a while: a submission was sent, or a line in a log ends a run."""
-        self.changed_at = self.now()
+        self.changed_at = self.clock.steady()
 
     def raise_problem(self, key: str, error: LabError) -> None:
         """Show a problem to the student; it stays in the panel until `clear_problem`."""
@@ -215,7 +207,7 @@ class ConnectionMonitor:
         self._context = context
         self._failures = 0
         self._attempts: list[float] = []
-        self._retry_at: float | None = context.now()
+        self._retry_at: float | None = context.clock.steady()
         self._last_heard = 0.0
         self._suspicious = False
 
@@ -238,7 +230,7 @@ class ConnectionMonitor:
         """When to connect or test next; None: only after a key press."""
         if not self.online:
             return self._retry_at
-        return self._context.now() if self._suspicious else self._last_heard + HEARTBEAT_S
+        return self._context.clock.steady() if self._suspicious else self._last_heard + HEARTBEAT_S
 
     # ------------------------------------------------------------------ actions of the worker
 
@@ -256,10 +248,10 @@ class ConnectionMonitor:
 
     def _connect(self) -> None:
         context = self._context
-        self._retry_at, since = None, context.at()
+        self._retry_at, since = None, context.clock.wall()
         if not self._failures:  # else it stays "offline", so that the word does not flicker at each attempt
             self._set("connecting", since=None if self._state.tried else since)
-        self._attempts.append(context.now())
+        self._attempts.append(context.clock.steady())
         try:
             context.cluster.connect()
         except ConnectionLost as error:
@@ -277,19 +269,19 @@ class ConnectionMonitor:
         self._context.cluster.close()
         if self.online:
             self._attempts.clear()
-            self._set("offline", error, since=self._context.at())
+            self._set("offline", error, since=self._context.clock.wall())
         self._mark_offline(error)
 
     def _mark_offline(self, error: LabError) -> None:
         self._failures += 1
         self._suspicious = False
         base = _BACK_OFF_S[min(self._failures, len(_BACK_OFF_S)) - 1]
-        self._retry_at = self._context.now() + base * random.uniform(0.8, 1.2)  # noqa: S311
+        self._retry_at = self._context.clock.steady() + base * random.uniform(0.8, 1.2)  # noqa: S311
         self._set("offline", error)
 
     def record_answer(self) -> None:
         """Record that the cluster answered."""
-        self._last_heard = self._context.now()
+        self._last_heard = self._context.clock.steady()
         self._suspicious = False
         if self._state.status == "stale":
             self._set("online")
@@ -308,7 +300,7 @@ class ConnectionMonitor:
         if self.online:
             self._suspicious = True
             return
-        now = self._context.now()
+        now = self._context.clock.steady()
         self._failures, self._retry_at = 0, now
         if self._state.status != "needs-login" and len(self._attempts) > 1:
             self._retry_at = max(now, self._attempts[-1] + MIN_BETWEEN_ATTEMPTS_S)

@@ -96,7 +96,6 @@ def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:
 def _merge(old: JobView, new: JobView) -> JobView:
     return replace(
         new,
-        start_estimate=new.start_estimate if new.phase is JobPhase.QUEUED else None,
         submit_time=new.submit_time or old.submit_time,
         start_time=new.start_time or old.start_time,
         node=new.node or ("" if new.phase is JobPhase.QUEUED else old.node),
@@ -124,10 +123,8 @@ def _view_if_missing(old: JobView, account: JobView | None, answer: QueueAnswer,
 def view_if_unanswered(old: JobView, at: float) -> JobView:
     """The view of a job after a poll without answer: what was known stays, with "unknown since" beside it."""
     since = min(old.unknown_since or at, at)  # the clock may have been set back
-    phase = old.phase
-    if phase in (JobPhase.QUEUED, JobPhase.RUNNING) and at - since >= UNKNOWN_AFTER_S:
-        phase = JobPhase.UNKNOWN
-    return replace(old, phase=phase, unknown_since=since)
+    lost = old.phase in (JobPhase.QUEUED, JobPhase.RUNNING) and at - since >= UNKNOWN_AFTER_S
+    return replace(old, phase=JobPhase.UNKNOWN if lost else old.phase, unknown_since=since)
 
 
 def differs(old: JobView, new: JobView) -> bool:

@@ -13,6 +13,7 @@ other end the request may still be with the controller: then several complete an
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Container, Sequence
 from functools import partial
@@ -24,7 +25,6 @@ from labtui.domain.model import JobView
 from labtui.slurm import queue
 from labtui.slurm.job_control import SbatchAnswer, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
-from labtui.slurm.queue import ACCOUNTING_FIELDS, QUEUE_CODES, Rows, answer_problem
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, TIMED_OUT, UNSET, Call, CommandResult, shell_file
 from labtui.slurm.values import job_id, number
 
@@ -215,7 +215,7 @@ def lookup(remote_dir: str, token: str, job_name: str, taken: Container[str] = (
     return Call(
         name="find",
         script=shell_file("queue", "lookup"),
-        arguments=(control, f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS)),
+        arguments=(control, f"{PROGRAM_LIMIT_S}", queue.QUEUE_CODES, ",".join(queue.ACCOUNTING_FIELDS)),
         limit_s=3 * PROGRAM_LIMIT_S + 15,
         read=partial(_read_lookup, token=token, job_name=job_name, taken=taken),
         silence=("The search for the job gave no answer.", "labtui asks again."),
@@ -227,11 +227,11 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
     out = result.sections
     attempts = _attempts(out, taken)
     tried = [attempt for attempt in attempts if not attempt.closed]
-    queue_problem = answer_problem("squeue", result)
-    accounting_problem = answer_problem("sacct", result)
+    queue_problem = queue.answer_problem("squeue", result)
+    accounting_problem = queue.answer_problem("sacct", result)
     by_name = token[-4:] in job_name  # true for names that labtui gives
-    queued = Rows(()) if queue_problem else queue.parse_queue(out["squeue"], result.nonce)
-    accounting = Rows(()) if accounting_problem else queue.parse_accounting(out["sacct"], result.nonce)
+    queued = queue.Rows(()) if queue_problem else queue.parse_queue(out["squeue"], result.nonce)
+    accounting = queue.Rows(()) if accounting_problem else queue.parse_accounting(out["sacct"], result.nonce)
     if any(token in text for text in (*queued.unread, *accounting.unread)):
         queue_problem = queue_problem or "Slurm's row of this job cannot be read."
     rows = (*queued.rows, *accounting.rows)
@@ -243,43 +243,32 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
         if row.comment == comment or (by_name and row.name == job_name and row.job_id not in others)
     ]
     started = parse_submit(out.get("started", ""))
-    receipt = next(
-        (attempt.job_id for attempt in tried if attempt.job_id and attempt.job_id not in others), None
-    )
-    accepted_as = next((attempt.accepted_as for attempt in tried if attempt.accepted_as is not None), None)
+    receipts = (attempt.job_id for attempt in tried if attempt.job_id not in {None, *others})
     # Slurm keeps records of some refused submissions, too; the latest record counts.
-    job_id = started or receipt or (str(max(found)) if found else None)
+    job_id = started or next(receipts, None) or (str(max(found)) if found else None)
     if job_id is not None:
         return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
+    asked_at, incomplete = number(out.get("asked", "")), queue_problem or accounting_problem
+    accepted_as = next((attempt.accepted_as for attempt in tried if attempt.accepted_as is not None), None)
     if accepted_as is not None:
-        asked_at = None if queue_problem or accounting_problem else number(out.get("asked", ""))
         said = f"{accepted_unread(accepted_as).sentence}. It is not sent again."
-        return Lookup(problem=said, attempts=len(attempts), accepted=True, no_job_at=asked_at)
+        no_job_at = None if incomplete else asked_at
+        return Lookup(problem=said, attempts=len(attempts), accepted=True, no_job_at=no_job_at)
     if not out.get("close", "").strip().startswith("closed"):
         return Lookup(
             problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
         )
-    refusal = tried[-1].refusal if tried else None
-    unclear = [attempt for attempt in tried if not attempt.clear]
-    since_s = (number(out.get("asked", "")) or 0.0) - max(
-        (attempt.ended_at for attempt in tried), default=0.0
-    )
-    forgotten = unclear or since_s > QUEUE_MEMORY_S
-    problem = (queue_problem or (accounting_problem if forgotten else "")) if tried else ""
+    unclear = any(not attempt.clear for attempt in tried)
+    since_s = (asked_at or 0.0) - max((attempt.ended_at for attempt in tried), default=math.inf)
+    if not unclear and since_s <= QUEUE_MEMORY_S:
+        incomplete = queue_problem if tried else ""
     return Lookup(
-        certain=not unclear and not problem,
-        problem=problem,
+        certain=not unclear and not incomplete,
+        problem=incomplete,
         attempts=len(attempts),
-        refusal=refusal,
-        no_job_at=_no_job_at(out, unclear) if unclear and not problem else None,
+        refusal=tried[-1].refusal if tried else None,
+        no_job_at=asked_at if unclear and not incomplete and since_s >= 0 else None,
     )
-
-
-def _no_job_at(out: dict[str, str], unclear: list[Attempt]) -> float | None:
-    asked_at = number(out.get("asked", ""))
-    if asked_at is None or asked_at < max(attempt.ended_at for attempt in unclear):
-        return None
-    return float(asked_at)
 
 
 def is_of_another(row: JobView, token: str, job_name: str = "") -> bool:
