@@ -25,7 +25,7 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.run_pane import Rows, TableColumn
+from labtui.tui.widgets.run_pane import Rows, TableColumn, fit
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -233,7 +233,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
         "gpus": words.counted(row.spec for row in rows),
         "batch": "size" if programs else "global batch" if width > 80 else "batch",
         "per_gpu": "per GPU",
-        "rate": "learning rate" if width > 80 else "learn. rate",
+        "rate": "learning rate" if width > 80 else "LR",
         "epochs": "epochs",
         "limit": "limit",
         "expected": "expected",
@@ -248,15 +248,14 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
         if plan.draft_of(at) is not None and plan.draft_of(at) is plan.draft_of(at - 1):
             row["limit"] = ""  # a job has one
     wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
-    for name in ("", *OPTIONAL):
-        drop.add(name)
-        room = width - 2 - sum(wide[each] + 2 for each in titles if each not in drop and each != "options")
-        if room >= min(wide["options"], MIN_OPTIONS):
-            break
-    wide["options"] = min(wide["options"], max(1, room))
-    names, left = [name for name in titles if name not in drop], {"in", "model", "options"}
-    columns = [TableColumn(name, titles[name], right=name not in left, width=wide[name]) for name in names]
-    return columns, {str(at): [row[name] for name in names] for at, row in enumerate(made)}
+    wide["options"] = min(wide["options"], MIN_OPTIONS)
+    columns = [
+        TableColumn(name, title, right=name not in ("in", "model", "options"), width=wide[name])
+        for name, title in titles.items()
+        if name not in drop
+    ]
+    columns = fit(columns, OPTIONAL, width)
+    return columns, {str(at): [row[each.key] for each in columns] for at, row in enumerate(made)}
 
 
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:

@@ -153,12 +153,14 @@ class MainScreen(FramedScreen):
         self.call_after_refresh(self.app.repaint)
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """Why an action is disabled; None (no key) for the pane with the focus, and for `start_copy` without a copy."""
+        """Why an action is disabled; None (no key) for what is shown already, and for `start_copy` without a copy."""
         view = self.view
         again = self.pane == "runs" and self.app.view_model.chosen is not None
         shown = action == "pane" and parameters == (self.pane,) and not again
         listed = isinstance(self.focused, TaskList)
         if (shown or (action == "chart" and self.pane == "charts")) and not listed:
+            return None
+        if action == "task_list" and self.has_class("-open"):
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)

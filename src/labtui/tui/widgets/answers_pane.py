@@ -73,6 +73,7 @@ class AnswersPane(Pane, Container):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "leave_text", "Back", "leave the answer; it is stored", show=True),
+        key("ctrl+n", "screen.next_question", "Next answer", "write the next one", show=True, priority=True),
         key("tab,shift+tab", "other_side", "Beside", "go to the facts and numbers, or back"),
     ]
 

@@ -43,10 +43,10 @@ def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
 
 
 def sentences(text: str, width: int) -> str:
-    """The first sentences that fit, at least one: what names a key or command is shown whole or not at all."""
+    """The first sentences that fit, or the words of the first one: a key or command is shown whole or not at all."""
     while len(text) > width and ". " in text:
         text = f"{text.rpartition('. ')[0]}."
-    return text
+    return text if len(text) <= width else textwrap.shorten(text, max(2, width), placeholder=" …")
 
 
 def wrap(text: str, width: int, **how: Any) -> list[str]:
@@ -346,8 +346,9 @@ class KeyFooter(Footer):
     def compose(self) -> ComposeResult:
         keys = self._keys()
         right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
-        if self.app.size.width < 110:
+        if self.app.size.width < 110:  # without a rail, its key comes first
             right = right[-1:]
+            keys.sort(key=lambda each: each.action != "task_list")
         room = self.app.size.width - _cells(right) - 3
         left: list[FooterKey] = []
         for each in [k for k in keys if k.action not in self.RIGHT][: self.MAX_KEYS]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -31,6 +32,16 @@ class TableColumn(msgspec.Struct, frozen=True):
     title: str
     right: bool = False
     width: int = 0
+
+
+def fit(columns: Sequence[TableColumn], optional: Sequence[str], width: int) -> list[TableColumn]:
+    """The columns without the first of `optional`, as few as need be; the last one takes what the others leave."""
+    for name in ("", *optional):
+        columns = [each for each in columns if each.key != name]
+        left = width - 2 - sum(each.width + 2 for each in columns[:-1])
+        if left >= columns[-1].width:
+            break
+    return [*columns[:-1], replace(columns[-1], width=max(columns[-1].width, left))]
 
 
 Rows = Mapping[str, Sequence[str | Text]]

@@ -22,7 +22,7 @@ from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
-from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, last_line
+from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, fit, last_line
 from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
@@ -191,18 +191,13 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     drop |= {"speedup", "efficiency"} if learns else {"accuracy"}
     drop |= set() if _compares(view) else {"speedup", "efficiency", "cost"}
-    last = ("batch", "efficiency") if head else ("efficiency", "batch")
-    for name in ("", "cost", "rate", *last):
-        drop.add(name)
-        room = width - 3 - sum(cells + 2 for each, (_, cells) in titles.items() if each not in drop)
-        if room >= need:
-            break
     columns = [
         TableColumn(name, title, right=name not in ("sign", "model"), width=cells)
         for name, (title, cells) in titles.items()
         if name not in drop
     ]
-    return [*columns, TableColumn("state", "", width=max(need, room))]
+    last = ("batch", "efficiency") if head else ("efficiency", "batch")
+    return fit([*columns, TableColumn("state", "", width=need)], ("cost", "rate", *last), width - 1)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
