@@ -156,11 +156,9 @@ class MainScreen(FramedScreen):
         """Why an action is disabled; None (no key) for what is shown already, and for `start_copy` without a copy."""
         view = self.view
         again = self.pane == "runs" and self.app.view_model.chosen is not None
-        shown = action == "pane" and parameters == (self.pane,) and not again
-        listed = isinstance(self.focused, TaskList)
-        if (shown or (action == "chart" and self.pane == "charts")) and not listed:
-            return None
-        if action == "task_list" and self.has_class("-open"):
+        here = not isinstance(self.focused, TaskList)
+        shown = {"chart": here and self.pane == "charts", "task_list": self.has_class("-open")}
+        if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not again):
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
             return instead_of_runs(view)
