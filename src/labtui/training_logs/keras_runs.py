@@ -117,7 +117,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     run = fold.run_of(line, lambda run: _belongs(run, number, planned, fold.coming))
     if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
-    run.take_form(KERAS)
+    run.form = KERAS
     run.last_line = line
     keras = run.keras
     keras.open, keras.last, keras.seen, keras.kept, keras.first, keras.times = number, number, [], -1, None, 1
@@ -295,7 +295,7 @@ def _store(fold: Fold, run: OpenRun, epoch: int, place: int) -> None:
         run.note("Validation is inside each epoch's time.")
     if summary.seconds == 0 and not summary.units:
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
-    run.take_form(KERAS)
+    run.form = KERAS
     if counts_samples := "sample" in summary.units:  # "Train on N samples": old Keras counts these, not steps
         run.update_facts(RunFacts(images=summary.total), sure=False)
     step = summary.units.get("step") or summary.units.get("batch")

@@ -169,12 +169,6 @@ class OpenRun(msgspec.Struct):
 
     # ------------------------------------------------------------------ epochs
 
-    def take_form(self, form: str) -> None:
-        """Set the form of the printed lines, which also names the framework where nothing better does."""
-        if self.form != form or not self.facts.framework:
-            self.form = form
-            self.update_facts(RunFacts(framework=form), sure=False)
-
     def keep(self, sample: EpochSample) -> None:
         """Keep an epoch; one that is kept again keeps its `starts_process`."""
         known = self.records.epochs.get(sample.epoch) or self.epochs.get(sample.epoch)
@@ -360,6 +354,8 @@ class OpenRun(msgspec.Struct):
         samples = tuple(map(self.sample, numbers))
         notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
         told = self.facts.given()
+        if self.form in (KERAS, IMAGENET):
+            told.setdefault("framework", self.form)
         if note := self._contradicted_images(samples):
             notes, told = (*notes, note), told | {"images": None}
         if note or self.interleaved:  # each process prints its own rate
@@ -394,7 +390,7 @@ class OpenRun(msgspec.Struct):
     def _without_records(self) -> OpenRun:
         """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
         known = self.facts
-        facts = replace(RunFacts(framework=self.form), **{name: getattr(known, name) for name in _KEPT})
+        facts = RunFacts(framework=self.form, **{name: getattr(known, name) for name in _KEPT})
         return replace(self, records=RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
     def _times_apart(self) -> dict[int, str]:

@@ -361,7 +361,7 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
             complete(fold, run, proven=said.epoch == last.epoch + 1)
     if run.imagenet.take(said, line):
         run.fresh_header = run.fresh
-    run.take_form(IMAGENET)
+    run.form = IMAGENET
     run.last_line = line
 
 
