@@ -54,6 +54,9 @@ def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, command):
     for name, code, said in (("empty", 1, "Nothing is measured"), ("missing", 2, "No such file")):
         assert said in command(["plot", f"{tmp_path / name}.out", "--out", f"{tmp_path / 'plots'}"], code).err
     assert not (tmp_path / "plots").exists()
+    (tmp_path / "own.out").write_text("ep 1 11.0\nep 2 10.0\nep 3 10.5\n", encoding="utf-8")
+    own = ["--pattern", r"ep (?P<epoch>\d+) (?P<seconds>[\d.]+)", "--out", str(tmp_path / "p")]
+    assert "epochs-unknown.png" in command(["plot", str(tmp_path / "own.out"), *own]).out
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
     captured = command(["plot", "--folder", str(made.path)], 1)
     assert captured.out == "" and captured.err == "labtui: Nothing is measured yet.\n"

@@ -33,18 +33,19 @@ _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm
 
 
 def results_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the files, the number of images, and the form of the answer."""
+    """Add what to read, how much to print, and the form of the answer."""
     add_input(parser)
-    options.add_folder(parser)
     parser.add_argument("--details", action="store_true", help="also factors, laws, costs, readings, notes")
     parser.add_argument("--sources", action="store_true", help="also job, file and line of every number")
-    options.add_pattern(parser)
     options.add_json(parser)
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add the logs with what describes them, or the folder."""
     parser.add_argument("files", nargs="*", metavar="FILE", help="training logs (default: the lab's runs)")
     parser.add_argument("--images", type=options.count, metavar="N", help="images per epoch, if not logged")
+    options.add_folder(parser)
+    options.add_pattern(parser)
 
 
 def run_results(args: argparse.Namespace) -> int:
@@ -103,7 +104,7 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
 # --------------------------------------------------------------------------- the lab folder
 
 
-def named_folder(args: argparse.Namespace, *, writes: bool = False) -> LabFolder | None:
+def named_folder(args: argparse.Namespace, *, writes: bool) -> LabFolder | None:
     """The lab folder of --folder, or given in place of log files, or without these the one here. None for log files.
 
     Raises:
@@ -122,9 +123,9 @@ def named_folder(args: argparse.Namespace, *, writes: bool = False) -> LabFolder
         raise UsageError(error.sentence, _WHERE) from None
 
 
-def _measurements(args: argparse.Namespace) -> tuple[LabFolder | None, Measurements]:
-    """The lab folder, None for log files, and the runs of either. Raises UsageError as `named_folder`."""
-    if (folder := named_folder(args)) is None:
+def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[LabFolder | None, Measurements]:
+    """The lab folder, None for log files, and the runs of either. Raises as `named_folder`."""
+    if (folder := named_folder(args, writes=writes)) is None:
         return None, measure_files(args.files, args.pattern, args.lab)
     if args.pattern or args.lab:
         raise UsageError("--pattern and --lab are for log files.", "Name some: FILE...")
@@ -157,10 +158,8 @@ _CONTROL = (
 
 
 def why_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the logs or the folder."""
+    """Add what to read, and the form of the answer."""
     add_input(parser)
-    options.add_folder(parser)
-    options.add_pattern(parser)
     options.add_json(parser)
 
 
@@ -208,8 +207,8 @@ def _clock_sentence(row: ResultRow, given: Measurements) -> str:
 
 
 def plot_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to read, where to write, and the formats."""
     add_input(parser)
-    options.add_folder(parser)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
     parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
@@ -228,8 +227,7 @@ def run_plot(args: argparse.Namespace) -> int:
     from labtui.export import drawings, lab_plots, write_files
     from labtui.export.contents import small_notes
 
-    folder = named_folder(args, writes=not args.out)
-    given = measure_files(args.files) if folder is None else measure_folder(folder)
+    folder, given = _measurements(args, writes=not args.out)
     results = given.named(given.results(args.images))
     charts = lab_plots(given, results)
     if not charts:
