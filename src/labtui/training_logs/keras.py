@@ -37,7 +37,8 @@ _COUNTED = re.compile(
 _UNCOUNTED = re.compile(r"\s*- (?P<seconds>\d{1,9})s(?P<rest> - .*)\Z")
 _UNIT = re.compile(r"(\d{1,12})(s|ms|us)/(epoch|step|sample|batch)\Z")
 _FIRST_BAR = re.compile(
-    r"(?:^|[\r\b ])1/(?P<total>\d{1,12}|Unknown)(?: (?:\[[=>.]*\]|[\u2501\ufffd]+))?(?: -)? "
+    r"(?:(?P<begin>^ *|[\r\b] *)| )1/(?P<total>\d{1,12}|Unknown)(?: (?:\[[=>.]*\]|[\u2501\ufffd]+)|(?(begin)|(?!)))"
+    r"(?: -)? "
     r"(?:ETA: )?(?P<left>(?:\d{1,9}:)?(?:\d{1,9}:)?\d{1,9})s?"
     r"(?: (?P<unit>\d{1,12}(?:s|ms|us)/step))?(?=\s|$)"
 )
