@@ -4,6 +4,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.domain.errors import DataError, FolderError, UsageError
 from labtui.domain.state import LabState
@@ -21,6 +22,7 @@ from labtui.session.labs import (
     start_copy,
 )
 from labtui.session.settings import Settings
+from tests import changes
 from tests.lab.builders import EDITION
 
 TASK = EDITION.task("10.4")
@@ -66,6 +68,13 @@ def test_exports_are_known_by_their_names(folder):
     assert found["plots/ResNet50-epoch-time.svg"].models == ("ResNet50",)
     assert found["plots/speedup.png"].models == ()
     assert found["plots/practice-efficiency.pdf"].mark == "practice"
+    (folder.plots / "speedup-Mine.png").write_bytes(b"x")
+    (folder.plots / "speedup-empty.png").touch()
+    sent = changes.planned("lt1", {1: replace(TASK.runs[0].spec, model="Mine")})(LabState())
+    extra = [export for export in gather_evidence(folder, EDITION, sent).exports if export.path not in found]
+    assert [export.models for export in extra] == [("Mine",)], (
+        "it is not of the lab's models; an empty file is none"
+    )
     (folder.plots / "tuning-ViT-H-14.svg").write_bytes(b"x")  # as the edition's hand-in calls its model
     exports = gather_evidence(folder, load_edition("hpc4ai-ch11"), LabState()).exports
     assert ("tuning", ("vit",)) in [(export.chart, export.models) for export in exports]

@@ -18,12 +18,9 @@ CUT = ConnectionLost("The connection is gone.")
 def test_a_failed_queue_answer_is_unknown_never_finished(bench):
     accepted(bench)
     bench.cluster.queue_down = True
-    bench.run(40)
-    job = only(bench).job
-    assert job.unknown_since is not None
+    bench.run(40, lambda: only(bench).job.unknown_since is not None)
     bench.run(60)
-    assert only(bench).job.phase is JobPhase.UNKNOWN
-    assert only(bench).job.slurm_state == "RUNNING"
+    assert (only(bench).job.phase, only(bench).job.slurm_state) == (JobPhase.UNKNOWN, "RUNNING")
     assert any(problem.key == "queue" for problem in bench.session.state.problems)
     bench.cluster.queue_down = False
     bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
@@ -103,11 +100,7 @@ def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench
     """The answer is older than the job: it says nothing about it."""
     accepted(bench)
     answers = []
-
-    def held(work, done) -> None:
-        answers.append((work(), done))
-
-    bench.worker._context.run_in_background = held
+    bench.worker._context.run_in_background = lambda work, done: answers.append((work(), done))
     bench.session.refresh()
     bench.run(30, lambda: bool(answers))
     bench.worker._context.run_in_background = run_now

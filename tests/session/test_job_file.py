@@ -60,6 +60,7 @@ COMMAND = "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
 
 @pytest.mark.parametrize(("text", "answers", "says"), [
     (f"{HEAD}#SBATCH --array=1-4\ntrue\n", {}, "is a job array"),
+    (f"{HEAD}#SBATCH hetjob\n#SBATCH -n 1\ntrue\n", {}, "is a heterogeneous job"),
     ("#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n", {"n_gpus": 2}, r"a\.slurm asks for 1 GPU, not for 2"),
     (HEAD + COMMAND, {"epochs": 3}, r"The command in a\.slurm tells the epochs: 2"),
     (HEAD + COMMAND, {"batch_size": 64}, r"tells the batch: 64 on 2 GPUs, 32 on each, not 64"),

@@ -217,12 +217,13 @@ def _chart_of(stem: str) -> ChartKey | None:
 
 
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
-    """Exported charts, recognised by the chart key and the models in the file name."""
+    """Exported charts, recognised by the chart key and the models in the file name; an empty file is none."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
-    planned = (plan.spec.model for task in edition.tasks for plan in task.runs)
-    slugs = {model: slug(edition.names.get(model, model)) for model in planned}
+    models = {plan.spec.model for task in edition.tasks for plan in task.runs}
+    models |= {run.spec.model for run in state.runs.values()}
+    slugs = {model: slug(edition.names.get(model, model)) for model in sorted(models - {""})}
     for path in files_inside(folder.path, folder.plots):
-        chart = _chart_of(path.stem) if path.suffix in _CHART_FILES else None
+        chart = _chart_of(path.stem) if path.suffix in _CHART_FILES and path.stat().st_size else None
         if chart is not None:
             stem = path.stem
             yield ExportFact(

@@ -64,6 +64,7 @@ def own_job_script(text: str, file_name: str) -> str:
     )
 
 
+_COMPONENTS = re.compile(r"^#SBATCH\s+(het|pack)job\b", re.MULTILINE)
 Answers = Mapping[str, Any]
 """What the student adds about the runs of a job file, by the fields of `RunSpec`; `batch_size` is that of one GPU."""
 
@@ -79,11 +80,12 @@ def job_file_draft(
     """The draft of a job file. `given` are options for the command line of `sbatch`, by their long names.
 
     Raises:
-        UsageError: when it is a job array, or already sets what an answer gives.
+        UsageError: when it is a job array or has several components, or already sets what an answer gives.
     """
     script = read_script(name, text, given)
-    if script.has("array"):
-        raise UsageError(f"{name} is a job array, which labtui does not send.", "Send a job for each task.")
+    if script.has("array") or _COMPONENTS.search(text):
+        kind = "job array" if script.has("array") else "heterogeneous job"
+        raise UsageError(f"{name} is a {kind}, which labtui does not send.", "Send a job for each part.")
     return SubmissionDraft(
         task_id=task_id,
         form="own",
