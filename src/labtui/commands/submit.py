@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -296,20 +297,25 @@ def _submit(
     rows = [_submission_row(lab.state, token) for token in tokens]
     if args.json:
         print_json({"submissions": rows})
-    for row in rows if not args.json else ():
+    else:
+        _print_submissions(rows)
+    if trouble is not None:
+        say_error(trouble)
+    statuses = Counter(row["status"] for row in rows)
+    sender = "the open window" if lab.session.elsewhere else "`labtui` or `labtui watch`"
+    if waiting := statuses["waiting"]:
+        say(f"Not sent yet: {plural(waiting, 'job')}; {sender} sends what waits.")
+    if unanswered := statuses["unknown"] + statuses["sending"]:
+        say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
+    return exit_code(set(statuses), trouble)
+
+
+def _print_submissions(rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
         job = f"as job {row['job_id']}" if row["job_id"] else ""
         print_line("  ".join(filter(None, (row["job_name"], row["status"], job, row["sentence"]))))
         if row["status"] == "refused" and row["hint"]:
             say(f"  hint: {row['hint']}")
-    if trouble is not None:
-        say_error(trouble)
-    statuses = {row["status"] for row in rows}
-    sender = "the open window" if lab.session.elsewhere else "`labtui` or `labtui watch`"
-    if waiting := sum(row["status"] == "waiting" for row in rows):
-        say(f"Not sent yet: {plural(waiting, 'job')}; {sender} sends what waits.")
-    if unanswered := sum(row["status"] in ("unknown", "sending") for row in rows):
-        say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
-    return exit_code(statuses, trouble)
 
 
 _UNDECIDED = {"waiting", "unknown", "sending"}
