@@ -2,12 +2,15 @@
 
 import functools
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from labtui.domain.run import Mark, mark_words
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, lowest, value_text
@@ -45,8 +48,8 @@ WIDTH = 12.133
 """The width of a slide between its margins in inches."""
 
 
-DASHES = {"Amdahl": "dotted", "Gustafson": "dashdot"}
-"""The dashes of the laws, by name; other lines that were not measured are dashed."""
+DASHES = {"amdahl": "dotted", "gustafson": "dashdot"}
+"""The dashes of the laws; other lines that were not measured are dashed."""
 UNITS = {"%": " %", "×": "×"}
 """What follows the numbers on a y axis, by the unit of a chart."""
 
@@ -106,6 +109,15 @@ def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
     return [(name + f", {len(mine)} runs" * (len(mine) > MAX_IN_PANEL), mine) for name, mine in found]
 
 
+def without_repeats(spec: ChartSpec) -> ChartSpec:
+    """The chart with one line where all are the same; its heading says which ones these are."""
+    lines = spec.measured
+    if len(lines) < 2 or len({tuple((p.x, p.y) for p in each.points) for each in lines}) > 1:
+        return spec
+    names = re.sub(r" GPUs?(?=,)", "", ", ".join(distinct([each.name for each in lines])))
+    return replace(spec, series=lines[:1], heading=f"{spec.heading}, the same for {names}")
+
+
 def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
     """The number of rows of panels: one for up to five panels of one line, or three whose lines need room for names."""
     return 1 if len(parts) <= (5 if all(len(lines) == 1 for _, lines in parts) else 3) else 2
@@ -131,7 +143,7 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
         marks = max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if bars else 1.3
         names = [inches(name, TEXT_SIZE) for name in names_of(spec.measured)] if spec.measured[1:] else [0.0]
         named = sum(names) + 0.45 * len(names) + 0.3 if bars else 2.4 + max(names)
-        heading = 1.1 * inches(clean(spec.heading or spec.title), 17)
+        heading = 1.1 * inches(clean(spec.y_title), 17)
         found.append(max(2.4 * marks, named, heading) if len(panels(spec)) == 1 else math.inf)
     return found
 

@@ -297,7 +297,8 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
             found = [chart for chart in together if chart.family == key]
             found = found or [chart for chart in apart if chart.family == key]
             several = len({chart.model for chart in found}) > 1
-            found = [_with_network(chart, plan.models, several=several) for chart in found]
+            named = (_with_network(chart, plan.models, several=several) for chart in found)
+            found = list(map(drawing.without_repeats, named))
             bars = plan.bars and key in AS_BARS
             yield from (doubling_axes(replace(chart, kind="bars")) if bars else chart for chart in found)
 

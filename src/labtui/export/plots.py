@@ -117,7 +117,7 @@ def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Se
     rows = drawing.rows_of(groups)
     columns = math.ceil(len(groups) / rows)
     grid = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    part.suptitle(clean(spec.heading or spec.title), x=0.012, ha="left", weight="bold")
+    part.suptitle(clean(spec.y_title), x=0.012, ha="left", weight="bold")
     for axes in grid.flat[len(groups) :]:
         axes.set_axis_off()
     for axes, (name, mine) in zip(grid.flat, groups, strict=False):
@@ -126,11 +126,11 @@ def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Se
         axes.grid(visible=True, axis="y")
     style_axes(grid[0][0], spec, panel=True)
     grid[0][0].set_xlabel("")
-    grid[-1][0].set_xlabel(clean(spec.x_label))
+    grid[-1][0].set_xlabel(clean(spec.x_title))
 
 
 def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
-    axes.set_title(clean(spec.heading or spec.title))
+    axes.set_title(clean(spec.y_title))
     if spec.kind == "stacked":
         draw_lost(axes, spec)
     elif spec.kind == "repeats":
@@ -153,13 +153,14 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     labelled, grey = drawing.has_numbers(spec) and not panel, {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
     for series in spec.series:
         if series.role != "measured" and series.points:
-            look: Any = {**grey, "ls": DASHES.get(series.short, "dashed"), "label": series.short}
+            law = series.law.law if series.law else ""
+            look: Any = {**grey, "ls": DASHES.get(law, "dashed"), "gid": law, "label": series.short}
             axes.plot(*_path(series.points), **look)
             if not panel and series.role != "fit" and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
     # The curves of laws are close to the measured line, so a legend names them.
-    if laws := {line.get_label(): line for line in axes.lines if line.get_label() in DASHES}:
-        axes.legend(handles=[*laws.values()], loc="upper left", frameon=False)
+    if laws := [line for line in axes.lines if line.get_gid() in DASHES]:
+        axes.legend(handles=laws, loc="upper left", frameon=False)
     end = max(point.x for each in lines for point in each.points)  # beyond it stand the names
     others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
     within = ([point for point in piece if point.x <= end] for piece in others)
@@ -258,7 +259,7 @@ def spread_names(axes: Any) -> None:
 
 def _move_name(axes: Any, name: Any, x: float, y: float, height: float) -> None:
     """Put a name at this offset (in points) from its mark, off all laws, with a leader line if it is far away."""
-    laws = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_label() in DASHES]
+    laws = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_gid() in DASHES]
     name.set_position((x, y))
     while any(law.intersects_bbox(name.get_window_extent(), filled=False) for law in laws):
         y += math.copysign(2, y)
@@ -286,7 +287,7 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     ticks = drawing.x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else drawing.x_ticks(spec, xs)
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
-    axes.set_xlabel(clean(spec.x_label))
+    axes.set_xlabel(clean(spec.x_title))
     axes.set_ylim(*drawing.y_limits(spec))
     if spec.x_log:
         axes.set_xlim(min(xs) * 0.84, max(xs) * 1.12)

@@ -201,7 +201,7 @@ class _Slides:
         self.describe(drawing.chart_text(spec), f"chart {spec.key}")
 
     def add_panels(self, spec: ChartSpec, width: float, height: float) -> None:
-        self.add_words([Paragraph((Run(clean(spec.heading or spec.title), bold=True),))], size=17)
+        self.add_words([Paragraph((Run(clean(spec.y_title), bold=True),))], size=17)
         parts, top = panels(spec), self.y
         rows = rows_of(parts)
         columns = math.ceil(len(parts) / rows)

@@ -33,7 +33,7 @@ _MARKS = (
 )  # fmt: skip
 _NARROW = 4.0
 """A chart narrower than this (in inches) has room for few ticks."""
-_DASHES = {"dotted": MSO_LINE_DASH_STYLE.ROUND_DOT, "dashdot": MSO_LINE_DASH_STYLE.DASH_DOT}
+_DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]
 
 
@@ -52,7 +52,7 @@ def add_chart(
     chart = slide.shapes.add_chart(kind, *map(Inches, box), data).chart
     _set_font(chart.font, THEME.TEXT_1)
     chart.has_legend, chart.has_title = False, True
-    title = heading or clean(spec.heading or spec.title)
+    title = heading or clean(spec.y_title)
     size = drawing.TEXT_SIZE if chosen else 17
     _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=size)
     _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
@@ -179,7 +179,8 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         native.marker.style = xl.XL_MARKER_STYLE.NONE
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
-            line.dash_style = _DASHES.get(drawing.DASHES.get(series.short, ""), MSO_LINE_DASH_STYLE.DASH)
+            law = series.law.law if series.law else ""
+            line.dash_style = _DASHES.get(law, MSO_LINE_DASH_STYLE.DASH)
             if series.role == "fit":  # close to the measured line: a legend names it
                 continue
         elif chosen and series not in chosen:
@@ -239,7 +240,7 @@ def _axes(
 ) -> tuple[float, float]:
     """Set scales and tick labels of both axes, with room for labels at the lines' ends; return the limits of y."""
     xs = [p.x for s in _drawn_series(spec) if s.role != "fit" for p in s.points]
-    across, up = _style_axes(chart, clean(spec.x_label))
+    across, up = _style_axes(chart, clean(spec.x_title))
     first, last = min(xs), max(xs)
     if spec.x_log:
         _set_log(across, 16 if width < _NARROW and last >= 1000 else 2)

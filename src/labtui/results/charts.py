@@ -130,6 +130,16 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
         return not self.measured
 
     @property
+    def x_title(self) -> str:
+        """The title of x, which says where it is logarithmic; bars stand side by side on any."""
+        return self.x_label and self.x_label + _LOG * (self.x_log and self.kind == "lines")
+
+    @property
+    def y_title(self) -> str:
+        """The heading, which names what y is, and says where it is logarithmic."""
+        return (self.heading or self.title) + _LOG * self.y_log
+
+    @property
     def captions(self) -> tuple[str, ...]:
         """The notes, and an explanation of the error bars where any is drawn."""
         bars = self.x_axis == "counts" and any(is_tall(self, p) for s in self.measured for p in s.points)
@@ -141,6 +151,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.x_axis in ("epochs", "seconds")
 
 
+_LOG = " (log scale)"
 _ERROR_BARS = "Error bars: rounding of the printed digits, or the scatter of epochs where that is more."
 
 
