@@ -1,4 +1,4 @@
-"""Make src/labtui/export/template.pptx, with labtui's theme and four layouts, from python-pptx's default template.
+"""Make src/labtui/export/template.pptx, with labtui's theme and three layouts, from python-pptx's default template.
 
 Run it when the design changes; the file is kept in the repository.
 """
@@ -23,7 +23,7 @@ TITLE = (0, "title", (0.6, 0.62, 12.133, 0.95), "t", ((28, "tx1", True),))
 KICKER = (10, "body", (0.6, 0.36, 7.6, 0.3), "t", ((14, "accent1", True),))
 MARK = (11, "body", (8.4, 0.36, 4.33, 0.3), "r", ((14, "accent6", False),))
 LARGE, SMALL = ((54, "accent1", True), (16, "tx1", False)), ((34, "accent1", True), (16, "tx1", False))
-NAMES = {"Title Slide": "cover", "Title Only": "page", "Two Content": "facts beside", "Comparison": "facts"}
+NAMES = {"Title Slide": "cover", "Title Only": "page", "Comparison": "facts"}
 LAYOUTS = {
     "Title Slide": (
         (0, "ctrTitle", (0.6, 1.7, 11.4, 2.0), "b", ((44, "tx1", True),)),
@@ -32,10 +32,6 @@ LAYOUTS = {
         *((20 + at, "body", (0.6 + 4.1 * at, 5.4, 3.9, 1.4), "t", LARGE) for at in range(3)),
     ),
     "Title Only": (TITLE, KICKER, MARK),
-    "Two Content": (
-        TITLE, KICKER, MARK,
-        *((20 + at, "body", (9.7, 1.75 + 1.2 * at, 3.03, 1.15), "t", SMALL) for at in range(3)),
-    ),
     "Comparison": (
         TITLE, KICKER, MARK,
         *((20 + at, "body", (0.6 + 3.05 * at, 1.65, 2.95, 1.3), "t", SMALL) for at in range(4)),

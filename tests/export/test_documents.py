@@ -232,10 +232,13 @@ def test_long_tables_and_listings_continue_under_the_same_title_and_a_state_has_
     wide = replace(table, headings=("epoch time",) * 40, rows=(("1",) * 40,), numeric=(True,) * 40)
     assert pptx(replace(document, pages=(Page(title="Wide", blocks=(wide,)),))), "it comes to an end"
     assert all(any(shape.has_table for shape in slide.shapes) for slide in slides), "no note alone"
-    code = Listing((CodeLine("import keras", "9", part="1 libraries"),))
+    code = Listing((CodeLine("import keras", "9", part="1 libraries"), CodeLine("y" * 120)))
     page = Page(title="Parts", facts=(("2.5×", "speedup"),), blocks=(code,))
     slides = presentation_of(pptx(replace(document, pages=(page,)))).slides
     assert any("import keras   1 libraries" in text for text in texts_of(slides[1]))
+    (tmp_path / "report.pdf").write_bytes(pdf(replace(document, pages=(page,)), "report"))
+    words = "".join(word for *_, found in pdf_words(tmp_path / "report.pdf") for *_, word in found)
+    assert "y" * 120 in words, "copied code has no mark that the student did not write"
 
 
 @pytest.mark.parametrize(

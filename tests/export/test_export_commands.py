@@ -115,13 +115,10 @@ def test_a_write_that_fails_is_a_sentence_and_leaves_the_old_file(tmp_path, monk
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
 
 
-def test_no_file_is_written_before_all_are_made(tmp_path):
+def test_files_are_written_when_all_are_made_and_on_windows_a_moment_after_one_is_read(tmp_path, monkeypatch):
     work = {"a.txt": lambda: "a", "b.txt": lambda: f"{[*tmp_path.iterdir()]}"}
     write_files(work, tmp_path, None)
     assert (tmp_path / "b.txt").read_text() == "[]", "a chart counts as exported when the export is done"
-
-
-def test_on_windows_a_file_that_is_being_read_is_replaced_a_moment_later(tmp_path, monkeypatch):
     held = Mock(wraps=os.replace, side_effect=[PermissionError, PermissionError, DEFAULT])
     monkeypatch.setattr("labtui.cluster.local_files._HAS_DIR_FD", False)
     monkeypatch.setattr(os, "replace", held)

@@ -356,9 +356,9 @@ def test_a_surprise_is_a_note_with_its_source_and_no_failure():
     touching = check("10.5", with_runs(full(), slow(4, 9.0))).notes
     assert not any("an epoch" in note for note in touching), "8.5 to 9.5 s; 8.6 s is still usual"
     assert check("10.5", full()).notes == ()
-    fewer = check("10.5", with_runs(full(), lambda run: replace(run, images=500)))
+    fewer = check("10.5", with_runs(full(), lambda run: replace(run, images=49_900)))
     assert fewer.status == "done"
-    assert fewer.notes and all("on 500 images an epoch, not on 50,000" in note for note in fewer.notes)
+    assert fewer.notes and all("on 49,900 images an epoch, not on 50,000" in note for note in fewer.notes)
     unsaid = [
         replace(r, images=None, configuration=replace(r.configuration, images=None))
         for r in full().results.rows

@@ -54,6 +54,7 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
     row = only_row(run(2, [9, 8.0, 8.2]), run(2, [9, 8.4]))
     assert (row.runs, row.epochs) == (2, 3)
     assert row.epoch_seconds.value == pytest.approx((8.0 + 8.2 + 8.4) / 3)
+    assert row.epoch_seconds.contains(8.1) and row.epoch_seconds.contains(8.4), "the mean of each run"
     assert (row.scatter.deviation, row.as_printed.epoch_seconds) == pytest.approx((0.2, 8.0))
 
 
@@ -99,13 +100,26 @@ def test_cpu_runs_on_unlike_numbers_of_cpus_are_not_one_mean(cpus, rows, gain):
     assert len(found) == rows and (found[-1].acceleration and found[-1].acceleration.value) == gain
 
 
-def test_steps_are_not_split_without_a_batch_or_against_another_batch_per_gpu():
+def test_steps_come_from_the_batch_and_are_not_split_without_one_or_against_another_per_gpu():
     for batch, note in ((None, "cannot be split"), (640, "mixes both effects")):
         epochs = {n: (epoch(1, 9, steps=25), epoch(2, 4 / n, steps=25)) for n in (1, 2)}
         runs = [run(n, [], batch_size=batch, epochs=told) for n, told in epochs.items()]
         row = compute_results(runs).rows[1]
         assert row.efficiency.value == 1 and lost_efficiency(row) == ()
         assert note in " ".join(row.notes)
+    wrong = replace(run(1, [9, 5]).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
+    row = only_row(MeasuredRun(run=wrong), images=50_000)
+    assert row.steps == 7
+    assert any("7 steps of 2,048 are 12,289 to 14,336" in note for note in row.notes)
+    assert row.throughput.lo == (6 * 2048 + 1) / 5 and row.throughput.hi == 7 * 2048 / 5
+    named = only_row(MeasuredRun(run=replace(wrong, images=50_000)))
+    assert named.throughput == row.throughput, "the log's own number counts no more than another"
+    assert "The log names 50,000 images an epoch, but its 7 steps of" in " ".join(named.notes)
+    assert only_row(run(4, [9, 5]), images=50_000).steps == math.ceil(50_000 / 8192)
+    insisted = only_row(MeasuredRun(run=wrong), images=50_000, insist=True)
+    assert insisted.throughput.value == 10_000 and any("are 25" in note for note in insisted.notes)
+    assert only_row(run(1, [9, 5], images=1000), images=50_000).throughput.value == 200
+    assert only_row(run(1, [9, 5]), images=100).throughput.value == 20
 
 
 def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
@@ -126,12 +140,15 @@ def test_what_differs_is_not_pooled(more):
     assert len(compute_results(runs).rows) == 4
 
 
-def test_runs_of_unknown_device_are_never_pooled():
+def test_runs_of_unknown_device_are_never_pooled_nor_gpu_runs_without_one():
     unknown = ParsedRun(epochs=(epoch(1, 9), epoch(2, 215)))
     results = compute_results([MeasuredRun(run=unknown, source="a"), MeasuredRun(run=unknown, source="a")])
     assert [row.runs for row in results.rows] == [1, 1]
     assert results.rows[0].device == "unknown" and results.rows[0].n_gpus is None
     assert results.rows[0].speedup is None and results.rows[0].epoch_seconds is not None
+    for times, says in (([220, 215], "ran on the CPU"), ([], "no epoch")):  # it trained nothing
+        results = compute_results([run(1, times, no_gpu=True)])
+        assert not results.rows and says in results.left_out[0].reason
 
 
 def test_runs_of_no_named_model_have_the_names_of_their_jobs_or_logs():
@@ -144,12 +161,15 @@ def test_runs_of_no_named_model_have_the_names_of_their_jobs_or_logs():
     assert [row.name for row in compute_results(logs).rows] == ["unknown (a.out)", "unknown (b.out)"]
 
 
-def test_practice_runs_are_compared_among_themselves_only():
+def test_practice_runs_are_compared_among_themselves_only_and_all_stand_in_reading_order():
     real, rehearsal = run(1, [9, 10]), run(2, [9, 4], mark="practice")
     for runs, speedup in (([], None), ([run(1, [9, 6], mark="practice")], 1.5)):
         results = compute_results([real, rehearsal, *runs])
         row = next(row for row in results.rows if row.mark and row.n_gpus == 2)
         assert not results.fits and (row.speedup and row.speedup.value) == pytest.approx(speedup)
+    runs = [run(4, [9, 5]), run(1, [9, 5], model="ResNet152"), run(0, [9, 5]), run(1, [9, 5]), run(2, [9, 5])]
+    *rows, last = compute_results([*runs, run(1, [9, 5], mark="practice")]).rows
+    assert [row.n_gpus for row in rows] == [0, 1, 2, 4, 1] and rows[4].model == "ResNet152" and last.mark
 
 
 def test_epochs_of_other_images_are_not_compared():
@@ -171,25 +191,6 @@ def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():
     row = compute_results([run(1, [9, 14], batch=2048), run(4, [9, 7], batch=2048)]).rows[-1]
     assert row.speedup.value == pytest.approx(2.0)
     assert any("2,048 images per GPU" in note and "512" in note for note in row.notes), "it is said"
-
-
-def test_gpus_that_were_not_found_are_not_gpu_runs():
-    for times, says in (([220, 215], "ran on the CPU"), ([], "no epoch")):  # it trained nothing
-        results = compute_results([run(1, times, no_gpu=True)])
-        assert not results.rows and says in results.left_out[0].reason
-
-
-def test_steps_come_from_the_batch_and_a_disagreement_is_said():
-    wrong = replace(run(1, [9, 5]).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
-    row = only_row(MeasuredRun(run=wrong), images=50_000)
-    assert row.steps == 7
-    assert any("7 steps of 2,048 are 12,289 to 14,336" in note for note in row.notes)
-    assert row.throughput.lo == (6 * 2048 + 1) / 5 and row.throughput.hi == 7 * 2048 / 5
-    assert only_row(run(4, [9, 5]), images=50_000).steps == math.ceil(50_000 / 8192)
-    insisted = only_row(MeasuredRun(run=wrong), images=50_000, insist=True)
-    assert insisted.throughput.value == 10_000 and any("are 25" in note for note in insisted.notes)
-    assert only_row(run(1, [9, 5], images=1000), images=50_000).throughput.value == 200
-    assert only_row(run(1, [9, 5]), images=100).throughput.value == 20
 
 
 def test_live_and_broken_runs_count_and_say_so():
@@ -242,10 +243,4 @@ def test_a_time_of_zero_gives_no_rate_and_no_speedup():
     assert rows[0].as_printed.throughput is None
     none = tuple(epoch(n, 5, steps=25, metrics={"energy_joules": 0.1}) for n in range(1, 5))
     assert only_row(run(1, [], epochs=none, batch_size=0)).throughput is None
-    assert only_row(run(1, [], epochs=none, images=100)).joules_per_image.value == pytest.approx(0.001)
-
-
-def test_rows_stand_in_reading_order():
-    runs = [run(4, [9, 5]), run(1, [9, 5], model="ResNet152"), run(0, [9, 5]), run(1, [9, 5]), run(2, [9, 5])]
-    *rows, last = compute_results([*runs, run(1, [9, 5], mark="practice")]).rows
-    assert [row.n_gpus for row in rows] == [0, 1, 2, 4, 1] and rows[4].model == "ResNet152" and last.mark
+    assert only_row(run(1, [], epochs=none, images=50_000)).joules_per_image.value == pytest.approx(2e-6)

@@ -46,6 +46,10 @@ def test_missing_epochs_and_a_lost_loss_are_said_and_the_first_of_a_process_is_w
     if last > first:
         assert row.epoch_seconds.contains(10.0) and row.epoch_seconds.hi < 11 and row.epochs == 2
     log = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
+    (mixed,) = results_of_text(log.replace("loss: 1.0 - 30", "loss: 1.0 - val_loss: 2.0 - 30", 1)).rows
+    assert not any("mean mixes both" in note for note in mixed.notes), "the first epoch is not counted"
+    (mixed,) = results_of_text("val_loss: 2.0 - 10".join(log.rsplit("10", 1))).rows
+    assert any("mean mixes both" in note for note in mixed.notes)
     lost = log.replace("10s - loss: 1.0", "10s - loss: nan")
     (note,) = [note for note in results_of_text(lost).rows[0].notes if "loss" in note]
     assert note == "The loss is not finite from epoch 2 on: the training diverged."
@@ -186,7 +190,8 @@ def test_a_run_has_its_own_row_beside_the_pooled_one():
     assert pooled.runs == 2 and pooled.epoch_seconds is not None and pooled.epoch_seconds.value > 10
     rows = {one.run_id: row for one, row in own_rows(results)}
     assert rows[1].epoch_seconds == Interval.exact(10.0) and rows[1].scatter is not None
-    assert rows[1].scatter.deviation == 0 and rows[1].speedup is not None and rows[1].runs == 1
+    assert rows[1].scatter.deviation == 0 and rows[1].runs == 1
+    assert (rows[1].speedup.value, rows[1].as_printed.speedup) == (1.0, 1.0), "it is its own baseline in both"
 
 
 def test_an_mlperf_epoch_that_broke_off_is_not_steady():

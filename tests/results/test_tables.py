@@ -40,14 +40,6 @@ from .helpers import results_of, run, task_charts
 BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
 
 
-def test_other_numbers():
-    assert rate_text(Interval.exact(3676.47)) == "3,676" and rate_text(Interval.exact(2.5)) == "2.50"
-    assert ratio_text(Interval.exact(1.6792)) == "1.68" and percent_text(0.8396) == "84.0 %"
-    assert rate_text(None) == ratio_text(None) == percent_text(None) == lost_text(None) == ABSENT
-    assert tick_texts([0.74, 0.745, 0.75], percent=True) == ["74.0", "74.5", "75.0"], "none is there twice"
-    assert tick_texts([1000, 1000.25]) == ["1,000.0", "1,000.3"] and tick_texts([0, 0.5]) == ["0", "0.5"]
-
-
 @pytest.mark.parametrize(("interval", "ratio", "bounds", "percent", "percents"), [
     (Interval(0.84, 0.8381, 0.8411), "0.84", "", "84.0 %", "83.8 to 84.1 %"),
     (Interval(2.53, 2.52, 2.549), "2.53", "2.52 to 2.55", "253 %", "252 to 255 %"),
@@ -127,6 +119,8 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
     shares = [row.scatter.deviation / row.epoch_seconds.value for row in (one, two)]
     assert found == pytest.approx(two.speedup.value * (shares[0] ** 2 + shares[1] ** 2) ** 0.5)
     assert uncertainty(one, one.speedup, ratio=True) == 0.0
+    line = list(csv.DictReader(io.StringIO(csv_text(results))))[1]
+    assert float(line["speedup_hi"]) - two.speedup.value == pytest.approx(found), "as the screens have it"
     speedup = next(chart for chart in task_charts(results) if chart.key == "speedup")
     assert "or the scatter of epochs" in " ".join(speedup.captions)
     steady = task_charts(compute_results([run(1, [30, 10.0, 10.01]), run(2, [30, 5.0, 5.01])]))
@@ -154,6 +148,11 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
     assert {value: three_digits(value) for value in texts} == texts
     texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %", -2e-16: "0.0 %"}
     assert {value: percent_text(value) for value in texts} == texts
+    assert rate_text(Interval.exact(3676.47)) == "3,676" and rate_text(Interval.exact(2.5)) == "2.50"
+    assert ratio_text(Interval.exact(1.6792)) == "1.68" and percent_text(0.8396) == "84.0 %"
+    assert rate_text(None) == ratio_text(None) == percent_text(None) == lost_text(None) == ABSENT
+    assert tick_texts([0.74, 0.745, 0.75], percent=True) == ["74.0", "74.5", "75.0"], "none is there twice"
+    assert tick_texts([1000, 1000.25]) == ["1,000.0", "1,000.3"] and tick_texts([0, 0.5]) == ["0", "0.5"]
 
 
 @given(st.floats(0.01, 1e6), st.integers(0, 3))

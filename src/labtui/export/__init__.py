@@ -173,16 +173,11 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
 
 
 def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
-    """Every chart of a lab, and the charts of tasks for what the lab has no chart of."""
+    """Every chart of a lab, and those of tuned runs, which are others in each task."""
     charts = lab_plots(contents.measurements, contents.named)
-    there = set(map(_subject, charts))
-    more = (chart for chart in charts_of_tasks(contents) if _subject(chart) not in there)
-    return with_unique_keys([*charts, *more])
-
-
-def _subject(chart: ChartSpec) -> object:
-    """What a chart is about: a network, or for tuned runs these very runs, which are others in each task."""
-    return chart.family, chart.series if chart.kind == "bars" and chart.x_axis == "names" else chart.model
+    there = {chart.series for chart in charts}
+    tuned = (chart for chart in charts_of_tasks(contents) if chart.family == "tuning")
+    return with_unique_keys([*charts, *(chart for chart in tuned if chart.series not in there)])
 
 
 def _documents(

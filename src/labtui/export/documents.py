@@ -3,9 +3,9 @@
 The room on a slide is measured here for PowerPoint, too: in Carlito, which has the widths of Calibri.
 """
 
+import io
 import json
 import math
-import re
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
+from PIL import Image
 
 from labtui.domain.errors import ExportError
 from labtui.export import drawing
@@ -28,12 +29,10 @@ NOTE_SIZE = 14
 LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 """Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
-WIDE, WITH_FACTS = 873.0, 640.0
-"""Width of a slide's charts in points: between the margins, and beside facts."""
+WIDE, MAX_PICTURE = 873.0, 2.75
+"""The width in points of a slide's charts, between the margins; the height in inches of a picture at most."""
 _TYPST_KEEPS = 11
 """Typst remembers what it computed for so many documents; as many empty ones free 30 MB."""
-_WIDE_WORD = re.compile(r"\S{40}")
-"""May be wider than its line, so it may break behind these letters."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
 
 
@@ -73,18 +72,15 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     found["columns"] = answer_columns(page)
     found["chart"] = None
     if page.charts:
-        width = WITH_FACTS if page.facts else WIDE
         height = chart_height(page if slides else Page(title="", charts=page.charts))
-        drawn = _json_value(chart_picture(page.charts, width / 72, height), folder)
+        drawn = _json_value(chart_picture(page.charts, WIDE / 72, height), folder)
         alt = " ".join(map(drawing.chart_text, page.charts))
-        found["chart"] = {"file": drawn, "width": width, "alt": alt}
+        found["chart"] = {"file": drawn, "width": WIDE, "alt": alt}
     return found
 
 
 def _json_value(value: Any, folder: Path) -> Any:
     """A value as JSON: records become objects with their `kind`, bytes become files; `_page` adds charts."""
-    if isinstance(value, str):
-        return _WIDE_WORD.sub("\\g<0>\u200b", value)
     if isinstance(value, bytes):
         path = folder / f"{len(list(folder.iterdir()))}{_ENDINGS.get(value[:2], '.svg')}"
         path.write_bytes(value)
@@ -94,6 +90,8 @@ def _json_value(value: Any, folder: Path) -> Any:
         found = {name: _json_value(getattr(value, name), folder) for name in names}
         if isinstance(value, Run) and value.tex:
             found["formula"] = _json_value(formula_picture(value.text), folder)
+        if isinstance(value, Picture):
+            found["width"] = picture_size(value.data)[0]
         return found | {"kind": type(value).__name__.lower()}
     return [_json_value(each, folder) for each in value] if isinstance(value, tuple) else value
 
@@ -115,11 +113,20 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
     if isinstance(block, Table):
         rows = len(block.rows) + 1 + bool(block.groups)
         return rows * (0.39 if rows <= 10 else 0.31) + 0.25 + 0.3 * bool(block.note)
-    if isinstance(block, Listing | Picture):
+    if isinstance(block, Picture):
+        return picture_size(block.data)[1] + 0.15
+    if isinstance(block, Listing):
         return 3.75
     size = NOTE_SIZE if block.style == "note" else size
     lines = line_count("".join(map(run_text, block.runs)), width - 0.3 * block.level, size)
     return (lines * 1.23 + 0.28 * (size > 12)) * size / 72
+
+
+def picture_size(data: bytes, dpi: float = 150) -> tuple[float, float]:
+    """Width and height in inches: the picture's own, less where it leaves no room for the words beside it."""
+    with Image.open(io.BytesIO(data)) as picture:
+        scale = min(1 / dpi, MAX_PICTURE / picture.height, WIDTH / picture.width)
+        return picture.width * scale, picture.height * scale
 
 
 def answer_columns(page: Page) -> int:
@@ -169,7 +176,7 @@ def chart_height(page: Page) -> float:
 
     Few rows of bars need less.
     """
-    least = max(3.5 * bool(page.facts), *map(_least_height, page.charts))
+    least = max(map(_least_height, page.charts))
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     room, blocks = BOTTOM - TOP - _note_height(page), sum(map(block_height, page.blocks))
     left = (room - below for below in (blocks + _words_height(page), blocks, 0.0))

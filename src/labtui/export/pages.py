@@ -144,8 +144,7 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
     page = _page_of(plan, task, results, charts)
-    facts = large or (() if before else tables.page_facts(charts, results))
-    yield replace(page, facts=facts, blocks=blocks, answers=answers, warnings=tuple(warnings))
+    yield replace(page, facts=large, blocks=blocks, answers=answers, warnings=tuple(warnings))
 
 
 def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[ChartSpec, ...]) -> Page:
@@ -318,10 +317,7 @@ def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterab
     elif plan.table == "results" and results.programs:
         yield table_of(results.programs, PROGRAM)
     elif plan.table and results.measured:
-        rows = results.rows
-        if plan.table == "acceleration":
-            rows = tuple(row for row in rows if (row.n_gpus or 0) <= 1)
-        yield tables.readings_table(of_rows(results, rows))
+        yield tables.readings_table(results)
 
 
 # --------------------------------------------------------------------------- listings

@@ -13,7 +13,6 @@ from importlib.resources import files
 from typing import Any
 
 from msgspec.structs import replace
-from PIL import Image
 from pptx import Presentation
 from pptx.enum.dml import MSO_THEME_COLOR as THEME
 from pptx.enum.text import MSO_ANCHOR, MSO_AUTO_SIZE, PP_ALIGN
@@ -148,7 +147,7 @@ class _Slides:
     def new_slide(self) -> None:
         page, more = self.page, bool(self.count)
         facts = () if more else page.facts
-        layout = "page" if not facts else "facts beside" if page.charts else "facts"
+        layout = "facts" if facts else "page"
         kicker = page.kicker + ", continued" * (more and bool(page.kicker))
         words = {0: page.title, _KICKER: kicker, _MARK: self.document.mark * page.practice}
         self.slide = _add_slide(self.presentation, layout, words, facts)
@@ -184,28 +183,27 @@ class _Slides:
 
     def add_charts(self) -> None:
         """Charts side by side, where there is room for their numbers and names; one with panels has its own slide."""
-        width = 8.9 if self.page.facts else WIDTH
         charts, height = self.page.charts, documents.chart_height(self.page)
         if len(panels(charts[0])) > 1:
-            self.add_panels(charts[0], width, height - 0.35 * bool(self.page.answered))  # for the questions
+            self.add_panels(charts[0], height - 0.35 * bool(self.page.answered))  # for the questions
             return
         shares, x = drawing.widths(charts), LEFT
         for spec, share in zip(charts, shares, strict=True):
             named = spec is charts[0] or not names_alike(spec, charts[0])
-            self.chart(spec, (x, self.y, width * share / sum(shares) - 0.1, height), named=named)
-            x += width * share / sum(shares)
+            self.chart(spec, (x, self.y, WIDTH * share / sum(shares) - 0.1, height), named=named)
+            x += WIDTH * share / sum(shares)
         self.y += height + 0.1
 
     def chart(self, spec: ChartSpec, box: Box, **how: Any) -> None:
         add_chart(self.slide, spec, box, **how)
         self.describe(drawing.chart_text(spec), f"chart {spec.key}")
 
-    def add_panels(self, spec: ChartSpec, width: float, height: float) -> None:
+    def add_panels(self, spec: ChartSpec, height: float) -> None:
         self.add_words([Paragraph((Run(clean(spec.y_title), bold=True),))], size=17)
         parts, top = panels(spec), self.y
         rows = rows_of(parts)
         columns = math.ceil(len(parts) / rows)
-        wide, high = width / columns, (height - 0.4) / rows
+        wide, high = WIDTH / columns, (height - 0.4) / rows
         for at, (name, mine) in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
             x_label = spec.x_label if at == columns * (rows - 1) else ""  # on one panel only
@@ -271,16 +269,14 @@ class _Slides:
         elif isinstance(block, Table):
             self.add_table(block)
         elif not isinstance(block, Paragraph):
-            self.add_picture(block.data, 96, block.alt)
+            self.add_picture(block.data, documents.picture_size(block.data), block.alt)
         elif block.style == "formula" and (drawn := formula_picture(block.runs[0].text, "png")):
-            self.add_picture(drawn.data, PNG_DPI, block.runs[0].text)
+            self.add_picture(drawn.data, documents.picture_size(drawn.data, PNG_DPI), block.runs[0].text)
         else:
             self.add_words([block])
 
-    def add_picture(self, data: bytes, dpi: float, alt: str) -> None:
-        with Image.open(io.BytesIO(data)) as picture:
-            scale = min(1 / dpi, 3.6 / picture.height, WIDTH / picture.width)
-            width, height = picture.width * scale, picture.height * scale
+    def add_picture(self, data: bytes, size: tuple[float, float], alt: str) -> None:
+        width, height = size
         self.ensure_room(height)
         self.slide.shapes.add_picture(io.BytesIO(data), *map(Inches, (LEFT, self.y, width, height)))
         self.describe(alt, "picture")

@@ -179,8 +179,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         native.marker.style = xl.XL_MARKER_STYLE.NONE
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
-            law = series.law.law if series.law else ""
-            line.dash_style = _DASHES.get(law, MSO_LINE_DASH_STYLE.DASH)
+            line.dash_style = _DASHES[series.law.law] if series.law else MSO_LINE_DASH_STYLE.DASH
             if series.role == "fit":  # close to the measured line: a legend names it
                 continue
         elif chosen and series not in chosen:

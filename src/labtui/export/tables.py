@@ -14,10 +14,8 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
-from labtui.results import numbers
-from labtui.results.charts import ChartSpec
+from labtui.results import messages, numbers
 from labtui.results.measured import Origin, best_curve, by_log, cite, validated
-from labtui.results.messages import count_words, faster, note_lines, serial_text, value_of
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results, of_rows, renamed
@@ -62,9 +60,10 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
     for fit in fits:
         share = fit.serial_fraction
         limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
-        shown, sizes = serial_text(fit), ", ".join(map(str, fit.n_gpus))
-        bounds = numbers.bounds_text(share, shown) or shown if fit.is_serial else numbers.ABSENT
-        rows.append((clean(fit.baseline.network), fit.law.capitalize(), shown, bounds, limit, sizes))
+        shown, sizes = messages.serial_text(fit), ", ".join(map(str, fit.n_gpus))
+        bounds = messages.serial_bounds(fit) or shown if fit.is_serial else numbers.ABSENT
+        law = f"{fit.law.capitalize()}{messages.fits_best(fit, fits)}"
+        rows.append((clean(fit.baseline.network), law, shown, bounds, limit, sizes))
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
 
@@ -120,10 +119,10 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
         facts.append((numbers.percent_text(max(learned)), "accuracy in validation at best"))
     compared = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1 and row.baseline]
     scaled = [row for row in compared if row.baseline and same_batch(row, row.baseline)]  # else in doubt
-    by_size = sorted(scaled, key=lambda row: (row.n_gpus or 0, value_of(row.speedup)))
+    by_size = sorted(scaled, key=lambda row: (row.n_gpus or 0, messages.value_of(row.speedup)))
     largest = {row.model: row for row in by_size}
     for row in (largest[model] for model in dict.fromkeys(row.model for row in scaled)):
-        many, network = count_words(row.n_gpus or 0), clean(row.configuration.network)
+        many, network = messages.count_words(row.n_gpus or 0), clean(row.configuration.network)
         facts.append((_times(row.speedup), f"{many} against one, {network}"))
     if accuracy and (curve := best_curve(results)) is not None:
         which = "validation" if curve.validation else "training"
@@ -131,32 +130,12 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
         facts.append((share, f"best {which} accuracy, epoch {curve.best.epoch}"))
     timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
     if timed and not facts:
-        fastest = max(timed, key=lambda row: value_of(row.speedup))
+        fastest = max(timed, key=lambda row: messages.value_of(row.speedup))
         facts.append((_times(fastest.speedup), f"{fastest.counted}, {clean(fastest.model)}"))
     alone = next((row for row in rows if row.n_gpus == 1 and row.epoch_seconds is not None), None)
     if alone is not None and not facts:
         facts.append((numbers.time_text(alone), f"an epoch on one GPU, {clean(alone.model)}"))
     return tuple(facts[:3])
-
-
-def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
-    """Up to three numbers to put beside a single chart of one network: those the chart itself does not show."""
-    rows = [row for row in results.measured if row.device == "gpu" and row.n_gpus]
-    if len(charts) != 1 or len({(row.name, row.configuration.framework) for row in rows}) != 1:
-        return ()
-    last, one = rows[-1], rows[-1].baseline
-    if last.n_gpus == 1 or one is None:
-        return ()
-    family, many = charts[0].family, count_words(last.n_gpus or 0)
-    facts: list[tuple[str, str]] = []
-    if family != "epoch-time" and last.epoch_seconds and one.epoch_seconds:
-        facts.append((numbers.time_text(last), f"per epoch on {many}, {numbers.time_text(one)} on one"))
-    if family != "throughput" and last.throughput and one.throughput:
-        rate, before = numbers.rate_text(last.throughput), numbers.rate_text(one.throughput)
-        facts.append((rate, f"{last.configuration.unit} per second, {before} on one"))
-    if family not in ("speedup", "laws") and last.speedup:
-        facts.append((_times(last.speedup), f"{faster(last, 'one GPU')}, on {many}"))
-    return tuple(facts)
 
 
 def large_cells(found: Sequence[Table]) -> Facts:
@@ -174,7 +153,7 @@ def machine_facts(results: Results) -> Facts:
     mine = [row for row in results.measured if row.model == model and row.epoch_seconds is not None]
     found = {row.n_gpus: row for row in mine if row.n_gpus is not None}
     return tuple(
-        (numbers.time_text(row), "CPU" if n == 0 else count_words(n, start=True))
+        (numbers.time_text(row), "CPU" if n == 0 else messages.count_words(n, start=True))
         for n, row in sorted(found.items())
     )[:4]
 
@@ -189,6 +168,9 @@ _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs prac
 COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
 """Fields of the JSON that have another name in the CSV."""
+_SCATTERED = dict.fromkeys(["epoch_seconds", "throughput", "per_gpu_throughput"], False)
+_SCATTERED |= dict.fromkeys(("speedup", "efficiency"), True)
+"""The columns whose bounds hold the scatter, as on the screens; true for a ratio to the row's baseline."""
 
 
 def csv_text(results: Results) -> str:
@@ -219,7 +201,9 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
         is_interval = isinstance(value, dict) and "value" in value
         record[name] = value["value"] if is_interval else value
         if is_interval:
-            record |= {f"{name}_lo": value["lo"], f"{name}_hi": value["hi"]}
+            known = Interval(**value)
+            known = numbers.shown_bounds(row, known, ratio=_SCATTERED[name]) if name in _SCATTERED else known
+            record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
     record["sources"] = cite(row.origins, most=20)
     for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
@@ -264,5 +248,5 @@ def markdown_text(results: Results, names: Mapping[str, str]) -> str:
         rule = ["---:" if number else ":---" for number in table.numeric]
         grid = [table.headings, rule, *([escape_markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
-    notes = "\n".join(f"- {escape_markdown(note)}" for note in note_lines(named))
+    notes = "\n".join(f"- {escape_markdown(note)}" for note in messages.note_lines(named))
     return "\n\n".join(filter(None, (*parts, notes, f"Export: {stamp_of(results)}"))) + "\n"

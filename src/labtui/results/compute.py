@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
 from msgspec.structs import replace
 
@@ -63,8 +64,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     ended = [run for run in members if not run.live and (run.run.throughput or any(steady_samples(run)))]
     counted = ended or members  # a repetition in progress does not change the numbers
     samples = [(run, sample) for run in counted for sample in steady_samples(run)]
-    times = [sample.seconds for _, sample in samples]
-    seconds = Interval.mean(times, [sample.count for _, sample in samples])
+    seconds = _pooled([[(s.seconds, s.count) for s in steady_samples(run)] for run in counted])
     warm = ((run, warmup_epochs(run)) for run in members)
     firsts = [(run, next(s for s in run.run.epochs if s.epoch in epochs)) for run, epochs in warm if epochs]
     rates = [] if seconds else [run for run in counted if run.run.throughput is not None]
@@ -91,7 +91,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         return row
     if seconds is None:
         return row.with_notes("Only warm-up epochs were read: a steady time needs one more.")
-    images, values = configuration.images_bound, [each.value for each in times]
+    images, values = configuration.images_bound, [sample.seconds.value for _, sample in samples]
     rates_told = (sample.metrics.get(RATE, 0.0) for _, sample in samples)
     told = None if images else Interval.mean([rounded(f"{rate:.9g}") for rate in rates_told if rate > 0])
     return replace(
@@ -101,8 +101,16 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         joules_per_image=_joules_per_image((sample for _, sample in samples), images),
         scatter=Scatter(statistics.stdev(values), len(values)) if len(values) > 1 else None,
         step_seconds=seconds.scaled(1 / steps) if steps else None,
-        notes=(*row.notes, *((_RATE_TOLD,) if told else _images_note(configuration, images))),
+        notes=(*row.notes, *((_RATE_TOLD,) if told else _images_note(members[0], configuration, images))),
     )
+
+
+def _pooled(runs: Sequence[Sequence[tuple[Interval, int]]]) -> Interval | None:
+    """The mean of all times or rates of some runs, each with its weight; its bounds hold the mean of each run."""
+    groups = ([pair for run in runs for pair in run], *runs)
+    means = [Interval.mean([each for each, _ in group], [n for _, n in group]) for group in groups]
+    told = [mean for mean in means if mean is not None]
+    return Interval(told[0].value, min(m.lo for m in told), max(m.hi for m in told)) if told else None
 
 
 def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -> Interval | None:
@@ -115,7 +123,7 @@ def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
 
 
-def _images_note(configuration: Configuration, bound: Interval | None) -> Iterable[str]:
+def _images_note(run: MeasuredRun, configuration: Configuration, bound: Interval | None) -> Iterable[str]:
     """A note that says why the throughput is bounded or absent; nothing where the images are known."""
     if bound is None:
         missing = "its steps per epoch" if configuration.batch_size is not None else "its global batch"
@@ -125,12 +133,14 @@ def _images_note(configuration: Configuration, bound: Interval | None) -> Iterab
         known = f"{configuration.steps:,} steps of {configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}"
         if bound.contains(CIFAR10_IMAGES):  # one sentence for all sizes
             known = f"{CIFAR10_IMAGES:,} fits its steps and is used"
-        yield f"The log does not say how many images an epoch has: {known}."
+        unsaid = f"The log does not say how many images an epoch has: {known}."
+        named = run.run.images and f"The log names {run.run.images:,} images an epoch, but its {known}."
+        yield named or unsaid
 
 
 def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     """A row from logs that print images per second and no epoch times."""
-    rate = Interval.mean([run.run.throughput for run in runs if run.run.throughput is not None])
+    rate = _pooled([[(run.run.throughput, 1)] for run in runs if run.run.throughput is not None])
     if rate is None or rate.lo < SHORTEST:
         return row.with_notes("The log prints no usable rate.")
     mine = row.configuration
@@ -197,7 +207,8 @@ def _compare(row: ResultRow, found: _Index) -> ResultRow:
 
 def _with_baseline(row: ResultRow, baseline: ResultRow | None) -> ResultRow:
     """The row with its ratios to one GPU, in both readings."""
-    row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline)
+    row = replace(row, baseline=baseline)
+    row = replace(row, as_printed=_as_printed(row, row if row.is_baseline else baseline))
     n, speedup = row.n_gpus, _ratio(row, baseline) if baseline is not None and row.is_measured else None
     if baseline is None or not n or speedup is None:
         return row
@@ -309,7 +320,7 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
         return AsPrinted()
     bound = row.configuration.images_bound
     images = int(bound.value) if bound and (bound.lo == bound.hi or bound.value == CIFAR10_IMAGES) else None
-    speedup = measured.round_half_up(before / seconds, 2) if seconds and before and n else None
+    speedup = math.floor(100 * before / seconds + Fraction(1, 2)) / 100 if seconds and before and n else None
     return AsPrinted(
         epoch_seconds=float(seconds),
         throughput=float(images / seconds) if seconds and images is not None else None,

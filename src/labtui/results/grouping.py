@@ -222,8 +222,10 @@ def configuration_of(
     if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
         batch = parsed.batch_per_gpu * max(1, n_gpus)
     steps = printed_steps(run)
-    usable = insist or (run.takes_images and not (images and contradicts(images, steps, batch)))
-    images = parsed.images or (images if usable and parsed.unit == "images" else None)
+    given = images if (insist or run.takes_images) and parsed.unit == "images" else None
+    images = parsed.images or given
+    if images and contradicts(images, steps, batch) and (parsed.images or not insist):
+        images = None  # the steps bound it
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
     return Configuration(
         mark=run.mark,

@@ -221,6 +221,9 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
         notes.append("A small run, no result of the lab: CPU devices are its GPUs, or it has other images.")
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
+    counted = (sample for run in members for sample in steady_samples(run) if sample.printed_seconds)
+    if len({any(name.startswith("val_") for name in sample.metrics) for sample in counted}) > 1:
+        notes.append("Some epochs include a validation, others do not: their mean mixes both times.")
     if all(run.run_id and run.run.model is None and run.run.program is None for run in members):
         notes.append(_NAMELESS)
     remarks = (line for run in members for line in (*run.run.notes, *run.run.contradictions))
@@ -323,12 +326,6 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
     throughput: float | None = None
     speedup: float | None = None
     efficiency: float | None = None
-
-
-def round_half_up(number: Fraction, places: int) -> float:
-    """Round an exact fraction to `places` decimals, halves up."""
-    scale: int = 10**places
-    return ((number * scale + Fraction(1, 2)) // 1) / scale
 
 
 def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:

@@ -278,8 +278,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     if amdahl and not any(fit.is_serial for fit in fits):
         return "No serial part can be measured"
     if len(amdahl) == 1:
-        wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
-        shares = (f"{serial_text(fit)} ({wholes[fit.law]})" for fit in fits)
+        shares = (f"{serial_text(fit)} ({fit.law.capitalize()}{fits_best(fit, fits)})" for fit in fits)
         return f"Serial part: {', '.join(shares)}"
     names = {fit.baseline.network: fit for fit in amdahl}
     values = " and ".join(f"{serial_text(fit)} of {clean(name)}" for name, fit in names.items())
@@ -346,8 +345,21 @@ def serial_words(fit: LawFit) -> str:
     """A law's serial fraction with its bounds: ``serial fraction 19.3 % (19.2 to 19.5 %)``."""
     if not fit.is_serial:
         return "no serial part can be measured"
-    bounds = numbers.bounds_text(fit.serial_fraction, shown := serial_text(fit))
-    return f"serial fraction {shown}{f' ({bounds})' if bounds else ''}"
+    bounds = serial_bounds(fit)
+    return f"serial fraction {serial_text(fit)}{f' ({bounds})' if bounds else ''}"
+
+
+def serial_bounds(fit: LawFit) -> str:
+    """The bounds of a serial fraction: ``19.2 to 19.5 %``, ``at most 6 %``; "" where both look like the fraction."""
+    share, shown = fit.serial_fraction, serial_text(fit)
+    most = f"at most {numbers.in_digits_of(shown, share.hi)}"
+    return most if share.lo < 0 else numbers.bounds_text(share, shown)
+
+
+def fits_best(fit: LawFit, fits: Iterable[LawFit]) -> str:
+    """The words after the law that is nearest to what was measured; "" for others and for one without a rival."""
+    rivals = [each.misfit for each in fits if each.baseline == fit.baseline]
+    return ", fits best" if len(rivals) > 1 and fit.misfit == min(rivals) else ""
 
 
 def misfit_text(fit: LawFit) -> str:
@@ -361,7 +373,7 @@ def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
         made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
         what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
-        where = f"fitted to {sizes} GPUs, {misfit_text(fit)} of each speedup"
+        where = f"fitted to {sizes} GPUs, {misfit_text(fit)} of each speedup{fits_best(fit, fits)}"
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 

@@ -109,6 +109,12 @@ def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> floa
     return max(scatter, reading)
 
 
+def shown_bounds(row: ResultRow, value: Interval, *, ratio: bool = False) -> Interval:
+    """A row's number with the wider of its bounds: those of its reading, and those of `uncertainty`."""
+    half = uncertainty(row, value, ratio=ratio)
+    return Interval(value.value, min(value.lo, value.value - half), max(value.hi, value.value + half))
+
+
 def _scatter_share(row: ResultRow) -> float:
     known = row.scatter is not None and row.epoch_seconds is not None and row.epoch_seconds.value > 0
     return row.scatter.deviation / row.epoch_seconds.value if known else 0.0  # type: ignore[union-attr]

@@ -63,9 +63,7 @@ def report_text(
         "Scaling": scaling_sentences(results),
         "More GPUs": [each.sentence for each in scaling.outlooks(results.rows)],
         "GPU use": [use_sentence(use, row) for row in results.rows for use in uses if use.run in row.members],
-        f"GPU-hours{mark_words('practice' if cost and cost.practice else '')}": cost_lines(cost)
-        if cost
-        else [],
+        f"GPU-hours{mark_words('practice' if cost and cost.practice else '')}": cost_lines(cost),
         "Notes": messages.note_lines(results),
         "Sources": [f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in cited],
     }
@@ -150,17 +148,18 @@ def use_sentence(use: RunUtilization, row: ResultRow) -> str:
     return f"{clean(row.label)}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
 
-def cost_lines(cost: LabCost) -> list[str]:
+def cost_lines(cost: LabCost | None) -> list[str]:
     """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
-    total = cost.total
-    jobs = plural(total.jobs, "job")
+    if cost is None or not cost.jobs:
+        return []
+    total, jobs = cost.total, plural(cost.total.jobs, "job")
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"]
     if total.used > total.allocated:
         lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
     for task, each in cost.tasks.items():
         name = f"task {clean(task)}" if task else "own jobs"
         lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")
-    return lines if cost.jobs else []
+    return lines
 
 
 # --------------------------------------------------------------------------- JSON

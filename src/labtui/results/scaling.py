@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
-from labtui.results.numbers import clean, fixed, lost_text, three_digits, uncertainty
+from labtui.results.numbers import clean, fixed, lost_text, shown_bounds, three_digits
 from labtui.results.rows import ResultRow, StepTimes
 from labtui.slurm.values import number
 from labtui.training_logs.patterns import BASELINE
@@ -233,8 +233,7 @@ def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     base = row.baseline
     if row.efficiency is None or row.batch_factor is None or base is None or not same_batch(row, base):
         return ()
-    half, (value, lo, hi) = uncertainty(row, row.efficiency, ratio=True), astuple(row.efficiency)
-    parts = _split(row, Interval(value, min(lo, value - half), max(hi, value + half)), row.batch_factor)
+    parts = _split(row, shown_bounds(row, row.efficiency, ratio=True), row.batch_factor)
     total = lost_text(row.efficiency)
     digits = len(total.partition(".")[2])
     points = [round(100 * part.share.value, digits) for part in parts]

@@ -270,7 +270,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
         series = [Series(name=line.name, points=points, hue=hue)]
         for fit in fitted.fits:
             name = fit.law.capitalize()
-            told = f"{name}, {messages.misfit_text(fit)}"
+            told = f"{name}, {messages.misfit_text(fit)}{messages.fits_best(fit, fitted.fits)}"
             series.append(Series(name=told, short=name, points=(), role="fit", law=fit))
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
         chart = make_chart(
@@ -283,7 +283,8 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             x_ticks=tuple((n, f"{n:g}") for n in sorted({p.x for each in series for p in each.points})),
             notes=tuple(line.strip() for line in messages.law_lines(fitted.fits)),
         )
-        yield specs.with_curves(chart)
+        chart = specs.with_curves(chart)
+        yield specs.doubling_axes(chart) if line.last.processes >= specs.WIDE else chart
 
 
 def _outlook_series(outlook: Outlook) -> Iterable[Series]:
