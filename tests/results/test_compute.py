@@ -132,15 +132,11 @@ def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
     assert all(cut in chart.notes for chart in task_charts(results))
 
 
-@pytest.mark.parametrize("more", [
-    {"model": "ResNet152"}, {"mark": "practice"}, {"images": 1000}, {"framework": "pytorch"}, {"batch": 2048},
-])  # fmt: skip
-def test_what_differs_is_not_pooled(more):
-    runs = [run(2, [9, 8]), run(2, [9, 4], **more), run(1, [9, 4], batch=4096), run(0, [9, 4], batch=4096)]
-    assert len(compute_results(runs).rows) == 4
-
-
-def test_runs_of_unknown_device_are_never_pooled_nor_gpu_runs_without_one():
+def test_what_differs_or_is_unknown_is_never_pooled_and_no_gpu_run_is_without_one():
+    other = {"model": "ResNet152", "mark": "practice", "images": 1000, "framework": "pytorch", "batch": 2048}
+    unlike = [run(2, [9, 4], **{name: value}) for name, value in other.items()]
+    runs = [run(2, [9, 8]), *unlike, run(1, [9, 4], batch=4096), run(0, [9, 4], batch=4096)]
+    assert len(compute_results(runs).rows) == len(runs)
     unknown = ParsedRun(epochs=(epoch(1, 9), epoch(2, 215)))
     results = compute_results([MeasuredRun(run=unknown, source="a"), MeasuredRun(run=unknown, source="a")])
     assert [row.runs for row in results.rows] == [1, 1]
