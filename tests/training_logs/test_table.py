@@ -133,6 +133,7 @@ CASES = {
         "ResNet50 gpu 1 x 8192: 1*=13.6 2=13.6, completed, contradicted"),
     "devices count more than both": (devices(0) + banner("ResNet50", 4, 8192) + keras(1, 2, 2),
         "ResNet50 gpu 1 x 8192: 1*=13.6 2=13.6, completed, contradicted"),
+    "devices count less than the records": (devices(0) + records(1, 2, start=mllog("run_start", ms=0) + mllog("n_gpus", 4)), "- gpu 1: 1*=0.9 2=0.9, completed, contradicted"),
     "devices after the banner": (banner("ResNet50", 4, 8192) + devices(0) + keras(1, 2, 2),
         "ResNet50 gpu 1 x 8192: 1*=13.6 2=13.6, completed, contradicted"),
     "devices of several workers": (WORKERS + banner("ResNet50", 4, 8192) + keras(1, 2, 2),
@@ -270,6 +271,7 @@ CASES = {
     "a rate of each of several processes": ("".join(f"Epoch {n} took 31.{k} s, 500 images/s\n" for n in (1, 2) for k in (1, 2)), "- -: 1*=31.2 2=31.15, completed, woven"),
     "validation after every second epoch": ("".join(f"Epoch {n}/3\n25/25 - 14s - 544ms/step - loss: 1.0{' - val_loss: 1.0' * (n == 2)}\n" for n in (1, 2, 3)), "- -: 1*=13.6 2=13.6 3=13.6, completed"),
     "a batch that grows": ("".join(f"iteration {n}/ 100 | elapsed time per iteration (ms): 2000.0 | lr: 1 | global batch size: {size} | x: 1\n" for n, size in ((1, 256), (2, 512))), "- - x 256:, 128/s, 2.0000 to 2.0000 s a batch, unfinished | - - x 512:, 256/s, 2.0000 to 2.0000 s a batch, unfinished"),
+    "times of day are no durations": ("".join(f"Epoch {n} | loss 0.5 | time: 14:0{n}:33\n" for n in (1, 2)), ""),
     "validations beside epochs": ("".join(f"[train] epoch {n} time: 12.5s\n[val] epoch {n} time: 3.2s\n" for n in (1, 2, 3)), "- -: 1*=12.5 2=12.5 3=12.5, completed"),
     # MLPerf's records
     "epochs that count from 0": (records(0, 1, 2), "- -: 1*=0.9 2=0.9 3=0.9, completed"),

@@ -166,6 +166,8 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         )
     if said.facts.images:
         run.images_line = line
+    if said.late and said.facts.n_gpus and "banner" not in run.gpus:
+        run.gpus["banner"] = GpuCount("banner", said.facts.n_gpus, line, f"n_gpus {said.facts.n_gpus}")
     if run is fold.open:
         run.last_line = max(run.last_line, line)
         if said.batch_line:

@@ -45,7 +45,8 @@ _ITS = (
 DURATION = (
     rf"(?>(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
     rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?{_WHOLE}|(?P<milliseconds>{_PLAIN}) ?ms{_WHOLE}"
-    r"|(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?)" + _ITS
+    r"|(?!(?:0[1-9]|1\d|2[0-3])(?::\d\d){2})"  # a time of day, or an epoch of hours
+    r"(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?)" + _ITS
 )
 _HEAD = re.compile(
     r"(?i)(?:.{0,80}?(?:[^\w\s/]|\binfo\b))?\s*"
