@@ -50,7 +50,7 @@ BESIDE = "Epoch 1 took 5.5 s{} img/s"
 
 
 @pytest.mark.parametrize(("line", "metrics"), [
-    ("Epoch 1 | Acc: 80.00% | Loss: 0.52 | Time: 47.04s", {"Acc": pytest.approx(0.8), "Loss": 0.52}),
+    ("Epoch 1 | Acc: 80.00% | Loss: 0.52 | Time: 47.04s", {"Acc": pytest.approx(0.8), "Loss": 0.52}), ("Epoch 1/3: train loss 2.4638, train acc 10.50%, time 1.43s", {"loss": 2.4638, "accuracy": 0.105}),
     *((BESIDE.format(", 1,234.5"), {"images_per_second": 1234.5}), (BESIDE.format(" (980"), {"images_per_second": 980})),
     *((BESIDE.format(text), {}) for text in (", -5", ", val 9", ", per GPU 9", ", 12k", " at 9 img/s per GPU, 1,2345")),
     *((f"Epoch 1 took 5.5 s, 9 img/s {text}", {}) for text in ("for each worker", "each", "(per GPU)")),

@@ -80,22 +80,22 @@ _METRIC = re.compile(
 )
 SUMMARY = "summary"
 _SCORE = (
-    r"[\s:|,;()\]-]{0,6}(?:(?P<of>train(?:ing)?|val(?:id(?:ation)?)?|test|eval)[ _])?(?P<what>loss|acc)(?:uracy)?"
-    rf"(?: ?[:=] ?| )(?P<value>{_PLAIN})(?P<percent> ?%)?(?![\w.])"
+    r"[\s:|,;()\]-]{0,6}(?<![a-z])(?:(?P<of>train(?:ing)?|val(?:id(?:ation)?)?|test|eval)[ _])?"
+    rf"(?P<what>loss|acc)(?:uracy)?(?: ?[:=] ?| )(?P<value>{_PLAIN})(?P<percent> ?%)?(?![\w.]|,\d)"
 )
 _SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE)}){{1,6}}[\s|.)\]]*\Z")
 
 
-def _summary_of(head: re.Match[str], rest: str) -> list[Said]:
-    """A line like ``epoch 1: train loss 2.3, test accuracy 10.0%``: an epoch's metrics, by Keras's names."""
+def _scores(text: str) -> dict[str, float]:
+    """The metrics in ``train loss 2.3, test accuracy 10.0%``, by Keras's names."""
     metrics = {}
-    for one in re.finditer(_SCORE, rest):
+    for one in re.finditer(_SCORE, text):
         trains = (one["of"] or "train").startswith("train")
         name = "val_" * (not trains) + one["what"].replace("acc", "accuracy")
         value = float(one["value"]) / (100 if one["percent"] else 1)
         if value <= 1 or "loss" in name:  # an accuracy without its unit may be of either
             metrics[name] = value
-    return [Measures(metrics, int(head["epoch"]), SUMMARY)]
+    return metrics
 
 
 def read_hand_written(text: str) -> list[Said] | None:
@@ -107,7 +107,7 @@ def read_hand_written(text: str) -> list[Said] | None:
     lower = rest.lower()  # case-insensitive expressions are slower
     other = _BAR_OTHER.search(text[: head.start("epoch")])
     if _SUMMARY.match(lower) and not other:
-        return _summary_of(head, lower)
+        return [Measures(_scores(lower), int(head["epoch"]), SUMMARY)]
     if _NOT_AN_EPOCH.search(lower) or other:
         return None
     times = [one for one in _KEY.finditer(lower) if given(one) and _is_bare(one)]
@@ -119,6 +119,7 @@ def read_hand_written(text: str) -> list[Said] | None:
         for spaced, value, percent in _METRIC.findall(rest[: found.start()])[:10]
         if (name := spaced.strip(" -")) not in _KNOWN
     }
+    metrics = metrics or {name: str(value) for name, value in _scores(lower[: found.start()]).items()}
     beside = [one["rate"].replace(",", "") for one in _BESIDE.finditer(lower, found.end()) if _is_bare(one)]
     rate = {"rate": beside[0]} if beside else {}
     return epoch_of("hand-written", {**metrics, **given(head), **given(found), **rate})

@@ -417,7 +417,7 @@ class OpenRun(msgspec.Struct):
             return ""
         return (
             f"Line {self.images_line} gives {images:,} samples an epoch, so {images / seconds:,.1f} samples/s; "
-            f"line {last.line_of(name)} says {rate:,.1f}. Neither is shown."
+            f"line {last.line_of(name)} says {rate:,.1f}. Neither is used."
         )
 
     def _rates_as_printed(self) -> dict[str, Any]:
