@@ -94,7 +94,7 @@ def said_of(line: int, record: Record) -> list[Said]:
         return _said_of_bound(record, block=key.startswith("block"))
     said: list[Said] = [Begins("record", text=key)] if key in _OPENING else []
     if (facts := _facts(record)) != NO_FACTS:
-        said.append(Says(facts, late=True))
+        said.append(Says(facts, about="begun run"))
     if key == "num_replicas" and (count := record.count(key, most=MAX_GPUS)):
         said.append(Says(gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
     elif key == "run_stop":
