@@ -337,6 +337,9 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     }
     _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100)
     assert [str(row[2]) for row in rows.values()] == ["minem…ine1", "minem…ine2"], "what tells them apart"
+    own = one_run(1, spec(), token="lt1", task_id="")  # its log named the model
+    _, rows = table_of(seen(LabState(runs={1: own}, submissions=jobs), task_id=""), ROLES, 100)
+    assert str(rows["1"][2]) == "ResNet50", "as everywhere"
     tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
     view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
     assert [str(row[2]) for row in table_of(view, ROLES, 86)[1].values()] == ["naive", "linear"]
@@ -765,7 +768,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
     columns, rows = table_of(view, ROLES, 120)
-    assert rows["1"][[column.title for column in columns].index("GPU-h")] == "0.01"
+    assert rows["1"][[column.title for column in columns].index("train GPU-h")] == "0.01"
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GiB" in facts
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"

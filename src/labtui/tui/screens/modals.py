@@ -223,13 +223,13 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
 TOUR = (
     (
         "Rail",
-        "The tasks of the lab are on the left. Below them, Next says what to do now; the key . does it.",
+        "The tasks of the lab are on the left. Below them, Next says what to do now: press . to do it.",
     ),
-    ("Tabs", "s plans the runs of a task; s again submits them. r shows the runs, l the log, c the charts."),
-    ("#bottom", "a opens the answers; x writes plots and slides. ? lists the keys of a page."),
+    ("Tabs", "Press s to plan the runs of a task, s again to submit them; r: runs, l: log, c: charts."),
+    ("#bottom", "Press a for the answers, x to write plots and slides, ? for the keys of a page."),
 )
 """The steps of the tour: the part of the screen that a step stands beside and highlights, and its text."""
-NARROW = "#bottom", "g shows the tasks of the lab. The line below says what to do now; the key . does it."
+NARROW = "#bottom", "Press g for the tasks of the lab. The line below says what to do now: press . to do it."
 """The first step where the screen has no rail."""
 
 
@@ -354,7 +354,10 @@ def help_page(app: LabApp) -> Table:
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
     group = ""
-    for node, binding, why_not in app.active_actions(app.screen):
+    actions = app.active_actions(app.screen)
+    for node, binding, why_not in sorted(
+        actions, key=lambda a: (a[0] is app, a[0] is app.screen, a[2] != "")
+    ):
         before, group = group, {app: "Everywhere", app.screen: "On this screen"}.get(node, "Here")
         if group != before:
             table.add_row("", Text("\n" * bool(before) + group, "bold"))
@@ -365,7 +368,9 @@ def help_page(app: LabApp) -> Table:
     table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
     table.add_row("", "Runs", f"{runs}\nending, cancelling: with the sign of the state before")
-    table.add_row("", "Charts", "○ still running, or warm-up   ◉ cursor   ◆● two marks in one place")
+    table.add_row(
+        "", "Charts", "a ring: still running, or warm-up   a mark in the colour of text: the cursor"
+    )
     if app.view_model.factor:
         table.add_row("", "Practice", words.about_practice(app.view_model.factor))
     table.add_row("", "Tasks", f"{'  '.join(tasks)}  or the sign of its runs under way, failed, cancelled")

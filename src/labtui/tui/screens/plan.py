@@ -141,7 +141,7 @@ class PlanScreen(FramedScreen):
             "fix": found is not None and found.finding.fix,
             "start_copy": found is not None and found.copy,
             "drop_row": plan.job_file is None and included == [*parameters],
-            "controls": not self.app.session.practice,
+            "controls": not self.app.session.practice and plan.job_file is None,
             "next_form": plan.next_form,
         }
         return "" if acts.get(action, True) else None
@@ -277,10 +277,9 @@ class PlanScreen(FramedScreen):
     def action_change_cell(self) -> None:
         """Ask for another value of the cell at the cursor."""
         row, column = self.place
-        if column == "in":
+        if not (name := self.plan.cell_name(row, column)):
             self._become(self.plan.with_row_toggled(row))
             return
-        name = self.plan.cell_name(row, column)
         check = partial(self.plan.refusal, row, column)
 
         def answered(text: str | None) -> None:

@@ -116,11 +116,12 @@ class WizardScreen(Screen[None]):
     def action_test(self) -> None:
         """Log in and out again, in a thread."""
         self._say("Connecting ...")
+        work = partial(self._try, self.focused or self.query_one("#lab"))
         self.query_one("#test").focus()  # a login question waits while a text has the focus
         # not a Textual worker: the app would wait for it on exit
-        threading.Thread(target=self._try, name="labtui-test", daemon=True).start()
+        threading.Thread(target=work, name="labtui-test", daemon=True).start()
 
-    def _try(self) -> None:
+    def _try(self, field: Widget) -> None:
         """Log in and out again, and show whether it worked."""
         from labtui.session.lab_cluster import connection_to
         from labtui.session.settings import load_profile
@@ -137,6 +138,7 @@ class WizardScreen(Screen[None]):
         except Exception as error:  # nothing else would report an error of this thread
             text = f"The test ended unexpectedly ({type(error).__name__})."
         self.app.call_later(partial(self._say, text, ok=ok))
+        self.app.call_later(lambda: field.focus() if self.query_one("#test").has_focus else None)
 
     # ------------------------------------------------------------------ making
 

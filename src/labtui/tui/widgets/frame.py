@@ -182,7 +182,7 @@ class HeaderBar(ViewPart):
         parts += [ink("read-only", styles.warn)] * view.read_only
         parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
         if (hours := gpu_hours(view)) >= 0.005:
-            parts.append(ink(f"{hours:.2f} GPU-h", styles.soft))
+            parts.append(ink(f"{hours:.2f} GPU-h of jobs", styles.soft))
         return Text("   ").join(parts)
 
 

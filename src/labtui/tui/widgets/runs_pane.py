@@ -182,7 +182,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "speedup": ("speedup", 7),
         "efficiency": ("efficiency", 10),
         "accuracy": ("val. acc", 8),
-        "cost": ("GPU-h", 6),
+        "cost": ("train GPU-h", 11),
     }
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if head else {"model"}
@@ -203,12 +203,10 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
     """The title of a column that tells runs of one size apart ("" if there is none), and its values by run number."""
     edition, lines = view.edition, view.lines
-    if not view.task_id:
-        return "job", {line.run_id: line.submission.job_name if line.submission else "" for line in lines}
     specs = {line.run_id: view.state.called(line.run, edition.names if edition else {}) for line in lines}
     for head, name in ("script", "variant"), ("data set", "data_set"), ("model", "model"):
         found = {run_id: getattr(spec, name) or "original" for run_id, spec in specs.items()}
-        if len(set(found.values())) > 1:
+        if len(set(found.values())) > 1 or (head == "model" and not view.task_id):
             return head, found
     options = distinguishing_words([spec.tuning for spec in specs.values()])
     told = dict(zip(specs, map(", ".join, options), strict=True))
