@@ -137,12 +137,8 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
     assert [column.key for column in one] == [column.key for column in two], "with one run as with several"
     thesis = load_edition("thesis-2019")
     for task, rate in (("2", "0.1"), ("3", "0.1, scaled")):
-        planned = Plan(
-            session,
-            thesis,
-            task,
-            task_drafts(thesis, task, load_profile("mn5"), PlanOverrides(account="nct_345")),
-        )
+        drafts = task_drafts(thesis, task, load_profile("mn5"), PlanOverrides(account="nct_345"))
+        planned = Plan(session, thesis, task, drafts)
         assert cells(planned, 0, planned.rows[0])["rate"] == rate
 
 

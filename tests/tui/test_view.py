@@ -331,10 +331,8 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
 
 def test_an_own_run_without_a_model_is_called_by_its_job():
     runs = {n: one_run(n, replace(spec(), model=""), token=f"lt{n}", task_id="10.5") for n in (1, 2)}
-    jobs = {
-        f"lt{n}": replace(sent(JobPhase.QUEUED), token=f"lt{n}", job_name=f"{'mine' * 9}{n}", run_ids=(n,))
-        for n in runs
-    }
+    long = "mine" * 9
+    jobs = {f"lt{n}": replace(sent(JobPhase.QUEUED), token=f"lt{n}", job_name=f"{long}{n}") for n in runs}
     _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100)
     assert [str(row[2]) for row in rows.values()] == ["minem…ine1", "minem…ine2"], "what tells them apart"
     own = one_run(1, spec(), token="lt1", task_id="")  # its log named the model
@@ -768,7 +766,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
     columns, rows = table_of(view, ROLES, 120)
-    assert rows["1"][[column.title for column in columns].index("train GPU-h")] == "0.01"
+    assert rows["1"][[column.title for column in columns].index("run GPU-h")] == "0.01"
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GiB" in facts
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"

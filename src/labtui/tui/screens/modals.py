@@ -221,10 +221,7 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
 
 
 TOUR = (
-    (
-        "Rail",
-        "The tasks of the lab are on the left. Below them, Next says what to do now: press . to do it.",
-    ),
+    ("Rail", "The tasks are on the left. Below them, Next says what to do now: press . to do it."),
     ("Tabs", "Press s to plan the runs of a task, s again to submit them; r: runs, l: log, c: charts."),
     ("#bottom", "Press a for the answers, x to write plots and slides, ? for the keys of a page."),
 )
