@@ -435,17 +435,14 @@ class DoctorScreen(TextScreen):
         app.call_later(self.show)
 
     def _page(self) -> Text:
-        return checks_page(self._checks, roles(self.app), running=self._under_way)
-
-
-def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:
-    """A summary of the checks, then each with its sign, sentence and fix."""
-    worst = worst_status(checks)
-    page = Text().append("Checking ..." if running else summary(checks), f"bold {_role(worst, styles)}")
-    for check in checks:
-        page.append(f"\n{SIGNS[check.status]} {check.title}: ", _role(check.status, styles))
-        page.append(f"{check.sentence}").append(f"\n  → {check.fix}" if check.fix else "", styles.warn)
-    return page
+        """A summary of the checks, then each with its sign, sentence and fix."""
+        checks, styles = self._checks, roles(self.app)
+        first = "Checking ..." if self._under_way else summary(checks)
+        page = Text().append(first, f"bold {_role(worst_status(checks), styles)}")
+        for check in checks:
+            page.append(f"\n{SIGNS[check.status]} {check.title}: ", _role(check.status, styles))
+            page.append(f"{check.sentence}").append(f"\n  → {check.fix}" if check.fix else "", styles.warn)
+        return page
 
 
 def _role(status: str, styles: Roles) -> str:
