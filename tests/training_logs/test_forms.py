@@ -91,7 +91,7 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     *("Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]", "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]"),
     *("Epoch 2 took 31.2 s to validate", "Epoch 2 failed, took 31 s", "Epoch 2 time 31s left", "Epoch 2 (50%) time 3s"),
     *("Loading checkpoint of epoch 2 took 31 s", "Epoch 2: 10% done in 31 s", "Epoch 2 took 2 min and 3 s"),
-    *("Epoch 2 time: 31.2s (cumulative)", "100%|███| 170498071/170498071 [00:24<00:00, 8.06it/s]"),
+    *("Epoch 1/9 (1/3): time 4 s", "Epoch 2 took 3s (cumulative)", "100%|█| 17049807/17049807 [00:24<00:00, 8.06it/s]"),
 ])  # fmt: skip
 def test_what_is_no_epochs_time_is_left_out(line):
     assert read_hand_written(line) is None

@@ -70,7 +70,7 @@ _BARE = re.compile(
 )
 """What stands before a time or a rate that no word makes another's, as in ``GPU idle time`` or ``val 100 images/s``."""
 _NOT_AN_EPOCH = re.compile(
-    r"\A\W*(?:(?:val\w*|eval\w*|test\w*)\b|(?!100(?:\.0*)? ?%)\d[\d.]* ?%)|\b(?:failed|skipped|aborted)\b"
+    r"\A\W*(?:(?:val\w*|eval\w*|test\w*)\b|\d+ ?/ ?\d|(?!100(?:\.0*)? ?%)\d[\d.]* ?%)|\b(?:failed|skipped|aborted)\b"
     r"|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d"
     r"|\b(?:step|iter(?:ation)?)s\b\W{0,3}\d+ ?(?:/|of) ?\d"
 )
