@@ -9,13 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
+from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, Call
 from labtui.practice.commands import answer
 from labtui.practice.controller import SIGKILL, SIGTERM, Controller
 from labtui.practice.incidents import ACTS, INCIDENTS, IncidentPlan, choose
 from labtui.practice.job import FINAL, PENDING, RUNNING
 from labtui.practice.programs import PracticeClock
 from labtui.practice.request import Refused, build_request, practice_site
-from labtui.practice.words import KILL_WAIT_S, MIN_JOB_AGE_S, Call
 
 SITE = replace(practice_site(), max_jobs=4)
 """Few jobs at once, so that a short history meets that limit, too."""

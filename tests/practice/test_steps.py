@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
+from labtui.practice.command_line import CommandError, compress, expand
 from labtui.practice.srun import plan_step
-from labtui.practice.words import CommandError, compress, expand
 from tests.real_cluster.cluster import alive, wait_until
 
 JOB = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_CPUS_ON_NODE": "8", "SLURM_JOB_NUM_NODES": "1"}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from labtui.practice.command_line import MIN_JOB_AGE_S, Answer, Call
 from labtui.practice.commands import answer
 from labtui.practice.controller import Controller
 from labtui.practice.layout import Layout, StateFile, make_layout, program_environment
@@ -22,7 +23,6 @@ from labtui.practice.programs import PracticeClock
 from labtui.practice.request import practice_site
 from labtui.practice.runner import JobRunner, find_bash
 from labtui.practice.sshd import PracticeSSHServer
-from labtui.practice.words import MIN_JOB_AGE_S, Answer, Call
 
 MAX_REQUEST = 8 * 2**20
 
@@ -30,8 +30,8 @@ MAX_REQUEST = 8 * 2**20
 def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socketserver.ThreadingTCPServer:
     """Listen on 127.0.0.1 and pass each call of a program to `answer(program, call)`.
 
-    A call is the secret, the program, its folder, the number of words and of variables, then these, each followed by a
-    NUL, and standard input. The answer is a line (exit status, bytes of standard output), then both streams.
+    A call is the secret, the program, its folder, the number of arguments and of variables, then these, each followed
+    by a NUL, and standard input. The answer is a line (exit status, bytes of standard output), then both streams.
     """
 
     class Handler(socketserver.StreamRequestHandler):
@@ -42,10 +42,10 @@ def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socket
                 given, *head, rest = self.rfile.read(MAX_REQUEST).split(b"\0", 5)
                 if not hmac.compare_digest(given, secret.encode()):
                     return
-                program, folder, words, variables = (field.decode("utf-8", "replace") for field in head)
-                *fields, stdin = rest.split(b"\0", int(words) + int(variables))
+                program, folder, argv, variables = (field.decode("utf-8", "replace") for field in head)
+                *fields, stdin = rest.split(b"\0", int(argv) + int(variables))
                 texts = (field.decode("utf-8", "replace") for field in fields)
-                asked = tuple(itertools.islice(texts, int(words)))
+                asked = tuple(itertools.islice(texts, int(argv)))
                 call = Call(asked, folder, dict(text.split("=", 1) for text in texts), stdin)
                 status, *streams = answer(program, call)
                 out, err = (stream.encode("utf-8", "surrogateescape") for stream in streams)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from labtui.domain.profile import Queue
-from labtui.practice import words
+from labtui.practice import command_line
+from labtui.practice.command_line import NO_CONTROLLER, VERSION, Answer, Call, CommandError, Program, stamp
 from labtui.practice.controller import Controller
 from labtui.practice.job import FIELDS, HEADINGS, Job, account_row, formatted, queue_row
 from labtui.practice.request import (
@@ -21,7 +22,6 @@ from labtui.practice.request import (
     minutes_s,
     sent_script,
 )
-from labtui.practice.words import NO_CONTROLLER, VERSION, Answer, Call, CommandError, Program, stamp
 from labtui.slurm.values import duration_text
 
 
@@ -38,9 +38,9 @@ class Asked(msgspec.Struct, frozen=True):
 def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     """Run one of Slurm's commands and return its answer."""
     text, run, down = _COMMANDS[program]
-    known = words.SBATCH if program == "sbatch" else Program.of(program, text)
+    known = command_line.SBATCH if program == "sbatch" else Program.of(program, text)
     try:
-        options, rest = words.parse_words(call.words, known)
+        options, rest = command_line.parse_argv(call.argv, known)
         if "version" in options:
             return 0, f"slurm-wlm {VERSION}\n", ""
         if down == _DATABASE and now < control.accounting_down_until:
@@ -127,7 +127,7 @@ def sbatch(asked: Asked) -> Iterable[str]:
             when, node = stamp(now + 60, call.environment, ""), control.site.nodes_of(request.partition)[0]
             where = f"{request.cpus} processors on nodes {node.name} in partition {request.partition}"
             raise CommandError(f"sbatch: Job {control.next_id} to start at {when} using {where}\n", status=0)
-        environment = words.exported(options.get("export", ""), call.environment)
+        environment = command_line.exported(options.get("export", ""), call.environment)
         job = control.submit(
             request, script=script, arguments=tuple(asked.rest[1:]), environment=environment, now=now
         )
@@ -180,15 +180,15 @@ def _partitions(asked: Asked, _name: str) -> Iterable[str]:
 
 
 def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
-    return words.expand(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
+    return command_line.expand(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
 
 
-def _update(words: list[str], control: Controller, now: float) -> None:
+def _update(argv: list[str], control: Controller, now: float) -> None:
     """Change a job's time limit, the only change that labtui asks for."""
-    given = {name.lower(): value for name, _, value in (word.partition("=") for word in words)}
+    given = {name.lower(): value for name, _, value in (word.partition("=") for word in argv)}
     if given.keys() != {"jobid", "timelimit"}:
-        words_are = f"Update of this parameter is not supported: {' '.join(words)}"
-        raise CommandError(f"{words_are}\nRequest aborted\n")
+        text = f"Update of this parameter is not supported: {' '.join(argv)}"
+        raise CommandError(f"{text}\nRequest aborted\n")
     limit_s = minutes_s(given["timelimit"])
     if limit_s is None:
         raise CommandError("scontrol: error: Invalid TimeLimit value\n")
@@ -208,14 +208,14 @@ def sinfo(asked: Asked) -> Iterable[str]:
 
 def sacctmgr(asked: Asked) -> Iterable[str]:
     """``show qos``, ``show assoc`` and ``show user`` with ``--parsable2`` and a format."""
-    site, words = asked.control.site, asked.rest
-    named = [word.partition("=")[2] for word in words if word.lower().startswith("format=")]
-    if words[:1] != ["show"] or len(words) < 2 or not named:
-        raise CommandError(f"sacctmgr: error: invalid keyword: {' '.join(words)}\n")
+    site, argv = asked.control.site, asked.rest
+    named = [word.partition("=")[2] for word in argv if word.lower().startswith("format=")]
+    if argv[:1] != ["show"] or len(argv) < 2 or not named:
+        raise CommandError(f"sacctmgr: error: invalid keyword: {' '.join(argv)}\n")
     granted = ",".join(sorted(queue.name for queue in site.profile.queues))
     row = {"cluster": CLUSTER, "account": site.account, "user": site.user, "qos": granted,
            "defaultqos": "gp_debug", "defaultaccount": site.account}  # fmt: skip
-    rows = [_qos_row(queue) for queue in site.profile.queues] if words[1] == "qos" else [row]
+    rows = [_qos_row(queue) for queue in site.profile.queues] if argv[1] == "qos" else [row]
     names = [name.partition("%")[0] for name in named[0].split(",")]
     lines = [[row.get(name.lower(), "") for name in names] for row in rows]
     return ["|".join(line) for line in ([] if "noheader" in asked.options else [names]) + lines]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
 from labtui.practice.job import PENDING, RUNNING, Job, JobRequest
 from labtui.practice.request import POLICY, Node, Refused, Site, priority_of
 from labtui.practice.runner import JobRunner
-from labtui.practice.words import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
 from labtui.slurm.job_control import expand_pattern
 
 SCHEDULE_DELAY_S = 8

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labtui.domain.profile import Queue
-from labtui.practice.words import compress, stamp
+from labtui.practice.command_line import compress, stamp
 from labtui.slurm import states
 from labtui.slurm.values import duration_text
 

@@ -89,17 +89,17 @@ class RehearsedTime:
 # --------------------------------------------------------------------------- asking the cluster
 
 
-def ask_cluster(program: str, words: list[str]) -> None:
+def ask_cluster(program: str, argv: list[str]) -> None:
     """Send the call to the cluster's process, print its answer and exit; `control_server` documents their forms."""
     import _socket  # importing `socket` takes longer than all the rest
 
     port, _, secret = os.environ.get("LABTUI_PRACTICE_CONTROL", "").partition(":")
     if not port:
         sys.exit(f"{program}: this shell does not belong to the practice cluster.")
-    named = any(not word.startswith("-") for word in words)
+    named = any(not word.startswith("-") for word in argv)
     takes_input = program == "sbatch" and not named and not sys.stdin.isatty()
     variables = [f"{name}={value}" for name, value in os.environ.items()]
-    call = [secret, program, os.getcwd(), str(len(words)), str(len(variables)), *words, *variables]
+    call = [secret, program, os.getcwd(), str(len(argv)), str(len(variables)), *argv, *variables]
     data = b"\0".join([*map(os.fsencode, call), sys.stdin.buffer.read() if takes_input else b""])
     try:
         connection = _socket.socket()
@@ -119,20 +119,20 @@ def ask_cluster(program: str, words: list[str]) -> None:
     sys.exit(status)
 
 
-def date(words: list[str]) -> None:
+def date(argv: list[str]) -> None:
     """Run this computer's `date` with the cluster's time, before which no later training of the job begins."""
-    if not any(word.startswith(("-d", "--date", "-r", "--reference", "-s")) for word in words):
+    if not any(word.startswith(("-d", "--date", "-r", "--reference", "-s")) for word in argv):
         # GNU takes -d @SECONDS, BSD (macOS) takes -r SECONDS.
         now = PracticeClock.from_environment().now()
-        words = (["-r", str(int(now))] if sys.platform == "darwin" else ["-d", f"@{now:.6f}"]) + words
+        argv = (["-r", str(int(now))] if sys.platform == "darwin" else ["-d", f"@{now:.6f}"]) + argv
         account()
-    os.execvpe("date", ["date", *words], {**os.environ, "PATH": os.confstr("CS_PATH") or "/bin:/usr/bin"})
+    os.execvpe("date", ["date", *argv], {**os.environ, "PATH": os.confstr("CS_PATH") or "/bin:/usr/bin"})
 
 
-def sleep(words: list[str]) -> None:
+def sleep(argv: list[str]) -> None:
     """Sleep by the cluster's clock; units s, m, h, d as in GNU sleep."""
     scale = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    parts = ((word[:-1], scale[word[-1]]) if word[-1:] in scale else (word, 1) for word in words)
+    parts = ((word[:-1], scale[word[-1]]) if word[-1:] in scale else (word, 1) for word in argv)
     PracticeClock.from_environment().sleep(sum(float(number) * unit for number, unit in parts))
     account()
 
@@ -153,12 +153,12 @@ def unaccounted_s() -> float:
     return max(0.0, time.time() - max(began)) if began else 0.0
 
 
-def run(words: list[str]) -> None:
+def run(argv: list[str]) -> None:
     """``SOURCE FLAGS -- ARGUMENTS``: print what the program built from SOURCE prints, after the time it would take."""
     from labtui.practice import pace
 
-    mark = words.index("--")
-    source, flags, arguments = words[0], words[1:mark], words[mark + 1 :]
+    mark = argv.index("--")
+    source, flags, arguments = argv[0], argv[1:mark], argv[mark + 1 :]
     count, wait = int(os.environ.get("SLURM_NTASKS", "1")), PracticeClock.from_environment().sleep
     if source in ("pi_seq.c", "pi_mpi.c"):
         n, weak, alone = int(arguments[0]) if arguments else 1 << 32, "-DWEAK" in flags, source == "pi_seq.c"
@@ -223,14 +223,14 @@ def gpu_values(index: int, used: tuple[int, float, float]) -> dict[str, str]:
     }
 
 
-def nvidia_smi(words: list[str]) -> None:
+def nvidia_smi(argv: list[str]) -> None:
     """Print the fields of ``--query-gpu``, or common ones, as CSV without units; once or with ``--loop=SECONDS``."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     devices = range(sum(part.strip().isdigit() for part in visible))
     if not devices:
         print("No devices were found")
         sys.exit(6)
-    options = dict(word.partition("=")[::2] for word in words)
+    options = dict(word.partition("=")[::2] for word in argv)
     if "--query-gpu" not in options:
         print(STAMP, "NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2", sep="\n")
     usual = "index,name,power.draw,memory.used,memory.total,utilization.gpu"
@@ -250,8 +250,8 @@ def nvidia_smi(words: list[str]) -> None:
         time.sleep(max(0.1, float(every) / PracticeClock.from_environment().factor))
 
 
-def watchdog(words: list[str]) -> None:
-    """Kill the practice jobs and remove the practice folder (`words`, empty if it is kept) when labtui has ended.
+def watchdog(argv: list[str]) -> None:
+    """Kill the practice jobs and remove the practice folder (`argv`, empty if it is kept) when labtui has ended.
 
     Reads ``+PID`` and ``-PID`` lines from standard input, whose end means that labtui has ended.
     """
@@ -268,9 +268,9 @@ def watchdog(words: list[str]) -> None:
     for pid in living:
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
-    for _ in range(100 if words[0] else 0):  # killed processes may still write for a moment
-        shutil.rmtree(words[0], ignore_errors=True)
-        if not os.path.exists(words[0]):
+    for _ in range(100 if argv[0] else 0):  # killed processes may still write for a moment
+        shutil.rmtree(argv[0], ignore_errors=True)
+        if not os.path.exists(argv[0]):
             break
         time.sleep(0.1)
 
@@ -281,5 +281,5 @@ PROGRAMS = {
 
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    name, words = sys.argv[1], sys.argv[2:]
-    PROGRAMS[name](words) if name in PROGRAMS else ask_cluster(name, words)
+    name, argv = sys.argv[1], sys.argv[2:]
+    PROGRAMS[name](argv) if name in PROGRAMS else ask_cluster(name, argv)

@@ -45,15 +45,15 @@ def _shares(part: Path) -> dict[str, int]:
     return {name: share + (place < more) for place, name in enumerate(classes)}
 
 
-def torchrun(words: list[str]) -> int:
+def torchrun(argv: list[str]) -> int:
     """PyTorch's launcher: rank 0 runs on the first node, the other nodes wait for its end. Returns the exit status."""
     options, at = {"nnodes": "1", "nproc_per_node": "1"}, 0
-    while at < len(words) and words[at].startswith("-"):
-        name, equals, value = words[at].lstrip("-").replace("-", "_").partition("=")
-        takes = not equals and name not in ("standalone", "no_python") and at + 1 < len(words)
-        options[name] = value if equals else words[at + 1] if takes else ""
+    while at < len(argv) and argv[at].startswith("-"):
+        name, equals, value = argv[at].lstrip("-").replace("-", "_").partition("=")
+        takes = not equals and name not in ("standalone", "no_python") and at + 1 < len(argv)
+        options[name] = value if equals else argv[at + 1] if takes else ""
         at += 2 if takes else 1
-    if at == len(words):
+    if at == len(argv):
         print("torchrun: error: the following arguments are required: training_script", file=sys.stderr)
         return 2
     counts = (options["nnodes"], options["nproc_per_node"])
@@ -61,11 +61,11 @@ def torchrun(words: list[str]) -> int:
     here = int(os.environ.get("SLURM_NODEID", "0"))
     environment = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(nodes * each)}
     environment |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    ended = _run_rank_0(words[at:], environment, here * each)
+    ended = _run_rank_0(argv[at:], environment, here * each)
     if ended and not here:
         host = os.environ.get("SLURMD_NODENAME", "localhost")
         text = (
-            f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n{words[at]} FAILED\n"
+            f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n{argv[at]} FAILED\n"
             f"Root Cause (first observed failure):\n[0]:\n  host      : {host}\n  rank      : 0 (local_rank: 0)\n"
             f"  exitcode  : {ended} (pid: 40000)"
         )
@@ -73,7 +73,7 @@ def torchrun(words: list[str]) -> int:
     return 1 if ended else 0
 
 
-def _run_rank_0(words: list[str], environment: dict[str, str], rank: int) -> int:
+def _run_rank_0(argv: list[str], environment: dict[str, str], rank: int) -> int:
     """Run rank 0 in a process of its own if `rank` is 0, else wait for it. Returns its exit status."""
     folder = Path(os.environ.get("LABTUI_PRACTICE_JOB", "."))
     done = folder / f"rank-0.{os.environ.get('SLURM_STEP_ID', '0')}"
@@ -84,7 +84,7 @@ def _run_rank_0(words: list[str], environment: dict[str, str], rank: int) -> int
     import subprocess  # not needed by the waiting ranks
 
     status = subprocess.call(
-        [sys.executable, "-u", __file__, *words], env={**os.environ, **environment, _IN_RANK_0: "yes"}
+        [sys.executable, "-u", __file__, *argv], env={**os.environ, **environment, _IN_RANK_0: "yes"}
     )
     done.write_text(str(status), encoding="ascii")
     return status
@@ -135,15 +135,15 @@ def run_script(arguments: list[str]) -> int:
     return 0
 
 
-def main(words: list[str]) -> int:
+def main(argv: list[str]) -> int:
     """Run a script or torchrun; a rank that srun started beside rank 0 waits for rank 0. Returns the exit status."""
-    if words[:1] == ["torchrun"]:
-        return torchrun(words[1:])
+    if argv[:1] == ["torchrun"]:
+        return torchrun(argv[1:])
     rank = os.environ.get("RANK", "")
     if rank and _IN_RANK_0 not in os.environ:  # srun has started a process for each rank
-        status = _run_rank_0(words, {}, int(rank))
+        status = _run_rank_0(argv, {}, int(rank))
         return 1 if status and rank != "0" else status
-    return run_script(words)
+    return run_script(argv)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from labtui.domain.profile import Profile, Queue
+from labtui.practice.command_line import SBATCH, Call, CommandError, count, parse_argv
 from labtui.practice.job import JobRequest
-from labtui.practice.words import SBATCH, Call, CommandError, count, parse_words
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words, read_script
 from labtui.slurm.values import duration_seconds
@@ -91,8 +91,8 @@ class Refused(Exception):
 def all_options(script: bytes) -> dict[str, str]:
     """The options of a script's directives. Raises CommandError for a directive that sbatch does not know."""
     options: dict[str, str] = {}
-    for words in directive_words(script.decode("utf-8", "replace")):
-        found, rest = parse_words(words)
+    for argv in directive_words(script.decode("utf-8", "replace")):
+        found, rest = parse_argv(argv)
         if rest:
             text = f"sbatch: error: Invalid directive found in batch script: {rest[0]}\n"
             raise CommandError(text, 255)
@@ -100,17 +100,17 @@ def all_options(script: bytes) -> dict[str, str]:
     return options
 
 
-def sent_script(call: Call, words: list[str]) -> tuple[bytes, str]:
+def sent_script(call: Call, argv: list[str]) -> tuple[bytes, str]:
     """The script and default job name, from the named file or standard input. Raises Refused."""
-    if not words:
+    if not argv:
         script, name = call.stdin, "sbatch"
     else:
-        path = Path(call.folder) / words[0]
+        path = Path(call.folder) / argv[0]
         name = path.name
         try:
             script = path.read_bytes()
         except OSError:
-            raise Refused(f"Unable to open file {words[0]}") from None
+            raise Refused(f"Unable to open file {argv[0]}") from None
     if not script:
         raise Refused("Batch script is empty!")
     if not script.startswith(b"#!"):

@@ -17,7 +17,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.words import (
+from labtui.practice.command_line import (
     KILL_WAIT_S,
     SRUN,
     CommandError,
@@ -25,7 +25,7 @@ from labtui.practice.words import (
     count,
     expand,
     exported,
-    parse_words,
+    parse_argv,
     ranges,
 )
 
@@ -46,9 +46,9 @@ class JobStep(msgspec.Struct, frozen=True):
         return number, self.nodes[number], task % each
 
 
-def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
+def plan_step(argv: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     """The step inside the job that `environment` describes. Raises CommandError."""
-    options, command = parse_words(words, SRUN)
+    options, command = parse_argv(argv, SRUN)
     if not command:
         raise CommandError("srun: fatal: No command given to execute.\n")
     job = environment.get("SLURM_JOB_ID", "")
@@ -167,12 +167,12 @@ def step_number(folder: Path) -> int:
             number += 1
 
 
-def run(words: list[str]) -> int:
+def run(argv: list[str]) -> int:
     """Run srun with these arguments; return the exit status. Raises CommandError."""
     if "SLURM_JOB_ID" not in os.environ:
         limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
         raise CommandError(f"srun: error: {limit}\n")
-    step = plan_step(words, os.environ)
+    step = plan_step(argv, os.environ)
     # When the job is ended, the tasks get the same signal as this process.
     aborted = f"srun: Job step aborted: Waiting up to {KILL_WAIT_S + 2} seconds for job step to finish."
     signal.signal(signal.SIGTERM, lambda *_: say(aborted))

@@ -52,8 +52,8 @@ class _Login(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED if kind == "session" else refused
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        words = [self.server.bash, "-c", command.decode("utf-8", "surrogateescape")]
-        run = functools.partial(self.server.run, channel, words)
+        argv = [self.server.bash, "-c", command.decode("utf-8", "surrogateescape")]
+        run = functools.partial(self.server.run, channel, argv)
         self.accepted = threading.Thread(target=run, name="practice-exec", daemon=True)
         return True
 

@@ -55,7 +55,7 @@ class CommandError(Exception):
 class Call(msgspec.Struct, frozen=True):
     """One call of a Slurm command on the practice cluster."""
 
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     folder: str
     environment: Mapping[str, str]
     stdin: bytes = b""
@@ -144,7 +144,7 @@ SRUN = Program(
 )
 
 
-def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[str, str], list[str]]:
+def parse_argv(argv: Sequence[str], program: Program = SBATCH) -> tuple[dict[str, str], list[str]]:
     """Return the options by long name, and the other words (for sbatch and srun a program and its arguments).
 
     Raises:
@@ -152,7 +152,7 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[s
     """
     options: dict[str, str] = {}
     plain = []
-    for word in words:
+    for word in argv:
         name, equals, value = word.removeprefix("--").partition("=")
         glued = word.startswith("--") and bool(equals) and name in _OPTIONAL
         options |= {name: value} if glued else {}
@@ -177,8 +177,8 @@ def parse_words(words: Sequence[str], program: Program = SBATCH) -> tuple[dict[s
 def count(text: str, name: str, program: Program) -> int:
     """The value of an option that is a number from 1. Raises CommandError."""
     if not (found := values.number(text)):
-        words = f'{program.name}: error: Invalid numeric value "{text}" for --{name}.\n'
-        raise CommandError(words, 255 if program is SBATCH else 1)
+        message = f'{program.name}: error: Invalid numeric value "{text}" for --{name}.\n'
+        raise CommandError(message, 255 if program is SBATCH else 1)
     return found
 
 
