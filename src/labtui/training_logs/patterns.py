@@ -49,11 +49,14 @@ DURATION = (
     r"(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?)" + _ITS
 )
 _HEAD = re.compile(
-    r"(?i)(?:.{0,80}?(?:[^\w\s/]|\binfo\b))?\s*"
-    r"(?:(?:end|of|the|train\w*|finished|completed|after|time|for|rank|\S{0,20}\d\S{0,20}) +){0,6}"
-    r"epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
+    r"(?i)(?<![\w/])epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
     r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
 )
+_BEFORE = re.compile(
+    r"(?i)(?:\A|[^\w\s/]|\binfo\b)\s*"
+    r"(?:(?:end|of|the|train\w*|finished|completed|after|time|for|rank|\S{0,20}\d\S{0,20}) +){0,6}\Z"
+)
+"""What stands before an epoch whose time the line gives, unlike ``Loading the checkpoint of``."""
 _KEY = re.compile(
     r"(?:(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
     r"|\b(?:(?:epoch )?took|takes|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
@@ -100,7 +103,7 @@ def _scores(text: str) -> dict[str, float]:
 
 def read_hand_written(text: str) -> list[Said] | None:
     """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
-    head = _HEAD.match(text)
+    head = _HEAD.search(text)
     if head is None:
         return None
     rest = text[head.end() :]
@@ -111,7 +114,7 @@ def read_hand_written(text: str) -> list[Said] | None:
     if _NOT_AN_EPOCH.search(lower) or other:
         return None
     times = [one for one in _KEY.finditer(lower) if given(one) and _is_bare(one)]
-    if not times:
+    if not times or not _BEFORE.search(text[: head.start()][-80:]):
         return None
     found = max(times, key=lambda one: "epoch" in one[0])  # the first one that says so, else the first
     metrics = {
