@@ -18,7 +18,7 @@ from labtui.commands.submit import _settled, exit_code
 from labtui.commands.terminal import OpenLab, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase, SubmissionStatus
-from labtui.domain.state import ConnectionState, LabState
+from labtui.domain.state import ConnectionState, LabState, LogState
 from tests import changes
 from tests.changes import after, ended
 from tests.commands.conftest import answer_of
@@ -44,6 +44,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
+    ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("submit 99", ""), ("submit 10.5 --gpus 9", ""), ("submit 10.5 --gpus x", ""),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
@@ -133,6 +134,9 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, com
         session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"), ended(1, "failed", (found,)))
         write_log(session, "lt1", "Hello\n")
         write_log(session, "lt1", "", "err")
+        read = lambda state: state.with_log("lt2", "out", LogState(complete=True))  # noqa: E731
+        session._journal.change(*finished_run("lt2", "10.5", 2, spec(), "8"), ended(2, "failed"), read)
+        write_log(session, "lt2", "Killed\n", "err")
     assert main(["log", "1"]) == 0
     told = "Run 1 failed: No module named 'x' (line 3 of standard error; `labtui log 1 --err` prints it).\n"
     err = capsys.readouterr().err
@@ -140,6 +144,8 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, com
     assert main(["log", "1", "--gpu", "-f"]) == 1  # and ends at once
     assert "Run 1 writes no such file." in capsys.readouterr().err
     assert "(line 3 of standard error).\n" in command(["log", "1", "--err"]).err
+    told = "Run 2 printed nothing: it failed. `labtui log 2 --err` prints its standard error.\n"
+    assert command(["log", "2"], 1).err == told
 
 
 def test_an_account_out_of_the_documents_and_what_else_is_wrong_is_said_at_once(

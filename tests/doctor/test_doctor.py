@@ -220,7 +220,7 @@ def test_nothing_is_wrong_and_nothing_is_changed_there(student, cluster, capsys)
     (["--account", "nct_325"], {"account", "root", "data", "container", "gpu-job"}),
     (["--qos", "acc_bsccase"], {"qos-acc_bsccase", "gpu-job"}),
     *((["--root", "/root/lab"], {"root"}), (["--user", "nobody-here"], {"login"})),
-    *((["--identity", "/gone"], {"key", "login"}), (["--host-key", "SHA256:AAAA"], {"host-key"})),
+    *((["--identity", "/gone"], {"key", "login"}), (["--host-key", f"SHA256:{'A' * 43}"], {"host-key"})),
     *((["--port", "1"], {"network"}), (["--host", "bad host"], {"ssh-config"})),
 ])  # fmt: skip
 def test_what_is_wrong_is_found(student, capsys, more, wrong):

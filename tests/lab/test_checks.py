@@ -88,10 +88,18 @@ def test_only_a_run_of_its_own_begins_a_task(kept, status):
     """Task 10.7 compares runs of 10.5 and 10.6 and asks for charts; 10.6 has runs of its own."""
     evidence = with_runs(full(), lambda run: run if run.task_id == kept else None)
     untouched = replace(evidence, answers={}, exports=(), scripts={}, files=frozenset())
-    assert check("10.6", untouched).status == status
-    assert check("10.7", untouched).status == "open"
+    assert check("10.6", untouched).status == status and check("10.7", untouched).status == "open"
     compared = replace(full(), answers={}, exports=(), scripts={}, files=frozenset())
     assert check("10.7", compared).status == "partial", "all that it compares is there"
+
+
+def test_of_two_runs_that_do_not_count_the_later_is_named():
+    evidence = with_runs(full(), of(1, 0, batch=16, outcome="failed"))
+    run = replace(full().state.runs[3], run_id=99, token="late", spec=evidence.state.runs[3].spec)
+    sent = replace(evidence.state.submissions[evidence.state.runs[3].token], token="late", practice=True)
+    runs, submissions = evidence.state.runs | {99: run}, evidence.state.submissions | {"late": sent}
+    state = replace(evidence.state, runs=runs, submissions=submissions)
+    assert ": run 99 has a global batch of 16;" in check("10.5", replace(evidence, state=state)).missing
 
 
 @pytest.mark.parametrize("status", [SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN])

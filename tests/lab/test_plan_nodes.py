@@ -77,8 +77,7 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
     assert (job.nodes, job.gpus, job.cpus) == (1, 1, 20)
     assert job.runs == tuple(draft.runs[0] for draft in usual[:3])
     assert job.time_limit_minutes == 120, "three times fifty minutes, and no more than the queue gives"
-    assert rest == usual[3]
-    assert forms_of(usual) == ("torchrun", "task-per-gpu", "one-job")
+    assert rest == usual[3] and forms_of(usual) == ("torchrun", "task-per-gpu", "one-job")
     assert drafts_from(rows_of(usual), usual, "torchrun", lab, MN5) == usual
     assert drafts_from(rows_of(usual), usual, "one-job", lab, MN5)[0] == job
     context = JobContext(token="lt000001", edition="e", practice=False, user="u")

@@ -49,8 +49,7 @@ def test_no_typing_breaks_a_row(column, text):
     except UsageError as error:
         assert error.sentence
         return
-    assert new.spec.n_gpus >= 1
-    assert new.spec.batch_size >= new.spec.n_gpus
+    assert new.spec.n_gpus >= 1 and new.spec.batch_size >= new.spec.n_gpus
     assert change_cell(new, column, cell(new, column)) == new
 
 
@@ -70,8 +69,7 @@ def test_one_job_or_one_per_size():
         return [(draft.gpus, draft.cpus, len(draft.runs)) for draft in drafts]
 
     assert jobs("job-per-size") == [(1, 20, 1), (2, 40, 1), (4, 80, 1)]
-    assert jobs("one-job") == [(4, 80, 3)]
-    assert jobs("one-job", without=(4,)) == [(2, 40, 2)]
+    assert jobs("one-job") == [(4, 80, 3)] and jobs("one-job", without=(4,)) == [(2, 40, 2)]
     assert jobs("one-job", without=(1, 2, 4)) == []
 
 

@@ -81,8 +81,7 @@ def test_labtui_reads_one_complete_run(two_replicas):
     report = parse_log(two_replicas.out)
     (run,) = report.runs
     assert (run.model, run.n_gpus, run.batch_size, run.epochs_planned) == ("ResNet50", 2, 16, 2)
-    assert (run.outcome, run.images, run.learning_rate) == ("completed", IMAGES, 0.02)
-    assert run.small
+    assert (run.outcome, run.images, run.learning_rate) == ("completed", IMAGES, 0.02) and run.small
     (keras,) = parse_log("\n".join(plain(two_replicas)).encode()).runs
     stops = metadata(two_replicas, "epoch_stop")
     for mine, other, stop in zip(run.epochs, keras.epochs, stops, strict=True):
@@ -293,8 +292,7 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
 ])  # fmt: skip
 def test_a_sentence_and_an_exit_code(report, case, code, sentence):
     ending = report["endings"][case]
-    assert ending["code"] == code
-    assert sentence in ending["err"]
+    assert ending["code"] == code and sentence in ending["err"]
     assert "Traceback" not in ending["err"]
     assert ending["out"] == "", "nothing that looks like a run"
     told = report["endings"]["help"]
@@ -307,8 +305,7 @@ def test_pipeline(report):
     assert found["images"] == IMAGES
     assert found["batches"] == [7, 7, 7, 7, 7, 5], "the last batch is short, not dropped"
     assert found["same pixels"] and found["type"] == "float32"
-    assert found["large"] == [128, 128, 3]
-    assert found["large batches"] == [4, 2]
+    assert found["large"] == [128, 128, 3] and found["large batches"] == [4, 2]
     assert found["corner"] and found["range"]
     assert found["test images"] == IMAGES // 5, "once each: fit(validation_data=test_ds) comes to its end"
 

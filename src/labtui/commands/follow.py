@@ -62,12 +62,7 @@ def run_log(args: argparse.Namespace) -> int:
         path = lab.session.log_path(record.token, args.stream)
         record, item = lab.state.runs[args.run], lab.state.submissions[record.token]
         if path is None:
-            unread = f"The log of run {args.run} is not read yet. `labtui watch` or --follow fetches it."
-            why = f": it {record.deed}" if record.outcome not in (None, "completed") else ""
-            never = f"printed nothing{why}" if args.stream in item.remote_logs else "writes no such file"
-            said = f"Run {args.run} {never}." if _stream_over(lab.state, record, args.stream) else unread
-            refused = f"Run {args.run} has no log. {item.sentence} {item.hint}".rstrip()
-            say(refused if item.job is None and item.sentence else said)
+            say(_why_no_log(lab, record, args.stream))
             return 1
         printer.print_new(path)
         if not args.follow and not _complete(item, args.stream):
@@ -78,6 +73,21 @@ def run_log(args: argparse.Namespace) -> int:
             there = f"; `labtui log {args.run} --err` prints it" if in_err else ""
             say(f"Run {args.run} {record.deed}: {found.text} ({found.place}{there}).")
     return 0
+
+
+def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
+    item, name = lab.state.submissions[run.token], f"run {run.run_id}"
+    if item.job is None and item.sentence:
+        return f"Run {run.run_id} has no log. {item.sentence} {item.hint}".rstrip()
+    if not _stream_over(lab.state, run, stream):
+        return f"The log of {name} is not read yet. `labtui watch` or --follow fetches it."
+    if stream not in item.remote_logs:
+        return f"Run {run.run_id} writes no such file."
+    why = f": it {run.deed}" if run.outcome not in (None, "completed") else ""
+    err = lab.session.log_path(run.token, "err")
+    there = err is not None and stream == "out" and err.stat().st_size
+    hint = f" `labtui log {run.run_id} --err` prints its standard error." if there else ""
+    return f"Run {run.run_id} printed nothing{why}.{hint}"
 
 
 def _complete(item: SubmissionState, stream: Stream) -> bool:

@@ -52,9 +52,6 @@ def run_init(args: argparse.Namespace) -> int:
     if not args.lab:
         known = ", ".join(item.id for item in list_editions())
         raise UsageError("Name the lab: --lab ID.", f"Known labs: {known}.")
-    if args.host_key and not args.host_key.startswith("SHA256:"):
-        sentence = "A host key's fingerprint begins with SHA256."
-        raise UsageError(sentence, "`ssh-keygen -lf` and your site's pages show it.")
     edition = load_edition(args.lab)
     cluster = _id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")

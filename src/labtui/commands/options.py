@@ -1,6 +1,8 @@
 """Options that several commands share, and the types of their numbers."""
 
 import argparse
+import re
+from collections.abc import Callable
 from functools import partial
 
 from labtui.slurm.values import number
@@ -50,9 +52,19 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the cluster")
     group.add_argument("--cluster", metavar="PROFILE", help="a profile's id or .toml file (or give --host)")
     for key, (metavar, text) in _CONNECTION.items():
-        kind, default = (count, None) if key == "port" else (str, "")
-        name = f"--{key.replace('_', '-')}"
-        group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
+        kind = _TYPES.get(key, str)
+        default = None if key == "port" else ""
+        group.add_argument(
+            f"--{key.replace('_', '-')}", type=kind, default=default, metavar=metavar, help=text
+        )
+
+
+def fingerprint(text: str) -> str:
+    """The type of a host key's fingerprint."""
+    if text and not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", text):
+        shape = "SHA256: and 43 characters, as `ssh-keygen -lf` shows it"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {shape}")
+    return text
 
 
 def run_number(text: str) -> int:
@@ -73,6 +85,7 @@ def count(text: str, most: int = 1_000_000_000) -> int:
     return found
 
 
+_TYPES: dict[str, Callable[[str], object]] = {"port": count, "host_key": fingerprint}
 epochs = partial(count, most=10_000)
 
 

@@ -35,9 +35,6 @@ _UNKNOWN_LIMIT_S = 400.0
 """How long the command looks up an unanswered submission before it leaves that to the next session."""
 
 
-NOT_CHECKED = "Not checked on the cluster: the open window has the connection. Press i in its plan."
-
-
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, the changes to its plan, and how far to go."""
     parser.add_argument("task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or your own job file")
@@ -103,12 +100,17 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         say("Nothing was submitted. Correct this, or override it: --force REASON.")
         return 1
     if lab.session.elsewhere and any(each.unasked for each in previews):
-        say(NOT_CHECKED)
+        _say_not_checked(drafts)
     must_ask = (found or sentence) and not (args.force or args.yes)
     if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")
         return 1
     return _submit(lab, args, drafts, [overridden_errors(each.findings, args.force) for each in previews])
+
+
+def _say_not_checked(drafts: Sequence[SubmissionDraft]) -> None:
+    way = "Close it to check a job file." if drafts[0].form == "own" else "Press i in its plan."
+    say(f"Not checked on the cluster: the open window has the connection. {way}")
 
 
 def _ask_paths(lab: OpenLab, drafts: list[SubmissionDraft]) -> LabError | None:
@@ -238,7 +240,7 @@ def _ask_cluster(lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError 
     """The cluster's answers to `sbatch --test-only` for the drafts, up to the first `trouble`."""
     answers: list[SbatchAnswer] = []
     if lab.session.elsewhere:
-        say(NOT_CHECKED)
+        _say_not_checked(drafts)
         return answers
     try:
         if trouble is not None:
