@@ -210,18 +210,17 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
 
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
-    parser.set_defaults(action=_list)
+    parser.set_defaults(files=())
     check = parser.add_subparsers(metavar="check", title="instead of the list").add_parser(
         "check", help="check edition files: the schema, and the names in them"
     )
-    check.set_defaults(action=_check)
     check.add_argument("files", nargs="+", metavar="FILE")
     check.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 
 
 def run_labs(args: argparse.Namespace) -> int:
     """List editions, or check some."""
-    return int(args.action(args))
+    return _check(args) if args.files else _list(args)
 
 
 # --------------------------------------------------------------------------- list

@@ -31,8 +31,8 @@ _INVISIBLE = re.compile(
 def base_id(text: str) -> str:
     """The id of the edition that this one extends or takes published numbers from; "" if there is none."""
     try:
-        data = _loads(text) if len(text) <= MAX_FILE_CHARACTERS else {}
-    except (ValueError, RecursionError):
+        data = _read_toml(text, "")
+    except DataError:
         return ""
     found = data.get("extends", data.get("published_in", ""))
     return found if isinstance(found, str) else ""
@@ -66,8 +66,16 @@ def parse_edition(
 
 def own_line(text: str, base: str | None, place: Place) -> int | None:
     """The 1-based line in an edition's own file of a place in the merged edition; None if only the base has it."""
-    data = _loads(text)
-    return line_of(text, own_place(_base_data(data, base), data, place))
+    own = _loads(text)
+    whole, (key, index) = _base_data(own, base), (*place, "", "")[:2]
+    if isinstance(index, int) and key in whole:
+        if key == "published":
+            index -= len(whole[key])
+        elif key in _BY_ID and key in own:
+            name = _id(merge(whole, own)[key][index])
+            index = max((n for n, item in enumerate(own[key]) if _id(item) == name), default=-1)
+        place = (key, index, *place[2:]) if key in own and index >= 0 else ()
+    return line_of(text, place)
 
 
 def _base_data(data: Mapping[str, Any], base: str | None) -> Mapping[str, Any]:
@@ -227,19 +235,6 @@ def merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _id(item: object) -> object:
     return item.get("id") if isinstance(item, Mapping) else None
-
-
-def own_place(base: Mapping[str, Any], own: Mapping[str, Any], place: Place) -> Place:
-    """The place in the extending file of a place in the merged edition; () if only the base has it."""
-    key, index = (*place, "", "")[:2]
-    if not isinstance(index, int) or key not in base:
-        return place
-    if key == "published":
-        index -= len(base[key])
-    elif key in _BY_ID and key in own:
-        name = _id(merge(base, own)[key][index])
-        index = max((n for n, item in enumerate(own[key]) if _id(item) == name), default=-1)
-    return (key, index, *place[2:]) if key in own and index >= 0 else ()
 
 
 # --------------------------------------------------------------------------- lines
