@@ -58,7 +58,7 @@ def test_every_bad_input_gets_a_sentence_and_the_rest_is_reported(tmp_path, caps
     assert [set(entry.get("error", ())) for entry in entries] == [said, set(), said, said, said]
     for entry in entries:
         assert "error" not in entry or entry["error"]["sentence"] in err
-    assert "Traceback" not in err
+    assert "Traceback" not in err and "saved as UTF-8" in entries[2]["error"]["hint"]
 
 
 def test_the_err_beside_counts(tmp_path, capsys):

@@ -117,7 +117,8 @@ def _read(path: str, stream: Stream, *, may_be_empty: bool = False, **lines: Any
     if report.size == 0 and not may_be_empty:  # beside a .err a .out may be empty: the .err tells why
         raise DataError(f"{path}: the file is empty.", "The job may not have written anything yet.")
     if report.binary:
-        raise DataError(f"{path}: this is not a text file.", _WHICH_FILE)
+        hint = f"{_WHICH_FILE} Text in UTF-16 (PowerShell's `>` writes it) has to be saved as UTF-8."
+        raise DataError(f"{path}: this is not a text file.", hint)
     return report
 
 
