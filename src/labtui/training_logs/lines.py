@@ -6,7 +6,8 @@ Of a line that redraws itself only the last state remains, and each full bar ove
 import operator
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 PIECE_LIMIT = 32 * 1024
 """Bytes kept of one piece (text between two of ``\\n``, ``\\r``, ``\\b``); a longer one is cut."""
@@ -46,7 +47,7 @@ RANK = re.compile(
 """The rank's mark that torchrun, horovodrun, ``srun -l`` and ``mpirun --tag-output`` put before a line."""
 
 
-class LogLine(NamedTuple):
+class LogLine(msgspec.Struct, frozen=True, gc=False):
     """A line as read: its 1-based number, its reduced text, and whether it `continues` (overwrites) the one before.
 
     Of an overwritten line, `head` is the beginning (which has the first bar of an epoch), `before` the last piece but
