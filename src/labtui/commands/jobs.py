@@ -49,9 +49,7 @@ def run_queue(args: argparse.Namespace) -> int:
     except NotTrusted as why:
         say_error(why)
         args.offline = True
-    with OpenLab(args, start=False, view_only=args.offline) as lab:
-        if not args.offline:
-            lab.say_not_writable()
+    with OpenLab(args, start=False, view_only=True) as lab:
         open_ones = live_jobs(lab.state) or without_outcome(lab.state) or lab.state.in_status(*UNANSWERED)
         if not args.offline and (args.all or open_ones):
             lab.session.start()
@@ -87,12 +85,13 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
     """Read the queue, and the ends of the logs of jobs that are over."""
     try:
         lab.wait_online()
-        if all_jobs or (live_jobs(lab.state) and not lab.session.read_only):
+        writes = not lab.session.read_only
+        if all_jobs or (live_jobs(lab.state) and writes):
             lab.refresh()
-        if not lab.session.read_only and (tokens := {item.token for item in without_outcome(lab.state)}):
+        if writes and (tokens := {item.token for item in without_outcome(lab.state)}):
             lab.session.watch_logs(tokens)
             lab.wait(lambda state: not without_outcome(state), limit_s=READ_END_S)
-        if not lab.session.read_only:
+        if writes:
             lab.wait(lambda state: not state.in_status(*UNANSWERED), limit_s=LOOK_UP_S)
     except LabError as error:
         say_error(error)

@@ -205,7 +205,8 @@ class OpenLab:
     def __init__(self, args: argparse.Namespace, *, start: bool = True, view_only: bool = False) -> None:
         """Open the lab folder of `args.folder`; connect if `start`.
 
-        Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored.
+        Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored, and says
+        if the folder cannot be written.
         """
         from labtui.session.session import Session
 
@@ -213,16 +214,11 @@ class OpenLab:
         self._prompter = TerminalPrompter()
         self._open = partial(Session.open, folder.path, prompter=self._prompter, start=False)
         self.session: Session = self._open()
-        if view_only:
-            self.say_not_writable()
+        if view_only and isinstance(why := self.session.why_read_only, NotWritable):
+            say_error(why)
         self._last_state = self.session.state  # the last one that `updates` has given
         if start:
             self.session.start()
-
-    def say_not_writable(self) -> None:
-        """Say that the folder cannot be written, for commands that work nevertheless."""
-        if isinstance(why := self.session.why_read_only, NotWritable):
-            say_error(why)
 
     def __enter__(self) -> OpenLab:
         return self
