@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from labtui.practice.incidents import IncidentNote
 
 
-_NO_FOLDER = "`labtui --help` lists the commands; `labtui init DIR` or `labtui ./DIR` makes a lab folder."
+_NO_FOLDER = "`labtui --help` lists the commands; `labtui ./DIR` makes a lab folder."
 
 
 def open_folder(named: str | None, *, trust: bool = False) -> int:

@@ -66,9 +66,6 @@ def squeue(asked: Asked) -> Iterable[str]:
     options, jobs = asked.options, asked.control.in_queue(asked.now)
     if options.get("sort") == "-i":
         jobs.sort(key=lambda job: -job.job_id)
-    wanted = options.get("jobs", "")
-    if wanted.isdecimal() and not any(str(job.job_id) == wanted for job in jobs):
-        raise CommandError("slurm_load_jobs error: Invalid job id specified\n")
     form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
     rows = [] if "noheader" in options else [HEADINGS]
     states = options.get("states", "")
