@@ -427,9 +427,8 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "! Run 1 failed" in text_of(app) and "no problem" not in text_of(app))
         assert "press r to see why, R to run it again." in text_of(app), "no run of its size has ended well"
-        never = replace(
-            session.state.runs[1], run_id=2, spec=spec(gpus=2), outcome="unfinished", started=False
-        )
+        how = {"spec": spec(gpus=2), "outcome": "unfinished", "started": False}
+        never = replace(session.state.runs[1], run_id=2, **how)
         session.feed(lambda state: replace(state, runs={**state.runs, 2: never}))
         both = "! Run 1 failed. Run 2 failed: never started."
         await until(pilot, lambda: both in text_of(app) and "R to run them again." in text_of(app))

@@ -57,6 +57,8 @@ async def test_a_folder_without_an_account_or_its_cluster_opens_and_says_what_to
     folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", **at))
     with Session.open(folder.path, start=False) as session:
         async with screens(session) as (app, pilot):
+            await until(pilot, lambda: isinstance(app.focused, TaskList))
+            await pilot.press("escape")  # which takes no keys from the list beside a pane
             await until(pilot, lambda: "○ offline" in text_of(app) and isinstance(app.focused, TaskList))
             await pilot.press("!")
             await until(pilot, lambda: all(each in " ".join(text_of(app).split()) for each in said))

@@ -197,11 +197,8 @@ def test_a_task_shows_its_own_runs_or_those_it_compares(task, scope):
     names = ("10.1", "10.3", "10.4", "10.5", "10.6", "10.7", "own 10.5", "as 10.5")
     runs, submissions = {}, {}
     for number, name in enumerate(names, 1):
-        what = (
-            replace(spec(), model="mine")
-            if name.startswith("own")
-            else spec(batch=2048 if "as" in name else 7)
-        )
+        theirs = spec(batch=2048 if "as" in name else 7)
+        what = replace(spec(), model="mine") if name.startswith("own") else theirs
         of = "10.2" if "as" in name else name.removeprefix("own ")
         runs[number] = one_run(number, what, token=name, task_id=of)
         submissions[name] = SubmissionState(
@@ -229,9 +226,8 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     assert (line.word, later.word) == ("ending", "unknown (reading log)") and not later.cancellable
     assert (line.left_s, task_word(over), title_remark(over)) == (None, "ending", ""), "no clock goes on"
     aborted = replace(sent(JobPhase.RUNNING), token="lt2", run_ids=(2,), cancelling=True)
-    two = LabState(
-        runs={1: run, 2: replace(run, run_id=2, token="lt2")}, submissions={"lt1": other, "lt2": aborted}
-    )
+    both = {1: run, 2: replace(run, run_id=2, token="lt2")}
+    two = LabState(runs=both, submissions={"lt1": other, "lt2": aborted})
     assert [line.word for line in seen(two).lines] == ["ending", "cancelling"]
     assert task_word(seen(two)) == "running", "what they have in common"
     going = in_epochs(NOW - 9, NOW)
@@ -370,10 +366,8 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     told = seen(LabState(runs=ended, submissions={"lt1": job}))
     card = error_card(told, told.every[3], ROLES, 90).plain
     assert "Run 3 never started.\n  Run 1 of the same job failed: node failure." in card and "7" not in card
-    ends = {9: "run 1  error"}, {9: "error"}
-    assert [read_as(replace(told, run_id=number), "out") for number in (3, 1)] == [*ends], (
-        "of the run it ended"
-    )
+    (other, own) = (read_as(replace(told, run_id=number), "out") for number in (3, 1))
+    assert (other, own) == ({9: "run 1  error"}, {9: "error"}), "of the run it ended"
     assert selected(told.state) == 1, "the run that failed"
 
 
@@ -611,6 +605,9 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
         "Not counted: run 2, no epoch was finished: it ended early.",
         "Not counted: run 4, no epoch time was read: see `labtui parse `, then set log_patterns in lab.toml.",
     ]
+    view = seen(LabState(runs=runs), run_id=4)
+    assert instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")
+    assert "Not counted: no epoch time" in run_facts(view, view.every[4], (), ROLES).plain
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):

@@ -312,6 +312,9 @@ def ended(lines: Sequence[RunLine], who: str = "") -> str:
 
 def instead_of_chart(view: View) -> str:
     """What an empty chart waits for."""
+    line = view.line
+    if line and line.phase is RunPhase.DONE and line.why_not not in ("", SMALL) and not view.charted:
+        return f"Run {line.run_id} is in no chart: {line.why_not}."
     if any(line.why_not == SMALL for line in view.lines):
         return "Small runs (other images, or CPU devices for GPUs) are in no chart."
     if any(row.epoch_seconds is not None for row in view.charted):

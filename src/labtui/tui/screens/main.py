@@ -178,7 +178,8 @@ class MainScreen(FramedScreen):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Go back from the task list to the pane on enter."""
         event.stop()
-        self.action_escape()
+        self.remove_class("-open")
+        self.focus_pane()
 
     # ------------------------------------------------------------------ actions of this screen
 
@@ -199,9 +200,10 @@ class MainScreen(FramedScreen):
         self.call_after_refresh(self.app.repaint)  # the list is wider than the rail
 
     def action_escape(self) -> None:
-        """Close the task list."""
-        self.remove_class("-open")
-        self.focus_pane()
+        """Close the page of tasks; beside a pane, the list keeps its keys."""
+        if self.has_class("-open"):
+            self.remove_class("-open")
+            self.focus_pane()
 
     async def action_next_question(self) -> None:
         """Edit the next missing answer, from any pane. After the last one, go to the next task if no run is missing."""
