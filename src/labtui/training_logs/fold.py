@@ -75,11 +75,11 @@ class Fold:
 
     def close(self, *, job_known: bool = False) -> None:
         """Close the open run; see `OpenRun.shut`."""
-        if self.open is not None and self.open.form == KERAS:
-            keras_runs.settle_end(self, self.open)
         run = self.open
         if run is None:
             return
+        keras_runs.settle_end(self, run)
+        run = self.open or run  # the last epoch's steps may have begun another run
         spans.complete(self, run, proven=False)
         self.open = None
         run.shut(job_known=job_known)
