@@ -61,7 +61,7 @@ HAND_WRITTEN = {
     "Epoch 1/3 ETA: 30 s time: 10.1 s": (1, 10.05, 10.15), "Epoch 3 completed in 0:01:23": (3, 82.5, 84.0),
     "Epoch #5 done in 1 min 3.5 sec": (5, 63.45, 63.55), "epoch 7 | time: 1234 ms | loss 0.5": (7, 1.2335, 1.235),
     "| end of epoch   1 | time: 61.24s | valid loss  1.23 |": (1, 61.235, 61.245),
-    "Epoch 2 | avg time: 0.1s | time: 30.1s": (2, 30.05, 30.15),
+    "Epoch 2 | avg time: 1s | time: 30.1s": (2, 30.05, 30.15), "Epoch 2: train time 1.5s val time 3s": (2, 1.45, 1.55),
     "Epoch 2 - loss 0.4 - duration 0:00:47.25": (2, 47.245, 47.255),
     "Epoch 2 | data time: 1.2 s | gpu time: 18.0 s | epoch time: 20.1 s": (2, 20.05, 20.15),
     "Epoch 2: GPU idle time 3.5 s, time 20.1 s, epoch took 20.2 s": (2, 20.15, 20.25),

@@ -37,9 +37,10 @@ MAX_PATTERN_CHARS = 2000
 
 _PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
 _WHOLE = r"\b(?! ?(?:/|per\b) ?(?!epoch))"  # not the time of a step
+_LABEL = r"(?!(?:and|to|for|after|of|in|on|per|from)\b|\w+ing\b)(?:\w{1,20}[ _])?\w{1,20} ?[:=]? ?(?:[-+]?\d|nan|inf)"
 _ITS = (
-    r"(?! ?,? ?[(\[]?(?:left|remain|elapsed|cumul|so far|since|in total))"
-    r"(?! ?[(\[]?(?!train|at \d|(?:\w{1,20}[ _])?(?:loss|acc|\w{1,20} ?[:=]))[^\W\d])"
+    r"(?! ?,? ?[(\[]?(?:to\b|left|remain|elapsed|cumul|so far|since|in total))"
+    rf"(?! ?[(\[]?(?!train|at \d|with (?:loss|acc)|{_LABEL})[^\W\d])"
 )
 """What follows an epoch's own time: no word that makes it another's, as in ``took 3 s to validate``."""
 DURATION = (
