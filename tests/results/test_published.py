@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import re
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval
 from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
+from labtui.export.tables import csv_text
 from labtui.results.catalogue import catalogue
 from labtui.results.charts import distinct
 from labtui.results.compute import compute_results
@@ -231,7 +233,7 @@ def test_tables_6_2_and_6_3_follow_from_6_1(jacobi):
     assert "in its own line" in row.notes[0]
 
 
-def test_charts_say_processes_and_milliseconds_and_never_mix_the_two_scalings(pi):
+def test_charts_say_processes_and_milliseconds_and_never_mix_the_two_scalings(pi, jacobi):
     charts = {chart.key: chart for chart in catalogue(pi)}
     assert list(charts) == ["program-time", "program-speedup", "program-efficiency"]
     time = charts["program-time"]
@@ -239,12 +241,9 @@ def test_charts_say_processes_and_milliseconds_and_never_mix_the_two_scalings(pi
     assert [text for _, text in time.x_ticks] == ["1", "2", "4", "8", "16", "32", "64"]
     assert [series.role for series in charts["program-speedup"].series] == ["measured", "ideal"]
     assert all("Strong scaling" in chart.notes[0] for chart in charts.values())
-
-
-def test_grids_are_lines_of_one_chart(jacobi):
     speedup = next(chart for chart in catalogue(jacobi) if chart.key == "program-speedup")
-    names = [series.name for series in speedup.series]
-    assert len(names) == 4 and names[-1] == "ideal" and speedup.x_label == "GPUs" and speedup.x_log
+    assert [series.name for series in speedup.series][3:] == ["ideal"]
+    assert speedup.x_title == "GPUs (log scale)"
     assert speedup.message.startswith("32 GPUs run jacobi on 32768x32768 26.")
 
 
@@ -312,14 +311,18 @@ def test_the_three_charts_of_a_study():
     assert set(shown) == policies
     assert {(p.metric, p.line) for series in batch.series for p in series.points} == {("val_top1", 89)}
     rates = {series.name: [point.y for point in series.points] for series in charts["learning-rate"].series}
-    assert rates["linear, 32 GPUs"] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
+    assert rates["ResNet50 · linear · 32 GPUs"] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
     assert "accuracy" not in charts, "it is what the error lacks"
     names = [series.name for series in charts["error"].series]
-    last = charts["error"].series[names.index("naive, 1 GPU")].points[-1]
+    last = charts["error"].series[names.index("ResNet50 · naive · 1 GPU")].points[-1]
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)
+    assert re.search(r",0\.73286(0000\d+)?,fingerprint", csv_text(study_results())), "its last column"
     assert len({label[:27] for label in distinct(names)}) == len(names), "cut, they still differ"
     assert "ResNet50 · gradual, warm-up 10 · 24 GPUs" in [series.name for series in charts["epochs"].series]
     assert all(point.y <= 1 for point in chain.from_iterable(each.points for each in charts["error"].series))
     table = RUNS[0] | {"policy": "constant"}  # no policy
     keys = {chart.key for chart in catalogue(compute_results([run_of(table, row) for row in table["rows"]]))}
     assert not keys & {"learning-rate", "error", "batch-accuracy"}
+    twice = [replace(run_of(RUNS[0], RUNS[0]["rows"][0]), run_id=n) for n in (8, 25)]
+    (error,) = (each for each in catalogue(compute_results(twice)) if each.family == "error")
+    assert distinct([series.name for series in error.series]) == ["run 8", "run 25"]

@@ -1,6 +1,7 @@
 """The style of exported charts, and what both drawers share: colours, limits, ticks, texts at marks."""
 
 import functools
+import logging
 import math
 import re
 import warnings
@@ -65,6 +66,8 @@ def shade(look: Look) -> tuple[float, ...]:
 def chart_style(*, outlines: bool = True) -> Iterator[None]:
     """Apply labtui's Matplotlib settings; without `outlines` the text of an SVG stays text."""
     import matplotlib as mpl
+
+    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of the date of a font in a PDF
     from matplotlib.font_manager import fontManager
 
     if FONT not in {font.name for font in fontManager.ttflist}:

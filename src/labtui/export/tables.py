@@ -163,7 +163,8 @@ def machine_facts(results: Results) -> Facts:
 _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs practice live images steps epoch_seconds±
     throughput± per_gpu_throughput± speedup± efficiency± step_factor± karp_flatt± acceleration± first_epoch_seconds±
     batch_factor scatter_seconds printed_epoch_seconds printed_throughput printed_speedup printed_efficiency sources
-    notes data_set tuning unit total_seconds gpu_memory_gib processes size scaling program_seconds± weak_efficiency"""
+    notes data_set tuning unit total_seconds gpu_memory_gib processes size scaling program_seconds± weak_efficiency
+    val_accuracy"""
 """``name±`` stands for three columns: the value, and its bounds in ``name_lo`` and ``name_hi``."""
 COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
@@ -205,7 +206,7 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
             known = numbers.shown_bounds(row, known, ratio=_SCATTERED[name]) if name in _SCATTERED else known
             record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
-    record["sources"] = cite(row.origins, most=20)
+    record |= {"sources": cite(row.origins, most=20), "val_accuracy": validated(row.members[-1].run)}
     for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")
     return record

@@ -7,7 +7,7 @@ Real and practice runs never share a chart, nor do images and tokens. Charts ove
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -167,12 +167,11 @@ Named = Sequence[tuple[str, str, int, MeasuredRun]]
 def _named_runs(results: Results) -> Named:
     """The runs that have epochs: configuration, an ending that tells repeats apart, the network's colour, the run."""
     hues = specs.hues_of(row.model for row in results.rows)
-    runs = [
-        (_name(run, " · ", row.model, data, policy(run) or ", ".join(row.apart_by)), hues[row.model], run)
-        for row in results.rows
-        for data, run in ((row.configuration.data_set, run) for run in row.members)
-        if run.run.epochs
-    ]
+    runs = []
+    for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
+        gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
+        told = (row.model, row.configuration.data_set, policy(run) or ", ".join(row.apart_by), gpus)
+        runs.append((" · ".join(filter(None, told)), hues[row.model], run))
     repeats = Counter(name for name, *_ in runs)
     alike = Counter((name, run.run.batch_size) for name, _, run in runs)
 
@@ -182,11 +181,6 @@ def _named_runs(results: Results) -> Named:
         return f", {apart}" * (repeats[name] > 1)
 
     return [(name, end(name, run), hue, run) for name, hue, run in runs]
-
-
-def _name(run: MeasuredRun, between: str, *of: str) -> str:
-    gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
-    return between.join(filter(None, (*of, gpus)))
 
 
 def epoch_chart(results: Results) -> ChartSpec:
@@ -257,12 +251,29 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
 
 def loss_curves(results: Results) -> ChartSpec:
     """Loss after each epoch, in training and in validation: for logs that print no accuracy."""
-    lines = []
-    for name, which, hue, run in _named_runs(results):
-        for metric, end in (("loss", ""), ("val_loss", ", validation")):
-            points = _by_epoch(run, metric, float)
-            lines.append(Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name))
-    return _over_epochs("loss", [line for line in lines if line.points])
+    return _over_epochs("loss", _lines_of(results, {"loss": "", "val_loss": ", validation"}))
+
+
+def _lines_of(
+    results: Results, metrics: Mapping[str, str], shown: Callable[[float], float] = float
+) -> list[Series]:
+    """A line for each of these metrics, with the end of its name, in each run whose log has it.
+
+    Runs of one learning-rate policy share a panel where there are several policies.
+    """
+    runs = _named_runs(results)
+    several = len({policy(run) for *_, run in runs}) > 1
+    return [
+        Series(
+            name=f"{which}, {name}{end}".removeprefix(", "),  # what tells repeats apart is never cut
+            points=points,
+            hue=hue,
+            group=(policy(run) or "constant rate") if several else name,
+        )
+        for name, which, hue, run in runs
+        for metric, end in metrics.items()
+        if (points := _by_epoch(run, metric, shown))
+    ]
 
 
 # --------------------------------------------------------------------------- a study of learning rates
@@ -275,19 +286,19 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
 
     Each policy has a panel for its many lines.
     """
-    runs = [run for *_, run in _named_runs(results)]
-    tuned = [run for run in runs if policy(run)]
+    tuned = [run for *_, run in _named_runs(results) if policy(run)]
     if not tuned:
         return
-    rates = [(run, _by_epoch(run, "learning_rate", float)) for run in runs]
-    errors = [(run, p) for run in runs if len(p := _by_epoch(run, _TOP1, lambda top: 1 - top / 100)) > 1]
+    rates = _lines_of(results, {"learning_rate": ""})
+    errors = _lines_of(results, {_TOP1: ""}, lambda top: 1 - top / 100)
     lines = _best_by_policy(tuned)
     best = {name: {batch: point.y for batch, point in line.items()} for name, line in lines.items()}
     batches = sorted({batch for line in lines.values() for batch in line})
     sizes = {run.run.n_gpus for run in tuned if run.run.batch_size in batches[-1:]}
     where = f", on {devices(*sizes)}" if len(sizes) == 1 else ""
-    yield _over_epochs("error", _policy_lines(errors), message=messages.study_message("error", best) + where)
-    yield _over_epochs("learning-rate", _policy_lines(r for r in rates if len({p.y for p in r[1]}) > 1))
+    errors = [each for each in errors if len(each.points) > 1]
+    yield _over_epochs("error", errors, message=messages.study_message("error", best) + where)
+    yield _over_epochs("learning-rate", [each for each in rates if len({p.y for p in each.points}) > 1])
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
     series = [Series(name=name, points=tuple(line.values())) for name, line in lines.items()]
     message = messages.study_message("accuracy", best) + where
@@ -302,18 +313,6 @@ def policy(run: MeasuredRun) -> str:
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
     told = measured.finite(run, metric)
     return tuple(Point(x=s.epoch, y=shown(n), line=s.line_of(metric), **of_run(run, metric)) for s, n in told)
-
-
-def _policy_lines(runs: Iterable[tuple[MeasuredRun, tuple[Point, ...]]]) -> list[Series]:
-    """A series for each run, named after policy, GPUs and a batch that tells; runs of one policy share a panel."""
-    named = [(policy(run) or "constant rate", run, points) for run, points in runs]
-    several = len({name for name, *_ in named}) > 1
-    alike = Counter((name, run.run.n_gpus) for name, run, _ in named)
-    lines = []
-    for name, run, points in named:
-        batch = f"global batch {run.run.batch_size or 0:,}" * (alike[name, run.run.n_gpus] > 1)
-        lines.append(Series(name=_name(run, ", ", batch, name), points=points, group=name * several))
-    return lines
 
 
 def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
