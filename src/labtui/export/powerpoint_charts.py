@@ -31,8 +31,6 @@ _PARTS = (
 _MARKS = (
     xl.XL_MARKER_STYLE.CIRCLE, xl.XL_MARKER_STYLE.DIAMOND, xl.XL_MARKER_STYLE.TRIANGLE, xl.XL_MARKER_STYLE.SQUARE,
 )  # fmt: skip
-_NARROW = 4.0
-"""A chart narrower than this (in inches) has room for few ticks."""
 _DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]
 
@@ -197,7 +195,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
     if laws := {each.short: at for at, each in enumerate(drawn) if each.role == "fit"}:
         _add_legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
-    low, high = _axes(chart, spec, labelled=labelled, named=bool(names), width=box[2], chosen=bool(chosen))
+    low, high = _axes(chart, spec, labelled=labelled, named=bool(names), chosen=bool(chosen))
     ends = ends if len(shown) <= (drawing.MAX_IN_PANEL if chosen else drawing.MAX_NAMED) else []
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
@@ -234,15 +232,13 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
         (edge if marker is native.marker else inside).theme_color = THEME.BACKGROUND_1
 
 
-def _axes(
-    chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, width: float, chosen: bool
-) -> tuple[float, float]:
+def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, chosen: bool) -> tuple[float, float]:
     """Set scales and tick labels of both axes, with room for labels at the lines' ends; return the limits of y."""
     xs = [p.x for s in _drawn_series(spec) if s.role != "fit" for p in s.points]
     across, up = _style_axes(chart, clean(spec.x_title))
     first, last = min(xs), max(xs)
     if spec.x_log:
-        _set_log(across, 16 if width < _NARROW and last >= 1000 else 2)
+        _set_log(across, 2)
         across.minimum_scale, across.maximum_scale = first / 2, last * 2.8
         _set_format(across, f'[>{last:g}]"";[<1]"";#,##0')
     else:

@@ -278,7 +278,8 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     if amdahl and not any(fit.is_serial for fit in fits):
         return "No serial part can be measured"
     if len(amdahl) == 1:
-        shares = (f"{serial_text(fit)} ({fit.law.capitalize()}{fits_best(fit, fits)})" for fit in fits)
+        wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
+        shares = (f"{serial_text(fit)} ({wholes[fit.law]}{fits_best(fit, fits)})" for fit in fits)
         return f"Serial part: {', '.join(shares)}"
     names = {fit.baseline.network: fit for fit in amdahl}
     values = " and ".join(f"{serial_text(fit)} of {clean(name)}" for name, fit in names.items())

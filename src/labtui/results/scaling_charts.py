@@ -155,7 +155,7 @@ _MAX_NAMED, _MAX_LABEL = 8, 32
 """More bars than this with longer labels, in characters, make no chart."""
 
 
-def tuned_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
+def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
     """Throughput of runs of one network on the same GPUs and data that differ in tuning or batch, as bars."""
     groups: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
@@ -170,15 +170,13 @@ def tuned_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
     ]
     data_sets = {found[0].configuration.data_set for found in tuned}
     counts = {found[0].n_gpus for found in tuned}
-    charts = []
     for found in tuned:
         data = found[0].configuration.data_set
         end = f"-{specs.slug(data)}" if len(data_sets) > 1 and data else ""
         chart = _tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' * (len(counts) > 1)}")
         where = f" on {devices(found[0].n_gpus)}"
         unsaid = chart.message and where not in chart.message and counts != {1}
-        charts.append(replace(chart, message=f"{chart.message},{where}") if unsaid else chart)
-    return tuple(charts)
+        yield replace(chart, message=f"{chart.message},{where}") if unsaid else chart
 
 
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
