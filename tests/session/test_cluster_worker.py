@@ -140,8 +140,7 @@ def test_a_queue_for_one_job_is_not_asked_while_ours_is_in_it(bench):
         bench.run(40)
         bench.cluster.end(job_id)
     bench.run(60, lambda: all(future.done() for future in futures))
-    assert bench.cluster.count("submit") == 3
-    assert bench.session.state.problems == ()
+    assert bench.cluster.count("submit") == 3 and bench.session.state.problems == ()
 
 
 def test_a_wait_refusal_keeps_the_run_in_line(bench):

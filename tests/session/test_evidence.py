@@ -24,8 +24,7 @@ def test_a_failed_queue_answer_is_unknown_never_finished(bench):
     assert any(problem.key == "queue" for problem in bench.session.state.problems)
     bench.cluster.queue_down = False
     bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    assert only(bench).job.unknown_since is None
-    assert bench.session.state.problems == ()
+    assert only(bench).job.unknown_since is None and bench.session.state.problems == ()
 
 
 def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench):
@@ -37,8 +36,7 @@ def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench):
     assert any(problem.key == "accounting" for problem in bench.session.state.problems)
     bench.cluster.accounting_down = False
     bench.run(200, lambda: only(bench).job.phase is JobPhase.FINISHED)
-    assert only(bench).job.evidence == "sacct"
-    assert bench.session.state.problems == ()
+    assert only(bench).job.evidence == "sacct" and bench.session.state.problems == ()
 
 
 def test_a_queue_that_shows_no_job_ends_none_that_accounting_calls_running(bench):

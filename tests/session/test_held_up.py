@@ -170,5 +170,4 @@ def test_no_answer_is_looked_up_and_the_next_one_waits_for_that(busy):
     only_sending(aside)
     aside.answer()
     assert status(bench, 1) is SubmissionStatus.ACCEPTED
-    assert bench.cluster.count("submit") == 2
-    assert len(bench.cluster.jobs) == 2
+    assert bench.cluster.count("submit") == 2 and len(bench.cluster.jobs) == 2

@@ -126,12 +126,21 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
 
 def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_path):
     (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "train.py").write_text("import argparse, net\nparser.add_argument('--lr')\n")
-    (tmp_path / "src" / "net.py").touch()
+    text = "import argparse, net\nparser.add_argument('--lr')\nload('data/x.npz', 'big', 'x' * 9)\n"
+    (tmp_path / "src" / "train.py").write_text(text)
+    (tmp_path / "data").mkdir()
+    for name, size in (
+        ("src/net.py", 0),
+        ("data/x.npz", 9),
+        ("data/y.csv", 0),
+        ("words", 0),
+        ("big", 17 << 20),
+    ):
+        (tmp_path / name).write_bytes(bytes(size))
     path = tmp_path / "a.slurm"
-    path.write_text(f"{HEAD}cd src && python3 train.py --rate 0.1\n")
+    path.write_text(f"{HEAD}cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1\n")
     files = with_files_beside(path)
-    assert files.keys() == {"a.slurm", "src/train.py", "src/net.py"}
+    assert files.keys() == {"a.slurm", "src/train.py", "src/net.py", "data/x.npz", "data/y.csv", "words"}
     found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
     assert "src/train.py has no option --rate" in next(f.effect for f in found if f.rule == "script-option")
     (tmp_path / "src" / "train.py").unlink()

@@ -101,8 +101,7 @@ def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):
     old.close()
     state = stored(path)
     (submission,) = state.submissions.values()
-    assert submission.status is SubmissionStatus.ACCEPTED and submission.run_ids == (1,)
-    assert submission.job.job_id == "31337"
+    assert (submission.run_ids, submission.job.job_id) == ((1,), "31337")
     assert (state.runs[1].spec.n_gpus, state.runs[1].epochs, state.runs[1].outcome) == (1, (), None)
     db = sqlite3.connect(path)
     assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)

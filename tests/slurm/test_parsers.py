@@ -150,8 +150,7 @@ def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct
 ])  # fmt: skip
 def test_a_failed_queue_is_never_an_empty_one(out, err, says):
     found = read(poll_queue(), out, f"\x1d{NONCE} squeue\n{err}")
-    assert found.jobs is None
-    assert says in found.problem
+    assert found.jobs is None and says in found.problem
 
 
 def test_a_locale_warning_or_a_failed_accounting_does_not_freeze_the_display():

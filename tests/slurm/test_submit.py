@@ -88,8 +88,7 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     first = site.submit()
     assert (first.status, parse_submit(first.out)) == (0, "4711")
     again = site.submit()
-    assert again.status == BLOCKED
-    assert site.times_sent() == 1
+    assert again.status == BLOCKED and site.times_sent() == 1
     words = "--parsable --no-requeue --comment=labtui:0f3a-77aa-b2c4 --job-name=ResNet50-b2c4"
     assert words in site.sent.read_text()
     assert site.look().job_id == "4711"
@@ -138,8 +137,7 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site):
     assert not look.certain and look.job_id is None, "the first may still get its job"
     answer.touch()
     first.wait()
-    assert site.times_sent() == 1
-    assert site.look().job_id == "4711"
+    assert site.times_sent() == 1 and site.look().job_id == "4711"
 
 
 def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site):
@@ -147,8 +145,7 @@ def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site):
     site.program("squeue", f"echo '17 labtui:other'; echo '99 {comment_of(TOKEN)}'")
     result = site.submit()
     assert (result.status, parse_submit(result.out)) == (0, "99")
-    assert site.times_sent() == 0
-    assert site.look().job_id == "99"
+    assert site.times_sent() == 0 and site.look().job_id == "99"
 
 
 def test_the_jobs_own_word_goes_before_receipts(site):
@@ -166,8 +163,7 @@ def test_the_jobs_own_word_goes_before_receipts(site):
 )
 def test_a_controller_that_does_not_answer_gets_no_sbatch(site, squeue):
     site.program("squeue", squeue)
-    assert site.submit().status == NOT_ASKED
-    assert site.times_sent() == 0
+    assert site.submit().status == NOT_ASKED and site.times_sent() == 0
     look = site.look()
     assert look.certain and look.attempts == 2, "a try that did not run sbatch is closed"
 

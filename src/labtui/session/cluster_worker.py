@@ -10,15 +10,17 @@ The queue is polled by one remote command at a time, and no more often than need
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream
-from labtui.domain.state import QUEUE_KEY, Change, LabState, SubmissionState
+from labtui.domain.state import QUEUE_KEY, Change, SubmissionState
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
@@ -225,7 +227,7 @@ class ClusterWorker:
             with errors_to(future):
                 self._watchdog.watch(lambda: work(future))
             return 0.0
-        duties = self._duties()
+        duties = list(self._duties())
         now = (
             self._context.clock.steady()
         )  # taken after the duties: some are due at the moment they are asked
@@ -235,18 +237,13 @@ class ClusterWorker:
             return 0.0
         return min((due - now for due, _ in known), default=None)
 
-    def _duties(self) -> list[tuple[float | None, Callable[[], None]]]:
+    def _duties(self) -> Iterator[tuple[float | None, Callable[[], None]]]:
         """The worker's own tasks, the most urgent first, and when each is due (None: not now)."""
-        duties: list[tuple[float | None, Callable[[], None]]] = [
-            (self._connection.due_at(), self._connection_duty)
-        ]
+        yield self._connection.due_at(), self._connection_duty
         if self._connection.online:
-            duties += [
-                (self._submitter.due_at(), lambda: self._run_duty("submit", self._submitter.step)),
-                (self._poller.due_at(), lambda: self._run_duty("queue", self._poller.step)),
-                (self._log_follower.due_at(), lambda: self._run_duty("logs", self._log_follower.step)),
-            ]
-        return duties
+            yield self._submitter.due_at(), partial(self._run_duty, "submit", self._submitter.step)
+            yield self._poller.due_at(), partial(self._run_duty, "queue", self._poller.step)
+            yield self._log_follower.due_at(), partial(self._run_duty, "logs", self._log_follower.step)
 
     def _connection_duty(self) -> None:
         was_online = self._connection.online
@@ -256,11 +253,11 @@ class ClusterWorker:
             if job_evidence.live_jobs(self._context.state):
                 self._context.note_change()
 
-    def _run_duty(self, duty: str, work: Callable[[], None]) -> None:
-        self._duty = duty
+    def _run_duty(self, name: str, work: Callable[[], None]) -> None:
+        self._duty = name
         work()
         self._connection.record_answer()
-        self._context.clear_problem(f"{FAULT_KEY}:{duty}")
+        self._context.clear_problem(f"{FAULT_KEY}:{name}")
 
 
 # --------------------------------------------------------------------------- the queue
@@ -362,12 +359,8 @@ class Poller:
         """Store jobs by token, with `other_changes` in the same transaction, and act on jobs that ended."""
         before = self._context.state
 
-        def observed(state: LabState) -> LabState:
-            for token, job in jobs.items():
-                state = state.with_job(token, job)
-            return state
-
-        self._context.journal.change(observed, *other_changes)
+        observed = (methodcaller("with_job", *item) for item in jobs.items())
+        self._context.journal.change(*observed, *other_changes)
         for token, job in jobs.items():
             old = before.submissions[token].job
             if old is None or old.phase is not job.phase:

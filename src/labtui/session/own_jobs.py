@@ -198,10 +198,11 @@ _LAUNCHER = re.compile(r"(?:torchrun|horovodrun|accelerate launch|deepspeed) .*"
 """A command from its launcher on, without srun, container and ``bash -c``."""
 
 
-_NAMED = re.compile(
-    r"(?<![\w/.~$-])(?:\./)?((?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.(?:py|sh|json|ya?ml|toml|txt|cfg))\b"
-)
-_MAX_BESIDE = 200
+_NAMED = re.compile(r"(?<![\w/.~$-])(?:\./)?((?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*)\b")
+"""What may be the name of a file below the job file's folder: data, too."""
+_MAX_BESIDE, _MAX_NAME = 200, 200
+MAX_BESIDE_BYTES = 16 * 1024 * 1024
+"""A larger file is not sent: it belongs on the cluster."""
 
 
 def own_draft(
@@ -218,7 +219,7 @@ def own_draft(
     byte order mark, as shells and `sbatch` want them.
 
     Raises:
-        FolderError: when a file cannot be read, or is too large to be a script.
+        FolderError: when a file cannot be read, or is too large.
         UsageError: when it is a Python file or the edition has no such task, and as `job_file_draft`.
     """
     if named := path.name if path.suffix == ".py" else task_id:
@@ -256,25 +257,31 @@ def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
 
 
 def with_files_beside(path: Path) -> dict[str, bytes]:
-    """A file and the files beside it that it names, by paths relative to its folder.
+    """A file and the files beside it that it, or a Python script among them, names; by paths relative to its folder.
+
+    A file that is too large is left out if only a string in a script may be its name.
 
     Raises:
-        FolderError: when one cannot be read, or is too large to be a script.
+        FolderError: when one cannot be read, or is too large.
     """
-    folder, text = path.resolve().parent, _read(path)
+    folder, text = path.resolve().parent, _read(path, MAX_SCRIPT_BYTES)
     script = read_script(path.name, text.decode("utf-8", "replace"))
-    wanted = _NAMED.findall("\n".join(command.text for command in (*script.commands, *script.filled)))
-    found = {path.name: text}
+    named = _NAMED.findall("\n".join(command.text for command in (*script.commands, *script.filled)))
+    found, wanted = {path.name: text}, [*named]
     for name in wanted:
         source = (folder / name).resolve()
-        inside = source.is_relative_to(folder) and source.is_file()
+        inside = len(name) <= _MAX_NAME and source.is_relative_to(folder) and source.is_file()
         if name in found or len(found) > _MAX_BESIDE or not inside:
             continue
-        found[name] = _read(source)
+        if name not in named and source.stat().st_size > MAX_BESIDE_BYTES:
+            continue
+        found[name] = _read(source, MAX_BESIDE_BYTES)
         if name.endswith(".py"):
+            code = python_script(name, found[name].decode("utf-8", "replace"))
             parent = name.rpartition("/")[0]
-            for _, module in python_script(name, found[name].decode("utf-8", "replace")).imports:
-                wanted.append(f"{parent}/{module.replace('.', '/')}.py".lstrip("/"))
+            texts = [text for _, text in code.strings if _NAMED.fullmatch(text)]
+            near = [*texts, *(f"{module.replace('.', '/')}.py" for _, module in code.imports)]
+            wanted += [*texts, *(f"{parent}/{each}".lstrip("/") for each in near)]
     return found
 
 
@@ -285,9 +292,9 @@ def job_files(folder: LabFolder) -> tuple[Path, ...]:
     return tuple(path for path, text in texts.items() if b"#SBATCH" in text and not _RENDERED.search(text))
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, max_bytes: int) -> bytes:
     try:
-        return read_file(path, MAX_SCRIPT_BYTES)
+        return read_file(path, max_bytes)
     except OSError as error:
-        hint = "Name a job file or a training script."
+        hint = "Name a job file or a training script; large data belongs on the cluster, named by its whole path."
         raise FolderError(f"{path} cannot be read: {error.strerror}.", hint) from error

@@ -158,11 +158,6 @@ class Attempt(msgspec.Struct, frozen=True):
     accepted_as: str | None
     refusal: SbatchAnswer | None
 
-    @property
-    def clear(self) -> bool:
-        """Whether this attempt certainly made no job: it was blocked, or clearly refused."""
-        return self.closed or (self.refusal is not None and not self.refusal.unclear)
-
 
 class Lookup(msgspec.Struct, frozen=True):
     """The result of one look-up.
@@ -187,21 +182,16 @@ class Lookup(msgspec.Struct, frozen=True):
 class NoJobPeriod(msgspec.Struct, frozen=True):
     """Complete answers in a row that showed no job of a submission, by the cluster's clock; a failed one resets it."""
 
-    answers: int = 0
-    first_at: float = 0.0
-    last_at: float = 0.0
+    answered_at: tuple[float, ...] = ()
 
     def after(self, look: Lookup) -> NoJobPeriod:
-        if look.no_job_at is None:
-            return NoJobPeriod()
-        return NoJobPeriod(
-            self.answers + 1, self.first_at if self.answers else look.no_job_at, look.no_job_at
-        )
+        return NoJobPeriod(() if look.no_job_at is None else (*self.answered_at, look.no_job_at))
 
     @property
     def certain(self) -> bool:
         """Whether no request can still be on its way."""
-        return self.answers >= NO_JOB_ANSWERS and self.last_at - self.first_at >= NO_JOB_S
+        times = self.answered_at
+        return len(times) >= NO_JOB_ANSWERS and times[-1] - times[0] >= NO_JOB_S
 
 
 def lookup(remote_dir: str, token: str, job_name: str, taken: Container[str] = ()) -> Call[Lookup]:
@@ -258,7 +248,7 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
         return Lookup(
             problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
         )
-    unclear = any(not attempt.clear for attempt in tried)
+    unclear = any(attempt.refusal is None or attempt.refusal.unclear for attempt in tried)
     since_s = (asked_at or 0.0) - max((attempt.ended_at for attempt in tried), default=math.inf)
     if not unclear and since_s <= QUEUE_MEMORY_S:
         incomplete = queue_problem if tried else ""
