@@ -4,7 +4,7 @@ Pure: the profile describes the cluster, the overrides hold what the student cho
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
@@ -99,18 +99,20 @@ def drafts_from(
     """Group the included rows into jobs by the form; everything but the runs is as in their drafts in `planned`."""
     chosen = [row for row in rows if row.included]
     forms = [form_of(planned[row.origin].form, row.spec, None if form == "own" else form) for row in chosen]
-    specs = [place_run(row.spec, kind, profile) for kind, row in zip(forms, chosen, strict=True)]
+    placed = [
+        (kind, replace(row, spec=place_run(row.spec, kind, profile)))
+        for kind, row in zip(forms, chosen, strict=True)
+    ]
     drafts = []
-    for kind, at in group_into_jobs(forms, specs, [row.origin for row in chosen]):
-        runs, mine = [specs[i] for i in at], [chosen[i] for i in at]
-        draft = base = planned[mine[0].origin]
-        if (kind, tuple(runs)) != (base.form, base.runs):
-            draft = size_job(base, kind, runs, profile)
+    for kind, job_rows in group_into_jobs(placed):
+        runs, draft = tuple(row.spec for row in job_rows), planned[job_rows[0].origin]
+        if (kind, runs) != (draft.form, draft.runs):
             prescribed: list[int] = []
-            if not base.runs or base.time_limit_minutes != time_limit(base, edition, profile):
-                prescribed = [planned[row.origin].time_limit_minutes for row in mine]
+            if not draft.runs or draft.time_limit_minutes != time_limit(draft, edition, profile):
+                prescribed = [planned[row.origin].time_limit_minutes for row in job_rows]
+            draft = size_job(draft, kind, runs, profile)
             draft = replace(draft, time_limit_minutes=time_limit(draft, edition, profile, prescribed))
-        limit = max((row.limit for row in mine if row.limit is not None), default=None)
+        limit = max((row.limit for row in job_rows if row.limit is not None), default=None)
         drafts.append(draft if limit is None else replace(draft, time_limit_minutes=limit))
     return tuple(drafts)
 
@@ -189,25 +191,23 @@ def form_of(planned: JobForm, spec: RunSpec, wanted: JobForm | None) -> JobForm:
     return planned
 
 
-def group_into_jobs(
-    forms: Sequence[JobForm], specs: Sequence[RunSpec], parts: Sequence[int]
-) -> list[tuple[JobForm, list[int]]]:
-    """Group consecutive runs that share a job: the form and the runs' indexes of each job.
+def group_into_jobs(rows: Sequence[tuple[JobForm, PlanRow]]) -> Iterator[tuple[JobForm, list[PlanRow]]]:
+    """Group consecutive rows, each with its form, that share a job.
 
     In the form ``one-job``, the runs of one model and data set share a job. A program's measure is one job, and so is
-    a job file of the student's own: there, runs with the same number in `parts` share it.
+    a job file of the student's own: there, rows of the same origin share it.
     """
 
-    def group_key(at: int) -> tuple[object, ...]:
-        if forms[at] == "one-job":
-            return forms[at], specs[at].model, specs[at].data_set
-        return forms[at], parts[at] if forms[at] in ("own", "mpi") else at, ""
+    def group_key(numbered: tuple[int, tuple[JobForm, PlanRow]]) -> tuple[object, ...]:
+        at, (form, row) = numbered
+        if form == "one-job":
+            return form, row.spec.model, row.spec.data_set
+        return form, row.origin if form in ("own", "mpi") else at, ""
 
-    jobs: list[tuple[JobForm, list[int]]] = []
-    for at in (list(group) for _, group in groupby(range(len(specs)), group_key)):
-        alone = forms[at[0]] == "one-job" and len(at) == 1 and specs[at[0]].launcher == "torchrun"
-        jobs.append(("torchrun" if alone else forms[at[0]], at))
-    return jobs
+    for _, group in groupby(enumerate(rows), group_key):
+        (form, first), *more = (row for _, row in group)
+        alone = form == "one-job" and not more and first.spec.launcher == "torchrun"
+        yield "torchrun" if alone else form, [first, *(row for _, row in more)]
 
 
 def _parts(specs: Sequence[RunSpec]) -> list[int]:
