@@ -139,8 +139,6 @@ class Fold:
 
 def _take_fact(fold: Fold, line: int, said: Says) -> None:
     """Take a fact about the announced run, else about the next."""
-    if said.gpus is not None:
-        _take_gpus(fold, said.gpus)
     if said.run:
         fold.plan[said.run] = said.facts
         return
@@ -152,10 +150,11 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         run.fresh, run.resumed = run.fresh or said.starts, run.resumed or said.resumes
         if said.shortage is not None:
             run.out_of_data = said.shortage
-    if said.option is not None:
-        about = run if run is not None and not run.ended and not run.epochs else fold.coming
-        about.options[said.option[0]] = said.option[1]
     run = _run_of_fact(fold, line, said)
+    if said.gpus is not None:
+        _take_gpus(fold, run, said.gpus)
+    if said.option is not None:
+        run.options[said.option[0]] = said.option[1]
     before, batch = run.facts.batch_size, said.facts.batch_size
     if said.about == "begun run" and run.interleaved and None not in (before, batch) and before != batch:
         fold.refuse(line, f"global_batch_size {batch}")  # the records of another training, too
@@ -188,20 +187,15 @@ def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
     return run if waits or said.about in ("begun run", "ended run") else fold.coming
 
 
-def _take_gpus(fold: Fold, found: GpuCount) -> None:
-    """Take a number of GPUs that a strategy reports, for the announced run, else for the next."""
+def _take_gpus(fold: Fold, run: OpenRun, found: GpuCount) -> None:
+    """Take a number of GPUs that a strategy reports; after a failure or a strategy it is about the next run."""
     if found.source == "job":
         fold.job_gpus = found
         return
     if len(fold.strategies) < MAX_LISTED:
         fold.strategies.append(found)
-    run = fold.open
-    again = run is not None and found.source == "devices" and "devices" in run.gpus
-    if run is None or run.trained or run.ended or run.failure or again:
-        fold.coming.gpus[found.source] = found
-        return
-    run.last_line = found.line
-    run.gpus[found.source] = found
+    again = found.source == "devices" and "devices" in run.gpus
+    (fold.coming if run.failure or again else run).gpus[found.source] = found
 
 
 def _take_begin(fold: Fold, line: int, said: Begins) -> None:
