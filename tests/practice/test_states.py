@@ -42,7 +42,7 @@ class Runner:
     def signal(self, job_id, number):
         self.signals.append((job_id, number))
 
-    def say(self, job, line):
+    def write_error(self, job, line):
         assert line.startswith("slurmstepd: error:")
         self.lines.append(line)
 

@@ -144,7 +144,7 @@ def run_watch(args: argparse.Namespace) -> int:
         tell = _print_row if args.json else _NewsPrinter()
         if args.json:
             _print_row({"type": "snapshot", "runs": _rows(lab.state, lab.state.runs.values())})
-        if all_over(lab.state):
+        if all_ended(lab.state):
             say(_OVER if lab.state.runs else _NO_RUN)
         else:
             lab.session.start()
@@ -158,7 +158,7 @@ def run_watch(args: argparse.Namespace) -> int:
             names = lab.session.edition.names
             ring = partial(print, end="", file=raw_stream(sys.stderr), flush=True)
             notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None
-            for state in lab.updates(all_over):
+            for state in lab.updates(all_ended):
                 for news in news_of(last, state, names):
                     tell(*news)
                 last = state
@@ -196,7 +196,7 @@ _NO_RUN = "Nothing to watch: no run has been submitted yet (labtui submit TASK).
 _OVER = "Nothing to watch: every run is over (labtui queue lists them, labtui results has the numbers)."
 
 
-def all_over(state: LabState) -> bool:
+def all_ended(state: LabState) -> bool:
     """Whether all submissions have ended and their logs are read completely."""
     return all(_is_read_to_the_end(state, submission) for submission in state.submissions.values())
 

@@ -31,13 +31,13 @@ def is_job_file(word: str) -> bool:
     return Path(word).suffix in SHELL_SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
 
 
-def given_of(args: argparse.Namespace) -> dict[str, str]:
+def sbatch_options(args: argparse.Namespace) -> dict[str, str]:
     """The options for `sbatch`'s command line, by long name."""
     given = {name: getattr(args, name, "") for name in ("account", "qos", "partition", "time")}
     return {name: str(value) for name, value in given.items() if value}
 
 
-def answers_of(args: argparse.Namespace) -> Answers:
+def answers_about_runs(args: argparse.Namespace) -> Answers:
     """What the options say about the runs of a job file.
 
     Raises:
@@ -174,7 +174,7 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     # A job file in a lab folder is sent together with scripts/, and its folders are made on the cluster.
     if folder := folder_here(args.folder, path.resolve().parent):
         files = {**folder.script_files(), **files}
-    main, given = path.name if path.suffix != ".py" else "", given_of(args)
+    main, given = path.name if path.suffix != ".py" else "", sbatch_options(args)
     text = files[path.name].decode("utf-8", "replace")
     if folder and main:
         given = filled_in(read_script(main, text, given), profile, settings)

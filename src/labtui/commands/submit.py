@@ -192,7 +192,7 @@ def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} does not go with a job file.", "The file itself says what it runs.")
-    path, given, answers = Path(args.task), job_files.given_of(args), job_files.answers_of(args)
+    path, given, answers = Path(args.task), job_files.sbatch_options(args), job_files.answers_about_runs(args)
     return own_draft(lab.session, path, task_id=args.for_task, given=given, answers=answers)
 
 

@@ -25,7 +25,7 @@ from labtui.practice.request import (
 from labtui.slurm.values import duration_text
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ParsedCall(msgspec.Struct, frozen=True):
     """A call with its parsed options, the controller that answers, and the time."""
 
     call: Call
@@ -47,7 +47,7 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
             raise CommandError(f"{program}: error: {_DATABASE}\n")
         if down != _DATABASE and down and now < control.down_until:
             raise CommandError(f"{down}: {NO_CONTROLLER}\n")
-        lines = run(Asked(call, control, now, options, rest))
+        lines = run(ParsedCall(call, control, now, options, rest))
     except CommandError as error:
         return error.status, "", error.text
     return 0, "".join(f"{line}\n" for line in lines), ""
@@ -61,33 +61,33 @@ def _matches(job: Job, options: Mapping[str, str]) -> bool:
 # ------------------------------------------------------------------------------- squeue, sacct, scancel
 
 
-def squeue(asked: Asked) -> Iterable[str]:
+def squeue(parsed: ParsedCall) -> Iterable[str]:
     """``squeue`` as Slurm 22.05 answers it."""
-    options, jobs = asked.options, asked.control.in_queue(asked.now)
+    options, jobs = parsed.options, parsed.control.in_queue(parsed.now)
     if options.get("sort") == "-i":
         jobs.sort(key=lambda job: -job.job_id)
     form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
     rows = [] if "noheader" in options else [HEADINGS]
     states = options.get("states", "")
     rows += [
-        queue_row(job, asked.call.environment, asked.control, asked.now)
+        queue_row(job, parsed.call.environment, parsed.control, parsed.now)
         for job in jobs
         if _matches(job, options) and (states.lower() == "all" or job.is_in(states))
     ]
     return [formatted(form, row) for row in rows]
 
 
-def sacct(asked: Asked) -> Iterable[str]:
+def sacct(parsed: ParsedCall) -> Iterable[str]:
     """``sacct``: the jobs in accounting, between bars."""
-    options = asked.options
+    options = parsed.options
     columns = options.get("format", "JobIDRaw,JobName,Partition,State,ExitCode").split(",")
     names = [{field.lower(): field for field in FIELDS}.get(each.lower(), "") for each in columns]
     if "" in names:
         raise CommandError(f'sacct: error: Invalid field requested: "{columns[names.index("")]}"\n')
     rows = [] if "noheader" in options else [dict(zip(FIELDS, FIELDS, strict=True))]
     rows += [
-        account_row(job, asked.call.environment, asked.now)
-        for job in asked.control.accounting()
+        account_row(job, parsed.call.environment, parsed.now)
+        for job in parsed.control.accounting()
         if _matches(job, options)
     ]
     mark = options.get("delimiter", "|")
@@ -95,26 +95,26 @@ def sacct(asked: Asked) -> Iterable[str]:
     return [mark.join(row[name] for name in names) + tail for row in rows]
 
 
-def scancel(asked: Asked) -> Iterable[str]:
+def scancel(parsed: ParsedCall) -> Iterable[str]:
     """``scancel``: cancel jobs by id."""
-    for word in asked.rest:
+    for word in parsed.rest:
         if not word.isdecimal():
             raise CommandError(f"scancel: error: Invalid job id {word}\n")
         with contextlib.suppress(Refused):
-            asked.control.cancel(int(word), asked.now)
+            parsed.control.cancel(int(word), parsed.now)
     return ()
 
 
 # ------------------------------------------------------------------------------------------------ sbatch
 
 
-def sbatch(asked: Asked) -> Iterable[str]:
+def sbatch(parsed: ParsedCall) -> Iterable[str]:
     """``sbatch``: read the script and the options, and queue the job, or with ``--test-only`` say whether it could."""
-    call, control, now = asked.call, asked.control, asked.now
-    test_only = "test-only" in asked.options
+    call, control, now = parsed.call, parsed.control, parsed.now
+    test_only = "test-only" in parsed.options
     try:
-        script, name = sent_script(call, asked.rest)
-        options = {**all_options(script), **asked.options}
+        script, name = sent_script(call, parsed.rest)
+        options = {**all_options(script), **parsed.options}
         request = build_request(options, name=name, work_dir=call.folder, site=control.site)
         if now < control.down_until:
             raise Refused(final=NO_CONTROLLER)
@@ -126,7 +126,7 @@ def sbatch(asked: Asked) -> Iterable[str]:
             raise CommandError(f"sbatch: Job {control.next_id} to start at {when} using {where}\n", status=0)
         environment = command_line.exported(options.get("export", ""), call.environment)
         job = control.submit(
-            request, script=script, arguments=tuple(asked.rest[1:]), environment=environment, now=now
+            request, script=script, arguments=tuple(parsed.rest[1:]), environment=environment, now=now
         )
     except Refused as refused:
         raise CommandError(refused.text(test_only=test_only), refused.status) from None
@@ -136,37 +136,37 @@ def sbatch(asked: Asked) -> Iterable[str]:
 # ---------------------------------------------------------------------------------------------- scontrol
 
 
-def scontrol(asked: Asked) -> Iterable[str]:
+def scontrol(parsed: ParsedCall) -> Iterable[str]:
     """``show config|partition|hostnames``, ``hold``, ``release``, ``update JobId= TimeLimit=``."""
-    control, now = asked.control, asked.now
-    verb, what, name, *_ = [*asked.rest, "", "", ""]
+    control, now = parsed.control, parsed.now
+    verb, what, name, *_ = [*parsed.rest, "", "", ""]
     shown = {"config": _config, "partition": _partitions, "hostnames": _hostnames}.get(what)
     try:
         if verb == "show" and shown:
-            return shown(asked, name)
+            return shown(parsed, name)
         if verb in ("hold", "release"):
             control.hold(_job_id(what), verb == "hold", now)
             return ()
         if verb == "update":
-            _update(asked.rest[1:], control, now)
+            _update(parsed.rest[1:], control, now)
             return ()
     except Refused as refused:
         raise CommandError(f"{refused.final} for job {what.rpartition('=')[2]}\n") from None
-    raise CommandError(f"invalid keyword: {' '.join(asked.rest)}\n")
+    raise CommandError(f"invalid keyword: {' '.join(parsed.rest)}\n")
 
 
 def _job_id(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _config(asked: Asked, _name: str) -> Iterable[str]:
-    head = f"Configuration data as of {stamp(asked.now, asked.call.environment, '')}"
+def _config(parsed: ParsedCall, _name: str) -> Iterable[str]:
+    head = f"Configuration data as of {stamp(parsed.now, parsed.call.environment, '')}"
     return [head, f"ClusterName             = {CLUSTER}", f"SLURM_VERSION           = {VERSION}"]
 
 
-def _partitions(asked: Asked, _name: str) -> Iterable[str]:
+def _partitions(parsed: ParsedCall, _name: str) -> Iterable[str]:
     """A line for each partition, with or without ``--oneliner``."""
-    site = asked.control.site
+    site = parsed.control.site
     for name in site.partitions:
         nodes, default = site.nodes_of(name), "YES" if name == site.partitions[-1] else "NO"
         yield (
@@ -176,8 +176,8 @@ def _partitions(asked: Asked, _name: str) -> Iterable[str]:
         )
 
 
-def _hostnames(asked: Asked, nodes: str) -> Iterable[str]:
-    return command_line.expand(nodes or asked.call.environment.get("SLURM_JOB_NODELIST", ""))
+def _hostnames(parsed: ParsedCall, nodes: str) -> Iterable[str]:
+    return command_line.expand(nodes or parsed.call.environment.get("SLURM_JOB_NODELIST", ""))
 
 
 def _update(argv: list[str], control: Controller, now: float) -> None:
@@ -195,17 +195,17 @@ def _update(argv: list[str], control: Controller, now: float) -> None:
 # -------------------------------------------------------------------------------------- sinfo, sacctmgr
 
 
-def sinfo(asked: Asked) -> Iterable[str]:
+def sinfo(parsed: ParsedCall) -> Iterable[str]:
     """``sinfo --noheader``: partition, CPUs and GPUs of each node. Students may not run it on MareNostrum 5."""
-    for node in asked.control.site.nodes:
+    for node in parsed.control.site.nodes:
         gpus = f"gpu:hopper:{node.gpus}" if node.gpus else "(null)"
         row = {"R": node.partition, "c": str(node.cpus), "G": gpus}
-        yield formatted(asked.options.get("format", "%R %c %G"), row)
+        yield formatted(parsed.options.get("format", "%R %c %G"), row)
 
 
-def sacctmgr(asked: Asked) -> Iterable[str]:
+def sacctmgr(parsed: ParsedCall) -> Iterable[str]:
     """``show qos``, ``show assoc`` and ``show user`` with ``--parsable2`` and a format."""
-    site, argv = asked.control.site, asked.rest
+    site, argv = parsed.control.site, parsed.rest
     named = [word.partition("=")[2] for word in argv if word.lower().startswith("format=")]
     if argv[:1] != ["show"] or len(argv) < 2 or not named:
         raise CommandError(f"sacctmgr: error: invalid keyword: {' '.join(argv)}\n")
@@ -215,7 +215,7 @@ def sacctmgr(asked: Asked) -> Iterable[str]:
     rows = [_qos_row(queue) for queue in site.profile.queues] if argv[1] == "qos" else [row]
     names = [name.partition("%")[0] for name in named[0].split(",")]
     lines = [[row.get(name.lower(), "") for name in names] for row in rows]
-    return ["|".join(line) for line in ([] if "noheader" in asked.options else [names]) + lines]
+    return ["|".join(line) for line in ([] if "noheader" in parsed.options else [names]) + lines]
 
 
 def _qos_row(queue: Queue) -> dict[str, str]:
@@ -230,7 +230,7 @@ def _qos_row(queue: Queue) -> dict[str, str]:
 _DATABASE = "Problem talking to the database: Connection refused"
 _SQUEUE = "u=user= -=me h=noheader t=states= o=format= j=jobs= a=all S=sort= -=local V=version"
 _SACCT = "X=allocations n=noheader p=parsable P=parsable2 -=delimiter= o=format= j=jobs= S=starttime= u=user= V=version"
-_COMMANDS: dict[str, tuple[str, Callable[[Asked], Iterable[str]], str]] = {
+_COMMANDS: dict[str, tuple[str, Callable[[ParsedCall], Iterable[str]], str]] = {
     "sbatch": ("", sbatch, ""),
     "squeue": (_SQUEUE, squeue, "slurm_load_jobs error"),
     "sacct": (_SACCT, sacct, _DATABASE),

@@ -203,7 +203,7 @@ class Controller:
             job = self.jobs[job_id]
             if job.state == RUNNING:
                 found = f"Detected 1 oom_kill event in StepId={job_id}.batch."
-                self.runner.say(
+                self.runner.write_error(
                     job, f"slurmstepd: error: {found} Some of the step tasks have been OOM Killed."
                 )
                 job.wanted = "OUT_OF_MEMORY"
@@ -214,7 +214,7 @@ class Controller:
     def _end(self, job: Job, wanted: str, tail: str, now: float) -> None:
         job.wanted = wanted
         text = f"*** JOB {job.job_id} ON {job.node} CANCELLED AT {stamp(now, {}, '')} {tail}".rstrip()
-        self.runner.say(job, f"slurmstepd: error: {text} ***")
+        self.runner.write_error(job, f"slurmstepd: error: {text} ***")
         job.kill_at = now + KILL_WAIT_S
         self.runner.signal(job.job_id, SIGTERM)
 

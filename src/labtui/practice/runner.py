@@ -76,7 +76,7 @@ class JobRunner:
                 )
         except (OSError, ValueError) as trouble:
             # A log that cannot be opened: Slurm fails the job without a log, too.
-            self.say(job, f"slurmstepd: error: {trouble}")
+            self.write_error(job, f"slurmstepd: error: {trouble}")
             threading.Thread(target=self._ended, args=(job.job_id, 1, 0), daemon=True).start()
             return
         with self._lock:
@@ -97,7 +97,7 @@ class JobRunner:
         if process is not None and process.poll() is None:
             _signal_group(process.pid, number)
 
-    def say(self, job: Job, line: str) -> None:
+    def write_error(self, job: Job, line: str) -> None:
         """Append a line of slurmstepd to the job's standard error; a log that cannot be written is ignored."""
         with contextlib.suppress(OSError, ValueError), open(job.stderr, "ab") as stream:  # noqa: PTH123
             stream.write(line.encode() + b"\n")
