@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import statistics
 from collections import Counter
 from typing import Any
 
@@ -14,9 +15,10 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of, row_scale
-from labtui.tui.format import MARKS, place_text
+from labtui.tui.format import place_text
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.plot import Cursor, draw
+from labtui.tui.widgets.grid import BITS
+from labtui.tui.widgets.plot import Cursor, _Drawing, draw
 
 COLOURS = tuple((each, f"pale {each}") for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
@@ -40,7 +42,7 @@ def chart(*lines: dict[float, float], live: bool = False, kind: Any = "lines", *
     return doubling_axes(spec)
 
 
-Cells = dict[tuple[int, int], tuple[str, str]]
+Cells = dict[tuple[int, ...], tuple[str, str]]
 
 
 def cells_of(spec: ChartSpec, *how: Any) -> Cells:
@@ -59,6 +61,20 @@ def drawn(spec: ChartSpec, width: int = 86, height: int = 25, cursor: Cursor | N
     return lines
 
 
+def marks_of(spec: ChartSpec, width: int = 86, height: int = 25, cursor: Cursor | None = None) -> Cells:
+    """The sign and the style of the middle of each mark that is seen, by column and row, under its series."""
+    drawing = _Drawing(spec, width, height, LOOK, cursor or Cursor())
+    drawing.draw()
+    return {(*place, at): drawing.grid.cells[place] for place, at in drawing.marked.items()}
+
+
+def dots_of(cells: Cells, style: str) -> list[float]:
+    """The height of each braille dot of a style, in rows from the top."""
+    own = ((row, sign) for (_, row), (sign, colour) in cells.items() if colour == style and sign > "\u2800")
+    found = ((row, y) for row, sign in own for y in range(4) for bit in BITS[y] if ord(sign) - 0x2800 & bit)
+    return [row + (y + 0.5) / 4 for row, y in found]
+
+
 def rows_of(spec: ChartSpec, *how: Any) -> list[str]:
     return [line.plain for line in drawn(spec, *how)]
 
@@ -75,15 +91,12 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
     chosen %= len(lines)
     rows = rows_of(spec, width, height, Cursor(chosen, max(lines[chosen])))
     assert {len(row) for row in rows} == {width} and len(rows) == height
-    # all marks of the chosen series are there, some shared, the larger value never below the smaller one
+    marks = marks_of(spec, width, height, Cursor(chosen, None))
+    mine = sorted((place for place in marks if place[2] == chosen), key=lambda place: place[1])
     points = sorted(lines[chosen].items(), key=lambda point: point[1])
-    mark = MARKS[chosen % len(MARKS)]
-    marks = {mark, {"●": "◉", "◆": "◈"}.get(mark, mark)}
-    assert (found := [at for at, row in enumerate(rows) if marks & set(row)])
+    assert mine and {marks[place][1] for place in mine} == {COLOURS[chosen % 4][0]}, "its own colour"
     if len(points) > 1 and points[-1][1] / points[0][1] > 30:
-        assert found[0] < found[-1]
-    cells = cells_of(spec, width, height, Cursor(chosen, max(lines[chosen]))).values()
-    assert any(COLOURS[chosen % 4][0] in style for sign, style in cells if sign in marks), "its own colour"
+        assert mine[0][1] < mine[-1][1]
 
 
 @pytest.mark.parametrize(
@@ -119,10 +132,9 @@ def test_more_than_eight_gpus_have_logarithmic_axes_and_no_tick_stands_far_above
     steps = {b - a for a, b in itertools.pairwise(at for at, row in enumerate(rows) if "┼" in row)}
     assert len(steps) == 1 and min(steps) > 1, "whole rows, and one between two ticks"
     assert labels[-1] == "1×" and labels[0] in {"16×", "32×", "64×"}, "those between which values lie"
-    mark = next(at for at, row in enumerate(rows) if "●" in row or "◉" in row)
-    lowest = max(at for at, row in enumerate(rows) if "●" in row or "◉" in row)
-    free = next(at for at, row in enumerate(rows) if "└" in row) - 1 - lowest
-    assert mark <= free + min(steps) + 1, "as many rows are free above the values as below"
+    marks = [row for _, row, _ in marks_of(chart({x: float(x) for x in SIZES}), 100, height)]
+    free = next(at for at, row in enumerate(rows) if "└" in row) - 1 - max(marks)
+    assert min(marks) <= free + min(steps) + 1, "as many rows are free above the values as below"
     rows = rows_of(chart({1: 4221.0, 64: 4221.0}), 100, height)
     labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
     assert labels == ["8,192×", "4,096×"], "a flat line has a tick above and one below"
@@ -134,15 +146,14 @@ def test_more_than_eight_gpus_have_logarithmic_axes_and_no_tick_stands_far_above
 def test_a_number_at_the_end_of_a_line_is_never_cut():
     for width in range(26, 60):
         text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True), width, 20))
-        found = re.findall(r"[○◉]\s+(\S+.*?)\s*$", text, re.MULTILINE)
-        assert all(end in {"(2.53×)", "(2.53×) so far"} for end in found), (width, found)
+        assert re.search(r"(?m) (\(2.53×\)|\(2.53×\) so far)\s*$", text), width
     spec, two = (chart({1: 1.0, 2: 1.68, 4: 2.53}, *more) for more in ((), ({1: 1.0, 2: 1.82, 4: 3.26},)))
     ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1.0, 2.0, 4.0)))
     assert re.search(" ideal *\n", "\n".join(rows_of(replace(spec, series=(*spec.series, ideal)), 50)))
     for height in range(8, 24):
         pair = "\n".join(rows_of(replace(two, series=(*two.series, ideal)), 80, height))
-        beside = re.search("[◆●]{2}.*\n(.|\n)*[◆●]{2}", pair)
-        assert not beside or ("1.82×" in pair) == ("1.68×" in pair), "both or none"
+        one_cell = len([*marks_of(two, 80, height)]) < 5  # of the five that are apart
+        assert not one_cell or ("1.82×" in pair) == ("1.68×" in pair), "both or none"
     wide = replace(two, series=tuple(replace(s, short=f"加速比🙂 {s.name} " * 3) for s in two.series))
     assert {cell_len(row) - width for width in (30, 50, 90) for row in rows_of(wide, width, 16)} == {0}
 
@@ -192,13 +203,17 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
 
 def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_line():
     text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True)))
-    assert "○" in text and "(2.53×) so far" in text and text.count("●") == 2 and "1.68×" in text
+    assert "(2.53×) so far" in text and "1.68×" in text
+    dots = [dots_of(cells_of(chart({1: 5.0}, live=each), 86, 25), "blue") for each in (False, True)]
+    assert list(map(len, dots)) == [12, 8] and len(set(map(statistics.fmean, dots))) == 1, "a ring"
     first = Series(name="net", points=(Point(x=1, y=663.0, hollow=True, live=True),))
     alone = rows_of(replace(chart({1: 1.0}), unit="s", series=(first,)))
     assert any("(663 s) warm-up" in row for row in alone), "no result"
     spec = chart({1: 1.0, 32: 29.4}, {1: 1.0, 32: 27.5}, {1: 1.0, 32: 22.7})
     squeezed = re.sub(" +", " ", "\n".join(rows_of(spec, 86, 26, Cursor(0, 32.0))))
-    assert "◉" in squeezed and "┊" in squeezed
+    assert ("none" in {style for _, style in marks_of(spec, 86, 26, Cursor(0, 32.0)).values()}) == (
+        "┊" in squeezed
+    )
     assert "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed and squeezed.count("net0") == 1
     assert re.search(
         "▲ net2 +· ", "\n".join(rows_of(chart(*[{1: 1.0, 2: 1.9}] * 2, {1: 1.0}), 86, 26, Cursor(0, 2.0)))
@@ -279,29 +294,26 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
     cells = cells_of(spec, 86, height, Cursor(chosen, None))
     text = "\n".join(rows_of(spec, 86, height, Cursor(chosen, None)))
     assert text.count("net0") == text.count("net1") == 1
-    for sign, style in cells.values():
-        assert sign not in "●◆" or style.endswith("blue" if sign == "●" else "red")
-        assert not "\u2840" < sign <= "\u28ff" or style in {"blue", "red"}
-    own = "red" if chosen else "blue"
-    line = {at for (at, _), (sign, style) in cells.items() if style.endswith(own) or sign in "●◆"}
-    marks = sorted(at for (at, _), (sign, _) in cells.items() if sign == "●◆"[chosen])
-    last = marks[len((MICRO, TINY)[chosen]) - 1]
-    assert line >= set(range(marks[0], last)), "no name or value lies on the chosen line"
+    found, own = marks_of(spec, 86, height, Cursor(chosen, None)), COLOURS[chosen][0]
+    marks = sorted(place for place in found if place[2] == chosen)
+    assert {found[place][1] for place in marks} == {own}
+    assert {style for sign, style in cells.values() if sign > "\u2840"} == {"blue", "red"}
+    line = {at for (at, _), (_, style) in cells.items() if style == own}
+    assert line >= set(range(marks[0][0], marks[-1][0])), "no name or value lies on the chosen line"
 
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
-    text = "".join(row[:70] for row in rows_of(chart(MICRO, TINY), 86, 16))
-    assert [text.count(mark) for mark in "●◆"] == [len(MICRO), len(TINY)], "beside"
+    assert Counter(at for *_, at in marks_of(chart(MICRO, TINY)))[0] == len(MICRO), "on top"
     shares = replace(chart({n: s / n for n, s in TINY.items()}), unit="%", y_log=False, compares=True)
-    rows_taken = {row for (_, row), (sign, _) in cells_of(shares, 86, 25).items() if sign == "●"}
+    rows_taken = {row for _, row, _ in marks_of(shares)}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"
     curves = replace(chart(*[{x: x + 6.0 * k for x in range(1, 13)} for k in range(3)]), x_axis="epochs")
     early = replace(curves.series[2], points=curves.series[2].points[:1])
     ended = rows_of(replace(curves, series=(*curves.series[:2], early)), 86, 30)
     assert "13.00× in epoch 1" in "\n".join(ended), "of the others it is the last epoch's"
     for at in range(3):  # whichever is chosen
-        signs = Counter(sign for sign, _ in cells_of(curves, 86, 30, Cursor(at, None)).values())
-        assert [signs[mark] for mark in "●◆▲"] == [13, 13, 13], "one for each epoch, and with the name"
+        count = Counter(at for *_, at in marks_of(curves, 86, 30, Cursor(at, None)))
+        assert list(count.values()) == [12, 12, 12], "one for each epoch"
     eight = chart(*[{x: x + 3.0 * k for x in range(1, 13)} for k in range(8)]).series
     warm = replace(eight[7], points=(replace(eight[7].points[0], hollow=True), *eight[7].points[1:]))
     crowded = replace(curves, series=(*eight[1:7], warm, replace(eight[0], points=eight[0].points[11:])))
@@ -310,7 +322,7 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     told = re.findall(r"net(\d) +(\S+)", "\n".join(many[6]))
     assert told == list(values.items()) and many[6][0].endswith(" epoch 3 "), "at the cursor"
     assert not re.search("[a-h◆▲■] +net", "\n".join(many[0])), "no letters over epochs"
-    assert any("○" in row for row in many[0]) and not any("g" in row for row in many[0][:22]), "at a warm-up"
+    assert 6 in {at for *_, at in marks_of(crowded)}, "at a warm-up"
     assert re.search(r"net7 +\(22.00×\)", "\n".join(rows_of(crowded, 86, 25, Cursor(0, 1.0)))), "it is longer"
     assert len({rows[22] for rows in many}) == 1 and order_of(crowded) == [*range(8)], "nothing moves"
     assert len(re.findall(r"net\d", "\n".join(rows_of(crowded, 86, 9, Cursor(7, 3.0))))) == 6
@@ -318,14 +330,15 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     warm = (replace(s, points=(replace(s.points[0], hollow=True), *s.points[1:])) for s in slow.series)
     told = "\n".join(rows_of(replace(slow, series=tuple(warm))))
     assert "↑ up to 60.00×, warm-up" in told and "▲ net2" in told, "each line keeps its mark"
+    text = "\n".join(rows_of(chart(MICRO, TINY), 86, 16))
     assert all(value in text for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
 
 
 @pytest.mark.parametrize("height", range(8, 26))
 @pytest.mark.parametrize("width", [30, 40, 70])
 def test_a_mark_stands_at_its_value_and_no_value_reads_as_another_mark_s(width, height):
-    cells, rows = (how(chart(MICRO), width, height) for how in (cells_of, rows_of))
-    marks = sorted(place for place, (sign, _) in cells.items() if sign == "●")
+    rows, found = (how(chart(MICRO), width, height) for how in (rows_of, marks_of))
+    marks = sorted((column, row) for column, row, _ in found)
     ticks = {at: int(row.split("×")[0]) for at, row in enumerate(rows) if "┼" in row}
     (top, high), *_, (bottom, low) = ticks.items()
     for (place, row), value in zip(marks, MICRO.values(), strict=True):
@@ -341,15 +354,13 @@ def test_a_line_is_drawn_at_its_values_to_a_quarter_of_a_row(value):
     spec = chart({1: value, 2: value, 4: 5.0}, {3: 1.0})
     ticks = [(float(row.split("×")[0]), at) for at, row in enumerate(rows_of(spec, 80, 20)) if "┼" in row]
     (high, top), (low, bottom) = ticks[0], ticks[-1]
-    cells, heights = cells_of(spec, 80, 20), (0, 1, 2, 0, 1, 2, 3, 3)
-    first, second, *_ = sorted(at for (at, _), (sign, _) in cells.items() if sign == "●")
-    dots = [
-        row + (heights[bit] - 1.5) / 4
-        for (at, row), (sign, style) in cells.items()
-        for bit in range(8)
-        if first < at < second and style == "blue" and ord(sign) - 0x2800 >> bit & 1 and sign > "\u2800"
-    ]
-    assert abs(sum(dots) / len(dots) - bottom + (value - low) / (high - low) * (bottom - top)) < 0.3
+    first, second, *_ = sorted(at for at, _, series in marks_of(spec, 80, 20) if series == 0)
+    cells = cells_of(spec, 80, 20)
+    between = {place: each for place, each in cells.items() if first + 1 < place[0] < second - 1}
+    at_mark = {place: each for place, each in cells.items() if first - 2 < place[0] < first}
+    wanted = bottom - (value - low) / (high - low) * (bottom - top) + 0.5
+    assert abs(statistics.fmean(dots_of(between, "blue")) - wanted) < 0.3
+    assert abs(statistics.fmean(dots_of(at_mark, "blue")) - wanted) < 0.13, "and so is its mark"
 
 
 @pytest.mark.parametrize("height", range(9, 26))
@@ -363,11 +374,9 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_is_marks(hei
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
     fitted = replace(spec, series=(*spec.series, *others))
     cells, rows = cells_of(fitted, 86, height), rows_of(fitted, 86, height)
-    dots = Counter(style for sign, style in cells.values() if sign in "⣀⠤⠒⠉")
-    assert set(dots) == {"none", "white"} and min(dots.values()) > 2, "both are seen, even where they meet"
-    assert any(sign in "⡀⠄⠂⠁" for sign, _ in cells.values()), "the ideal"
-    assert "blue" not in {style for sign, style in cells.values() if sign > "\u2800"}, "no measured line"
-    assert sum(sign in "●◉" for sign, _ in cells.values()) == 3
+    law, others = (dots_of(cells, style) for style in ("none", "white"))
+    assert 10 < len(law) < len(others), "both are seen, even where they meet"
+    assert len(dots_of(cells, "blue")) == 3 * 12, "three marks, and no measured line"
     assert "ideal" in "".join(rows), "at its line where the margin is full"
     ends = [row[60:].strip(" ●") for row in rows if re.search("Gustafson|2.53×|Amdahl", row)]
     assert ends == ["Gustafson, within 1 %", "2.53×", "Amdahl, within 1 %"]

@@ -13,6 +13,8 @@ from rich.text import Text
 
 Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
 EIGHTHS = " ▁▂▃▄▅▆▇█"
+BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The bits of a braille character: of its four rows with two dots each."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -36,6 +38,14 @@ class Grid:
         places = range(column - around, column + width + around)
         return all(self.cells.get((at, row), " ")[0] in (" ", "┈") for at in places)
 
+    def dot(self, dots: Iterable[tuple[int, int]], style: str) -> None:
+        """Add braille dots, two a column and four a row; what another style has in their cells goes."""
+        for x, y in dots:
+            cell = (x // 2, y // 4)
+            sign, there = self.cells.get(cell, (" ", ""))
+            before = ord(sign) if there == style and "\u2800" < sign <= "\u28ff" else 0x2800
+            self.cells[cell] = chr(before | BITS[y % 4][x % 2]), style
+
     def bar(self, left: int, axis: int, wide: int, eighths: Sequence[int], style: str, *, live: bool) -> None:
         """Fill the cells between two heights above the row `axis`, in eighths of a row, over a longer bar's if any."""
         bottom, top = eighths
@@ -55,8 +65,8 @@ class Grid:
         return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
 
 
-def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[float]) -> Signs:
-    """The braille cells of a straight line between two `heights` (rows), drawn once for each of `lifts` (rows)."""
+def braille(columns: int, rows: int, heights: Sequence[float]) -> Signs:
+    """The braille cells of a straight line between two `heights` (rows)."""
     import plotext
 
     plotext.terminal.limit(False, False)
@@ -69,9 +79,8 @@ def braille(columns: int, rows: int, heights: Sequence[float], lifts: Sequence[f
     figure.ruler("x").lim(0, 1).ticks([])
     low, high = 5 / 8, rows - 5 / 8  # plotext's limits are dots near the middle of the outer rows
     figure.ruler("y").lim(low, high).ticks([])
-    for lift in lifts:
-        lifted = [min(high, max(low, each + lift)) for each in heights]
-        figure.draw(figure.signal([0.0, 1.0], lifted, marker="braille").density("full").lines(True))
+    inside = [min(high, max(low, each)) for each in heights]
+    figure.draw(figure.signal([0.0, 1.0], inside, marker="braille").density("full").lines(True))
     text = _ANSI.sub("", str(figure.build().string()))
     for row, line in enumerate(text.splitlines()[:rows]):
         yield from ((column, row, sign) for column, sign in enumerate(line) if sign not in " \u2800")

@@ -21,11 +21,17 @@ MIN_HEIGHT = 8
 MIN_COLUMNS = 24
 MAX_MARKS = 20
 """A line over epochs with more points has a mark at some of them only."""
-DOTS, DASHES = "⡀⠄⠂⠁", "⣀⠤⠒⠉"
-"""A dot, and a piece of a dash, at each height within a cell, from the bottom."""
-LAWS = {"Amdahl": ("-", DASHES), "Gustafson": ("---   ", DASHES)}
-"""Which columns of a law have a piece, and its signs: where one law lies on the other, both are seen."""
-ON_CURSOR = {"●": "◉", "◆": "◈"}
+FORMULAS = {"Amdahl": "#", "Gustafson": "######      "}
+"""Which dots of a law's curve are drawn: where one law lies on the other, both are seen. Of the ideal: one of four."""
+SHAPES = {
+    "●": (" ## ", "####", "####", " ## "),
+    "◆": ("  ##  ", "######", "######", "  ##  "),
+    "▲": ("  ##  ", " #### ", " #### ", "######"),
+    "■": ("####", "####", "####", "####"),
+    "▼": ("######", " #### ", " #### ", "  ##  "),
+    "✚": (" ## ", " ## ", "####", "####", " ## ", " ## "),
+}
+"""The dots of each mark."""
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
 
@@ -77,8 +83,8 @@ class _Drawing:
         ends += [self._label(at, width) for at in range(len(self.names))]
         firsts = [self._value(each.points[0]) for each in self.measured * self.listed]  # may be longer
         ends += [f"{name}  {value}" for name, value in zip(self.names, firsts, strict=False)]
-        room = max(map(cell_len, ends), default=0) + (4 if len(ends) < 2 else 6)
-        room = min(room, width // 2 if self.crowded else width * 9 // 20)
+        room = max(map(cell_len, ends), default=0) + (5 if len(ends) < 2 else 7)
+        room = min(room, width // 2 if self.crowded else width * 19 // 40)
         self.bare = len(self.names) == 2 and not self.bars and any(cell_len(each) > room - 4 for each in ends)
         self.right = 2 if spec.over_time and len(self.measured) == 1 else room
         self.columns = max(8, width - self.left - 1 - self.right)
@@ -201,50 +207,63 @@ class _Drawing:
         return "none" if series.short == "Gustafson" else self.look.soft
 
     def _draw_formulas(self) -> None:
-        """Draw what was not measured: the ideal in dots, laws in dashes."""
+        """Draw what was not measured: the ideal in dots, laws as curves."""
         pairs = ((s, *ends) for s in self.spec.series if s.role != "measured" for ends in pairwise(s.points))
         for series, before, after in pairs:
-            gaps, signs = LAWS.get(series.short, ("- ", DOTS))
-            first, last = self._column(before.x), self._column(after.x)
+            pattern = FORMULAS.get(series.short, "#   ")
+            first, last = 2 * self._column(before.x), 2 * self._column(after.x) + 1
             low, high = self._height(before.y), self._height(after.y)
-            for column in range(first, last + 1):
-                height = low + (column - first) / max(1, last - first) * (high - low)
-                if gaps[column % len(gaps)] == "-":
-                    sign = signs[int(height % 1 * len(signs))]
-                    self.grid.put(column, self.rows - 1 - int(height), sign, self._colour_of(series))
+            for at in range(first, last + 1):
+                height = low + (at - first) / (last - first) * (high - low)
+                if pattern[at % len(pattern)] == "#":
+                    self.grid.dot([(at, int(4 * (self.rows - height) - 1e-9))], self._colour_of(series))
 
     def _draw_line(self, at: int) -> None:
-        """Draw a braille line through its marks' cells: two dots thick if chosen, dotted to a live point."""
+        """Draw a braille line through its marks, dotted to a live point."""
         series, style = self.measured[at], self._look(at)[1]
-        lifts = (0.0,) if at != self.cursor.series else (-1 / 8, 1 / 8)
         for before, after in (
             pair for piece in specs.line_pieces(self.spec, series) for pair in pairwise(piece)
         ):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
-            for column, row, sign in braille(last - first + 1, self.rows, heights, lifts):
+            for column, row, sign in braille(last - first + 1, self.rows, heights):
                 if not (dotted and column % 2) and not self._beyond(before):
                     self.grid.put(first + column, row, sign, style)
 
     def _draw_marks(self, at: int) -> None:
         """Draw the marks of a series; over time at every `apart`-th point, the last among them."""
         points = self.measured[at].points
+        mark, style = self._look(at)
         for place, point in enumerate(points):
-            hollow, here = point.live or point.hollow, self.cursor == Cursor(at, point.x)
-            mark, style = self._look(at, hollow=hollow)
+            here, hollow = self.cursor == Cursor(at, point.x), point.live or point.hollow
             between = self.spec.over_time and (len(points) - 1 - place) % self.apart
             if (between or mark == " ") and not (here or point.hollow):
                 continue
-            cell, lo, hi = (self._column(point.x), self._row(point.y)), point.lo, point.hi
-            if self.marked.get(cell, at) != at and not self.spec.over_time:  # both are seen
-                self.grid.put(cell[0] - 1, cell[1], *self.grid.cells[cell])
+            column, row, lo, hi = self._column(point.x), self._row(point.y), point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
                 for each in range(self._row(hi), self._row(lo) + 1):
-                    self.grid.put(cell[0], each, "│", style)
-            mark = ON_CURSOR.get(mark, mark) if here else mark
-            mark = "↑" if self._beyond(point) else mark.replace(" ", "○")
-            self.grid.put(*cell, mark, f"bold {style}")
-            self.marked |= {} if self._beyond(point) else {cell: at}
+                    self.grid.put(column, each, "│", style)
+            if self._beyond(point):
+                self.grid.put(column, row, "↑", f"bold {style}")
+                continue
+            self.marked[column, row] = at
+            if mark.isalpha():
+                self.grid.put(column, row, mark, f"bold {style}")
+            else:
+                self._draw_mark(column, self._height(point.y), mark, "none" if here else style, hollow=hollow)
+
+    def _draw_mark(self, column: int, height: float, mark: str, style: str, *, hollow: bool) -> None:
+        """Draw a mark around a height, to a quarter of a row; a hollow one is its edge."""
+        shape = SHAPES.get(mark, SHAPES["●"])
+        left, top = 2 * column + 1 - len(shape[0]) // 2, round(4 * (self.rows - height) - len(shape) / 2)
+        dots = {
+            (left + x, top + y) for y, line in enumerate(shape) for x, sign in enumerate(line) if sign == "#"
+        }
+        if hollow:
+            for x, y in dots:
+                self.grid.put(x // 2, y // 4, " ", "")
+            dots = {(x, y) for x, y in dots if not {(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)} <= dots}
+        self.grid.dot([(x, y) for x, y in dots if 0 <= y < 4 * self.rows], style)
 
     def _tell_warmup(self) -> None:
         """Write the longest warm-up beyond the scale, once, beside its arrow."""
@@ -328,32 +347,28 @@ class _Drawing:
     def _write_names(self, order: Sequence[int]) -> None:
         """Write each line's name at its end, or in the margin with its mark; the most important one comes first."""
         margin = self._column(self.xs[-1]) + 2
-        others = [each for each in self.spec.series if each.role in ("ideal", "fit") and each.points]
-        named = [*(self.measured[at] for at in order), *others][: self.rows]
-        rows, fewer = self._label_rows(named), [each for each in named if each.role != "ideal"]
-        last = named[0].points[-1]
-        if last.x == self.xs[-1] and rows[0] != self._row(last.y) == self._label_rows(fewer)[0]:
-            named, rows = fewer, self._label_rows(fewer)
+        fits = [each for each in self.spec.series if each.role == "fit" and each.points]
+        named = [*(self.measured[at] for at in order), *fits][: self.rows]
+        rows = self._label_rows(named)
         for at, beside in zip(order, rows, strict=False):
             last, chosen = self.measured[at].points[-1], at == self.cursor.series
             mark, style = self._look(at, hollow=last.live)
             counts = chosen and not (last.live or last.hollow)
             style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
-            column, row, room = self._column(last.x) + 2, self._row(last.y), self.grid.width - margin - 2
-            text = f" {self._label(at, room)} "
-            near = [(column, row)] * (self.few and row == beside)
-            if last.x < self.xs[-1]:
-                near = [(column, row), (column, row - 1), (column, row + 1)]
-            if not self._write(near, text, style):
-                mark = f" {mark}" * (len(self.measured) > 1)
-                self._write([(margin, beside)], f"{mark} {self._label(at, room - len(mark))} ", style)
+            column, row = self._column(last.x) + 2, self._row(last.y)
+            mark = f" {mark}" * (len(self.measured) > 1)
+            text = f"{mark} {self._label(at, self.grid.width - margin - 2 - len(mark))} "
+            near = [(column, row), (column, row - 1), (column, row + 1)] if last.x < self.xs[-1] else []
+            self._write([*near, (margin, beside)], text, style, 0)
         for series, row in list(zip(named, rows, strict=True))[len(order) :]:
-            long, short = series.name, series.short or series.name
-            name = long if series.role == "fit" and cell_len(long) < self.grid.width - margin else short
-            self._write([(margin, row)], f" {name}", self._colour_of(series))
-        for series in (each for each in others if each not in named):  # above its line
-            text, row = f" {series.short or series.name} ", self._row(series.points[-1].y) - 1
-            self._write([(self._column(self.xs[-1]) - len(text), row)], text, self._colour_of(series))
+            long = cell_len(series.name) < self.grid.width - margin
+            self._write(
+                [(margin, row)], f" {series.name if long else series.short}", self._colour_of(series), 0
+            )
+        for series in (each for each in self.spec.series if each.role == "ideal" and each.points):
+            text, row = f" {series.short or series.name} ", self._row(series.points[-1].y)
+            spots = [(margin, row), (margin, row - 1), (margin - 2 - len(text), row - 1)]
+            self._write(spots, text, self._colour_of(series), 0)
 
     def _write_values(self) -> None:
         """Write the values of all points but the last; of two marks beside each other both or none."""

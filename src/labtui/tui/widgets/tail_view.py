@@ -191,7 +191,7 @@ STAMP = re.compile(
 """The time stamp and level that a logger puts at the beginning of a line."""
 
 
-_PIECES_END = re.compile(r",? - |, | \| ")
+_PIECES_END = re.compile(r",? - |, | \| |   ")
 _NUMBER_ENDS = re.compile(r"\d\S*( \S+)?$")
 
 
@@ -205,7 +205,7 @@ def least(text: str, width: int) -> tuple[int, int]:
         return text.find(" ") + 1, key
     if ends := [found.start() for found in _PIECES_END.finditer(text, width // 3, max(0, width - 1))]:
         return ends[-1], len(text)
-    if _NUMBER_ENDS.search(text):
+    if _NUMBER_ENDS.search(text) and not _PIECES_END.search(text):
         begin = text.find(" ", len(text) - room - 1)
         return 0, begin + 1 if begin >= 0 else len(text) - room
     end = text.rfind(" ", room // 2, room + 1)
@@ -232,10 +232,6 @@ class TailView(ScrollView, can_focus=True):
 
     class Moved(Message):
         """Posted when following, the number of lines or the match has changed."""
-
-        def can_replace(self, message: Message) -> bool:
-            """Whether `message` is of the same kind, since only the newest matters."""
-            return isinstance(message, TailView.Moved)
 
     read_as: reactive[Mapping[int, str]] = reactive({})
     numbered: reactive[bool] = reactive(False)
