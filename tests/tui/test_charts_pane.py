@@ -66,8 +66,7 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await until(pilot, lambda: shown(app) == {"efficiency"}, "a law is of speedups")
         await pilot.press("3", "o")
         await until(pilot, lambda: "fit" in roles(app) and "o Laws" in text_of(app))
-        said = r"Serial part: [\d.]+ % \(Amdahl, fixed work(, fits best)?\), [\d.]+ % \(Gustafson, growing work\)"
-        assert re.match(said, text(app, "sentence"))
+        assert re.match(r"Serial part: [\d.]+ % \(Amdahl.*, fits best\), [\d.]+ % ", text(app, "sentence"))
         await pilot.press("3")
         assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
         await pilot.press("o")
@@ -78,12 +77,9 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
             await pilot.resize_terminal(*size)
             await until(pilot, lambda: sentence.size.height == 2, "it is not cut")
         chart = pane_of(app).query_one("#chart-speedup")
-        for heading, label, said in (
-            ("Error in validation", "error", ""), ("Best", "best of all", "  of all"),
-        ):  # fmt: skip
-            chart.heading = heading
-            line = chart._heading(replace(chart.spec, y_label=label), roles_of(app))
-            assert line.plain == heading + said, "nothing twice"
+        chart.heading = "Best"
+        line = chart._heading(replace(chart.spec, y_label="best of all"), roles_of(app))
+        assert line.plain == "Best  of all", "nothing twice"
 
 
 async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
@@ -91,8 +87,7 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         assert re.search(r"4 GPUs +2.53× .*63.2 % efficient +so far .*run 4", text(app, "strip"))
         await pilot.press("left")
         await until(pilot, lambda: "2 GPUs" in text(app, "strip"))
-        said = r"1.68×   84.0 % efficient +run 3, job 31336\n.*line "  # no bounds that look like the value
-        assert re.search(said, text(app, "strip"))
+        assert re.search(r"1.68×   84.0 % efficient +run 3, job 31336\n.*line ", text(app, "strip"))
         await pilot.press("2")
         await until(pilot, lambda: "6,173 images per second   (6,168 to 6,178)" in text(app, "strip"))
         assert "efficient" not in text(app, "strip") and text_of(app).count("images per second") == 3
@@ -197,7 +192,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         await until(pilot, lambda: "tiny-224, 1 GPU " in text(app, "strip"))
         assert "run 4, job 31334" in text(app, "strip"), "each line has its own run on one GPU"
         await pilot.press("o")
-        await until(pilot, lambda: "(Amdahl, fixed work" in text(app, "sentence"))
+        await until(pilot, lambda: "(Amdahl" in text(app, "sentence"))
         await pilot.press("m")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         assert "use four GPUs equally well" in text(app, "sentence")
