@@ -15,6 +15,15 @@ Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bits of a braille character: of its four rows with two dots each."""
+SHAPES = {
+    "●": (" ## ", "####", "####", " ## "),
+    "◆": ("  ##  ", "######", "######", "  ##  "),
+    "▲": ("  ##  ", " #### ", " #### ", "######"),
+    "■": ("####", "####", "####", "####"),
+    "▼": ("######", " #### ", " #### ", "  ##  "),
+    "✚": (" ## ", " ## ", "####", "####", " ## ", " ## "),
+}
+"""The dots of each mark."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -45,6 +54,17 @@ class Grid:
             sign, there = self.cells.get(cell, (" ", ""))
             before = ord(sign) if there == style and "\u2800" < sign <= "\u28ff" else 0x2800
             self.cells[cell] = chr(before | BITS[y % 4][x % 2]), style
+
+    def mark(self, column: int, axis: int, up: float, sign: str, style: str, *, hollow: bool) -> None:
+        """Draw a mark `up` rows above the row `axis`, to a quarter of a row; a hollow one is its edge."""
+        shape = SHAPES.get(sign, SHAPES["●"])
+        left, top = 2 * column + 1 - len(shape[0]) // 2, round(4 * (axis - up) - len(shape) / 2)
+        dots = {(left + x, top + y) for y, row in enumerate(shape) for x, dot in enumerate(row) if dot == "#"}
+        if hollow:
+            for x, y in dots:
+                self.put(x // 2, y // 4, " ", "")
+            dots = {(x, y) for x, y in dots if not {(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)} <= dots}
+        self.dot([(x, y) for x, y in dots if 0 <= y < 4 * axis], style)
 
     def bar(self, left: int, axis: int, wide: int, eighths: Sequence[int], style: str, *, live: bool) -> None:
         """Fill the cells between two heights above the row `axis`, in eighths of a row, over a longer bar's if any."""

@@ -23,15 +23,6 @@ MAX_MARKS = 20
 """A line over epochs with more points has a mark at some of them only."""
 FORMULAS = {"Amdahl": "#", "Gustafson": "######      "}
 """Which dots of a law's curve are drawn: where one law lies on the other, both are seen. Of the ideal: one of four."""
-SHAPES = {
-    "●": (" ## ", "####", "####", " ## "),
-    "◆": ("  ##  ", "######", "######", "  ##  "),
-    "▲": ("  ##  ", " #### ", " #### ", "######"),
-    "■": ("####", "####", "####", "####"),
-    "▼": ("######", " #### ", " #### ", "  ##  "),
-    "✚": (" ## ", " ## ", "####", "####", " ## ", " ## "),
-}
-"""The dots of each mark."""
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
 
@@ -250,20 +241,8 @@ class _Drawing:
             if mark.isalpha():
                 self.grid.put(column, row, mark, f"bold {style}")
             else:
-                self._draw_mark(column, self._height(point.y), mark, "none" if here else style, hollow=hollow)
-
-    def _draw_mark(self, column: int, height: float, mark: str, style: str, *, hollow: bool) -> None:
-        """Draw a mark around a height, to a quarter of a row; a hollow one is its edge."""
-        shape = SHAPES.get(mark, SHAPES["●"])
-        left, top = 2 * column + 1 - len(shape[0]) // 2, round(4 * (self.rows - height) - len(shape) / 2)
-        dots = {
-            (left + x, top + y) for y, line in enumerate(shape) for x, sign in enumerate(line) if sign == "#"
-        }
-        if hollow:
-            for x, y in dots:
-                self.grid.put(x // 2, y // 4, " ", "")
-            dots = {(x, y) for x, y in dots if not {(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)} <= dots}
-        self.grid.dot([(x, y) for x, y in dots if 0 <= y < 4 * self.rows], style)
+                up, colour = self._height(point.y), "none" if here else style
+                self.grid.mark(column, self.rows, up, mark, colour, hollow=hollow)
 
     def _tell_warmup(self) -> None:
         """Write the longest warm-up beyond the scale, once, beside its arrow."""
