@@ -199,20 +199,21 @@ def _take_gpus(fold: Fold, run: OpenRun, found: GpuCount) -> None:
 
 
 def _take_begin(fold: Fold, line: int, said: Begins) -> None:
-    facts = _with_global_batch(fold, said.facts) if said.by == "command" else said.facts
-    announces, run = replace(said, facts=facts), fold.open
+    if said.by == "command":
+        said.facts = _with_global_batch(fold, said.facts)
+    run = fold.open
     begun = run is not None and "trainer" in run.announced and run.facts.epochs_planned and not run.fresh
     if said.by == "trainer" and begun:  # Hugging Face's Trainer evaluates
         return
-    run = fold.run_of(line, lambda run: run.may_be_announced_by(announces))
+    run = fold.run_of(line, lambda run: run.may_be_announced_by(said))
     run.interleaved |= said.text == "run_start" and said.text in run.announced
     run.announced |= {said.by, said.text} if said.by == "record" else {said.by}
     run.last_line = line
     if said.by == "command":
         run.masked = said.masked
-    run.update_facts(facts)
-    if said.by == "banner" and facts.n_gpus:
-        run.gpus["banner"] = GpuCount("banner", facts.n_gpus, line, said.text)
+    run.update_facts(said.facts)
+    if said.by == "banner" and said.facts.n_gpus:
+        run.gpus["banner"] = GpuCount("banner", said.facts.n_gpus, line, said.text)
 
 
 def _with_global_batch(fold: Fold, facts: RunFacts) -> RunFacts:
