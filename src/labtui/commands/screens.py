@@ -168,6 +168,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
 def run_practice(args: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
     from labtui.commands.terminal import print_wrapped, say
+    from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
     from labtui.practice.incidents import INCIDENTS, choose
     from labtui.session.settings import forget
 
@@ -178,7 +179,8 @@ def run_practice(args: argparse.Namespace) -> int:
     names = choose(args.rehearse)
     _check_arguments(args)
     say("Starting the practice cluster ...")
-    with _cluster(args) as cluster:
+    place = expand_home(args.keep) / "cluster" if args.keep else None
+    with PracticeCluster(place, factor=args.factor or DEFAULT_FACTOR, train=args.train) as cluster:
         folder = _prepare_lab_folder(args, cluster)
         try:
             if args.serve:
@@ -238,14 +240,6 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
         hint = f"Name a new folder: labtui practice --keep {shlex.quote(str(path / 'practice'))}"
         raise UsageError(f"{path} is not empty, and no practice session was kept there.", hint)
     require_trust(lab.parent, args)
-
-
-def _cluster(args: argparse.Namespace) -> PracticeCluster:
-    from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
-
-    folder = expand_home(args.keep) / "cluster" if args.keep else None
-    factor = args.factor or DEFAULT_FACTOR
-    return PracticeCluster(folder, factor=factor, train=args.train)
 
 
 def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> Path:
