@@ -221,7 +221,7 @@ async def test_no_file_without_questions_and_what_is_typed_after_the_key_is_text
             written = [part.split()[-1] for part in path.read_text().split("## ")[1:4]]
             assert written == ["ss", "n.", typed], "each in its own answer"
         await pilot.press("enter", *"q")
-        await app.action_leave()
+        app.action_leave()
     assert "ysq" in path.read_text() and not filled_session.requests, "leaving stores what was typed"
 
 

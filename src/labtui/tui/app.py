@@ -427,9 +427,9 @@ class LabApp(SanitizedApp[int]):
             self.exit(return_code=OPEN_AGAIN)
         self.session.refresh()
 
-    async def action_leave(self) -> None:
+    def action_leave(self) -> None:
         """Leave; ask first if something would be lost."""
         from labtui.tui.screens.modals import ask_before_leaving
 
         self.save_answers()
-        await ask_before_leaving(self, kept=self._kept)
+        self.run_worker(ask_before_leaving(self, kept=self._kept))

@@ -102,9 +102,9 @@ class Ask(Modal[str | None]):
                     yield Button(Text(f"{shown}  {label}"), id=f"choice-{name}", compact=True)
 
     def on_mount(self) -> None:
-        """Focus the input, else the first or the safe choice."""
-        button = self.query(Button)[0 if self.first else -1]
-        (button if self.entry is None else self.query_one(Input)).focus()
+        """Focus the input, else the first or the safe choice; nothing if the dialog is over already."""
+        parts = [*self.query(Input), *self.query(Button)[:: 1 if self.first else -1]]
+        self.set_focus(parts[0] if parts else None)
 
     def on_key(self, event: Key) -> None:
         """Take the choice that has this key."""
@@ -179,8 +179,12 @@ LOST = (
 )
 
 
+def _folder(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
 def _why_not_new(folder: str) -> str:
-    there = folder and Path(folder).expanduser().exists()
+    there = folder and _folder(folder).exists()
     return f"{folder} exists already: name a new folder." if there else "" if folder else "Name a new folder."
 
 
@@ -192,32 +196,20 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
     if app.session.read_only or (kept and not stops):
         app.exit(0)
         return
-    leave = yes_or_no("Leave", "Stay")
     keep: tuple[Choice, ...] = () if kept else (("k", "Keep it in a folder", "keep"),)
-
-    def ask() -> None:
-        app.push_screen(Ask(STOPS if kept else LOST, choices=(*keep, *leave)), answered)
-
-    def answered(answer: str | None) -> None:
-        if answer == "keep":
-            place = Ask(
-                "The folder for its answers, logs and charts; the cluster ends with this session.",
-                choices=entry_choices("Keep it and leave"),
-                entry=str(Path.cwd() / "practice"),
-                check=_why_not_new,
-            )
-            app.push_screen(place, kept_in)
-        elif answer:
-            app.exit(0)
-
-    def kept_in(text: str | None) -> None:
-        if text is None:
-            ask()
-        else:
-            app.keep_in = Path(text).expanduser().absolute()
-            app.exit(0)
-
-    ask()
+    choices = (*keep, *yes_or_no("Leave", "Stay"))
+    while (answer := await app.push_screen_wait(Ask(STOPS if kept else LOST, choices=choices))) == "keep":
+        place = Ask(
+            "The folder for its answers, logs and charts; the cluster ends with this session.",
+            choices=entry_choices("Keep it and leave"),
+            entry=str(Path.cwd() / "practice"),
+            check=_why_not_new,
+        )
+        if (text := await app.push_screen_wait(place)) is not None:
+            app.keep_in = _folder(text)
+            break
+    if answer:
+        app.exit(0)
 
 
 TOUR = (

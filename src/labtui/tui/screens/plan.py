@@ -97,6 +97,8 @@ class PlanScreen(FramedScreen):
 
     def on_mount(self) -> None:
         """Show the runs first; the findings come later from a thread."""
+        if not self.query(PlanTable):  # left before it was shown
+            return
         self.query_one(TaskList).can_focus = False
         table = self.query_one(PlanTable)
         self.watch(self.app, "view", self.show_frame)
