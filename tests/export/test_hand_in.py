@@ -413,7 +413,8 @@ def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(models, counts
 
 def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     lab = make_lab(tmp_path / "lab", "thesis-2019", answer=f"{ANSWER}\n\n- One.\n- Two.")
-    _, rate, error, *_, last, _ = hand_in(lab.contents()).pages
+    _, rate, error, *_, last, sources = hand_in(lab.contents()).pages
+    assert "accuracy 71.0 %: 36 (18)" in page_text(sources), "each accuracy can be traced"
     assert (rate.title, rate.answers, rate.facts) == ("The naive way", (), ())
     assert error.title.startswith("Top-1 error") and error.answers and error.kicker == rate.kicker
     assert rate.charts[0].heading == "Learning rate, the same for 1, 2, 16, 24, 32 GPUs"

@@ -222,18 +222,10 @@ def read_picture(folder: LabFolder, name: str) -> bytes | None:
 
 def missing_pictures(folder: LabFolder, task_id: str, number: int, answer: str) -> list[str]:
     """A sentence on each picture that an answer names and that cannot be shown."""
-    missing: list[str] = []
-
-    def look(name: str) -> bytes | None:
-        data = read_picture(folder, name)
-        if data is None:
-            missing.append(
-                f"Answer {number} of {task_id}: {clean(name)} is not there, or not a PNG or JPEG file."
-            )
-        return data
-
-    blocks_of(answer, look)
-    return missing
+    names: list[str] = []
+    blocks_of(answer, names.append)
+    lost = [clean(name) for name in names if read_picture(folder, name) is None]
+    return [f"Answer {number} of {task_id}: {name} is not there, or not a PNG or JPEG file." for name in lost]
 
 
 def read_contents(

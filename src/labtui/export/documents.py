@@ -29,8 +29,8 @@ NOTE_SIZE = 14
 LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 """Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
-WIDE, MAX_PICTURE = 873.0, 2.75
-"""The width in points of a slide's charts, between the margins; the height in inches of a picture at most."""
+MAX_PICTURE = 2.75
+"""The height in inches of a student's picture at most."""
 _TYPST_KEEPS = 11
 """Typst remembers what it computed for so many documents; as many empty ones free 30 MB."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
@@ -73,9 +73,9 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     found["chart"] = None
     if page.charts:
         height = chart_height(page if slides else Page(title="", charts=page.charts))
-        drawn = _json_value(chart_picture(page.charts, WIDE / 72, height), folder)
+        drawn = _json_value(chart_picture(page.charts, WIDTH, height), folder)
         alt = " ".join(map(drawing.chart_text, page.charts))
-        found["chart"] = {"file": drawn, "width": WIDE, "alt": alt}
+        found["chart"] = {"file": drawn, "alt": alt}
     return found
 
 

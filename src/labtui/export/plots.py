@@ -279,12 +279,9 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
     from matplotlib.ticker import NullLocator
 
     xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
-    if spec.x_log:
-        axes.set_xscale("log", base=2)
-    if spec.y_log:
-        axes.set_yscale("log", base=2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set(xscale="log" if spec.x_log else "linear", yscale="log" if spec.y_log else "linear")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
     ticks = drawing.x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else drawing.x_ticks(spec, xs)
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_xlabel(clean(spec.x_title))

@@ -15,7 +15,7 @@ from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import messages, numbers
-from labtui.results.measured import Origin, best_curve, by_log, cite, validated
+from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite, validated
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results, of_rows, renamed
@@ -83,10 +83,13 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     name = clean(row.label)
     unfinished = (run for run in row.members if run.run.outcome != "completed")
     ends = {run.source: CAUSES[run.run.outcome or ""] for run in unfinished}
+    learned = [each for run in row.members for each in accuracy_curves(run) if row.learns and each.validation]
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")
-        lines = "; ".join(filter(None, (lines or numbers.ABSENT, ends.get(source))))
+        best = (curve.best for curve in learned if curve.run.source == source)
+        told = (f"accuracy {numbers.percent_text(top.accuracy)}: {top.line} ({top.epoch})" for top in best)
+        lines = "; ".join(filter(None, (lines or numbers.ABSENT, *told, ends.get(source))))
         yield (*first, clean(job) or numbers.ABSENT, clean(source), lines)
 
 
