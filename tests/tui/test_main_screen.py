@@ -393,7 +393,7 @@ async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "Problems" in text_of(app))
         await pilot.press("escape")
-        filled_session.feed(lambda state: state.without_problem("quota"))
+        filled_session.feed(lambda state: state.with_problem("quota", None))
         await until(pilot, lambda: "! The quota" not in text_of(app))
         said = {"stale": "○ no answer", "needs-login": "! not logged in", "connecting": "○ connecting"}
         for status, shown in (said | {"offline": "○ offline"}).items():

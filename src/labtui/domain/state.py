@@ -300,16 +300,12 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         seen = {path: PathStatus(there=there, at=at) for path, there in paths.items()}
         return replace(self, paths=MappingProxyType({**self.paths, **seen}))
 
-    def with_problem(self, key: str, error: LabError) -> LabState:
-        """Set the problem with this key."""
-        new = Problem(key=key, sentence=error.sentence, hint=error.hint)
-        others = (old for old in self.problems if old.key != key)
-        return self if new in self.problems else replace(self, problems=(*others, new))
-
-    def without_problem(self, key: str) -> LabState:
-        """Remove the problem with this key."""
-        problems = tuple(problem for problem in self.problems if problem.key != key)
-        return self if problems == self.problems else replace(self, problems=problems)
+    def with_problem(self, key: str, error: LabError | None) -> LabState:
+        """Set the problem with this key, or remove it (None)."""
+        new = () if error is None else (Problem(key=key, sentence=error.sentence, hint=error.hint),)
+        if new == tuple(old for old in self.problems if old.key == key):
+            return self
+        return replace(self, problems=(*(old for old in self.problems if old.key != key), *new))
 
 
 Change = Callable[[LabState], LabState]

@@ -24,15 +24,7 @@ from labtui.domain.state import QUEUE_KEY, Change, SubmissionState
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
-from labtui.session.worker_context import (
-    ConnectionMonitor,
-    Watchdog,
-    WorkerContext,
-    errors_to,
-    fail,
-    run_now,
-    settle,
-)
+from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, errors_to, fail, run_now
 from labtui.slurm import job_evidence, queue
 from labtui.slurm.remote_command import Call
 
@@ -148,7 +140,7 @@ class ClusterWorker:
         def work(asked: Future[None]) -> None:
             self._poller.request_poll()
             self._connection.retry_now()
-            settle(asked, None)
+            asked.set_result(None)
 
         return self._enqueue(work)
 
@@ -190,7 +182,7 @@ class ClusterWorker:
             if not self._closing.is_set():
                 self._on_connection_lost(error)
         except LabError as error:
-            self._context.raise_problem(f"{FAULT_KEY}:{self._duty}", error)
+            self._context.set_problem(f"{FAULT_KEY}:{self._duty}", error)
             self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
         except Exception as error:  # the session continues; the error panel names the log file
             self._report_fault(error)
@@ -218,7 +210,7 @@ class ClusterWorker:
             f"Something went wrong inside labtui ({type(error).__name__}).",
             f"labtui continues. The details are in {self._context.faults.path.name} in the lab folder.",
         )
-        self._context.raise_problem(FAULT_KEY, problem)
+        self._context.set_problem(FAULT_KEY, problem)
         self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
 
     def _step(self) -> float | None:
@@ -257,7 +249,7 @@ class ClusterWorker:
         self._duty = name
         work()
         self._connection.record_answer()
-        self._context.clear_problem(f"{FAULT_KEY}:{name}")
+        self._context.set_problem(f"{FAULT_KEY}:{name}", None)
 
 
 # --------------------------------------------------------------------------- the queue
@@ -336,18 +328,15 @@ class Poller:
         known = context.state.submissions
         views = job_evidence.observe(context.state, answer, at)
         jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}
+        down = RemoteFailure(answer.problem, _QUEUE_HINT) if answer.jobs is None else None
+        self._failures = self._failures + 1 if down else 0
+        context.set_problem(QUEUE_KEY, down)
         if answer.jobs is None:
-            self._failures += 1
-            context.raise_problem(QUEUE_KEY, RemoteFailure(answer.problem, _QUEUE_HINT))
             self._store_jobs(jobs)
         else:
-            self._failures = 0
-            context.clear_problem(QUEUE_KEY)
-            if answer.accounting is not None:
-                context.clear_problem(ACCOUNTING_KEY)
-            else:
-                hint = f"Nothing is lost. It says: {answer.accounting_problem}"
-                context.raise_problem(ACCOUNTING_KEY, RemoteFailure(_ACCOUNTING_SILENT, hint))
+            hint = f"Nothing is lost. It says: {answer.accounting_problem}"
+            silent = RemoteFailure(_ACCOUNTING_SILENT, hint) if answer.accounting is None else None
+            context.set_problem(ACCOUNTING_KEY, silent)
             others, clock = job_evidence.other_jobs(context.state, answer.jobs), answer.server_time
             self._store_jobs(
                 jobs, lambda state: replace(state, other_jobs=others, refreshed_at=at, cluster_time=clock)

@@ -25,15 +25,7 @@ from labtui.cluster import local_files
 from labtui.domain import decode
 from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import TemplateForm
-from labtui.session.settings import (
-    SETTINGS_FILE,
-    Settings,
-    check_trust,
-    owner_of,
-    read_settings,
-    trust,
-    write_settings,
-)
+from labtui.session.settings import SETTINGS_FILE, Settings, check_trust, read_settings, trust, write_settings
 
 SCRIPT_NAME = "job.slurm"
 """The job script's name in its remote directory."""
@@ -320,7 +312,7 @@ def find_folder(start: str | Path = ".") -> Path:
     me = os.geteuid() if hasattr(os, "geteuid") else 0
     for candidate in (here, *(here.parents if here.is_dir() else ())):
         file = candidate / SETTINGS_FILE
-        if file.is_file() and (candidate == here or {owner_of(candidate), owner_of(file)} <= {me}):
+        if file.is_file() and (candidate == here or {candidate.stat().st_uid, file.stat().st_uid} <= {me}):
             return candidate
     if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice cluster, or the folder the wizard proposes
         raise UsageError(f"{here} is not a lab folder, but {here / 'lab'} is.", "Name that one, or go there.")

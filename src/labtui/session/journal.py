@@ -104,7 +104,7 @@ class Journal:
         self._stored = self._state
         self._keep(self._state, written)
         if written:
-            self._state = self._state.without_problem(STORE_KEY)
+            self._state = self._state.with_problem(STORE_KEY, None)
 
     def intend(self, *changes: Change, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         """Store intentions before they become state. `files` are those of new submissions, by token.

@@ -21,7 +21,7 @@ from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
-from labtui.session.mirrors import CopyStep, LogCopy, is_over
+from labtui.session.mirrors import CopyStep, LogCopy, has_whole_logs
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_control import known_logs, log_path
@@ -111,7 +111,7 @@ class LogFollower:
                 current = self._context.readings.are_current(submission)
                 for stream in mirrors.STREAMS:
                     self._refresh_log(submission, submission.job, (submission.token, stream), current)
-                if not current and is_over(submission) and not known_logs(submission):
+                if not current and has_whole_logs(submission) and not known_logs(submission):
                     self._end_runs(submission.token)
 
     def _refresh_log(
@@ -206,12 +206,12 @@ class LogFollower:
             f"The log of job {item.job_id} is not copied further: it is over {limit}.",
             "Set max_log_gib in lab.toml to copy more. The cluster has the whole log.",
         )
-        self._context.raise_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", problem)
+        self._context.set_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", problem)
 
     def _clear_disk_error(self) -> None:
         if self._disk_retry_at:
             self._disk_retry_at = 0.0
-            self._context.clear_problem(DISK_KEY)
+            self._context.set_problem(DISK_KEY, None)
 
     def _report_disk_error(self, error: OSError) -> None:
         self._disk_retry_at = self._context.clock.steady() + 5.0
@@ -221,7 +221,7 @@ class LogFollower:
             f"{'Free some space' if full else 'Look at the folder logs/'}. The cluster keeps the log; labtui continues "
             "where it stopped.",
         )
-        self._context.raise_problem(DISK_KEY, problem)
+        self._context.set_problem(DISK_KEY, problem)
 
     def _reader(self, submission: SubmissionState) -> SubmissionReader:
         return self._context.readings.reader(self._context.state, submission.token)
@@ -241,7 +241,7 @@ class LogFollower:
         grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
         if grown:
             self._clear_disk_error()
-            self._context.clear_problem(f"{ROOM_KEY}:{item.token}:{item.stream}")
+            self._context.set_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", None)
             if item.complete:
                 self._context.readings.drop(item.token)  # its reader has already finished the log
             item.complete, item.grown_at = False, now
@@ -322,7 +322,7 @@ class LogFollower:
             path.unlink()
         sentence = f"The log of {submission.job_name} was rewritten more than {MAX_SEGMENTS} times."
         hint = f"The newest {MAX_SEGMENTS} copies are kept, older ones were deleted."
-        self._context.raise_problem(SEGMENTS_KEY, StoreError(sentence, hint))
+        self._context.set_problem(SEGMENTS_KEY, StoreError(sentence, hint))
 
     def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
         """After a check without news: a log is complete when its job is over and it was quiet for a while."""
@@ -380,7 +380,7 @@ class LogFollower:
             return False
         sentence = f"The copy of a log of job {item.job_id} differs from the log on the cluster, also the second time."
         hint = f"Compare {item.copy.local.name} with {item.copy.remote} yourself."
-        self._context.raise_problem(DIFFERS_KEY, StoreError(sentence, hint))
+        self._context.set_problem(DIFFERS_KEY, StoreError(sentence, hint))
         return True
 
     def _finish(self, item: Followed) -> None:
@@ -389,7 +389,7 @@ class LogFollower:
         item.complete = True
         context.journal.change(self._size_change(context.state.submissions[item.token], item, complete=True))
         submission = context.state.submissions[item.token]
-        if item.stream != "gpu" and is_over(submission):
+        if item.stream != "gpu" and has_whole_logs(submission):
             self._end_runs(item.token)
         if submission.job is not None and context.clock.wall() - submission.job.seen_at > AFTER_THE_END_S:
             self._settle(item)
@@ -405,5 +405,5 @@ class LogFollower:
     def _settle(self, item: Followed) -> None:
         """Stop following a complete log; the reader that its last check made goes, too."""
         del self._followed[item.token, item.stream]
-        if is_over(self._context.state.submissions[item.token]):
+        if has_whole_logs(self._context.state.submissions[item.token]):
             self._context.readings.drop(item.token)

@@ -224,7 +224,7 @@ class Readings:
         submission = state.submissions[token]
         logs = tuple(map(submission.mirror, READ_STREAMS))
         known = self._readers.get(token)
-        if known is not None and known.logs == logs and (not known.ended or is_over(submission)):
+        if known is not None and known.logs == logs and (not known.ended or has_whole_logs(submission)):
             return known
         reader = SubmissionReader(submission, logs, self._patterns)
         self._readers[token] = reader
@@ -241,7 +241,7 @@ class Readings:
     def _source(self, submission: SubmissionState) -> str:
         """All that its runs are computed from, as text to compare."""
         job = submission.job
-        state = job.slurm_state if job is not None and is_over(submission) else "-"
+        state = job.slurm_state if job is not None and has_whole_logs(submission) else "-"
         sizes = ((stream, submission.logs.get(stream)) for stream in READ_STREAMS)
         logs = (f"{stream}:{log.segment}:{log.size}" for stream, log in sizes if log is not None)
         forms = zlib.crc32("\n".join(self._patterns).encode())
@@ -265,7 +265,7 @@ class Readings:
             while self._folder.has(path) and self.read_piece(reader, stream, path) is not None:
                 if reader.is_binary(stream):  # a sparse file may claim any size
                     break
-        if is_over(submission) and not reader.ended:
+        if has_whole_logs(submission) and not reader.ended:
             reader.end()
         return reader.apply_to(state)
 
@@ -290,11 +290,11 @@ class Readings:
         if sources and not self._store.read_only:
             self._store.write_readings(state, sources)
         for item in read:
-            if is_over(item) and item.token in self._readers and self._readers[item.token].ended:
+            if has_whole_logs(item) and item.token in self._readers and self._readers[item.token].ended:
                 self.drop(item.token)
 
 
-def is_over(submission: SubmissionState) -> bool:
+def has_whole_logs(submission: SubmissionState) -> bool:
     """Whether its job has ended and its parsed logs, if it has any, are complete."""
     if submission.job is None or submission.job.phase is not JobPhase.FINISHED:
         return False

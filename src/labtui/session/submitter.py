@@ -186,7 +186,7 @@ class Submitter:
         try:
             context.journal.intend(lambda state: state.with_submission(token, **sending))
         except LabError as error:  # it cannot be stored, so nothing is sent
-            context.raise_problem(STORE_KEY, error)
+            context.set_problem(STORE_KEY, error)
             self._postpone(submission, error, tried=0)
             return
         options = submission.options

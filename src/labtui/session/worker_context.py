@@ -108,8 +108,8 @@ class WorkerContext(msgspec.Struct):
         """Poll the queue more often for a while: a submission was sent, or a line in a log ends a run."""
         self.changed_at = self.clock.steady()
 
-    def raise_problem(self, key: str, error: LabError) -> None:
-        """Show a problem to the student; it stays in the panel until `clear_problem`."""
+    def set_problem(self, key: str, error: LabError | None) -> None:
+        """Show a problem to the student; it stays in the panel until it is set to None."""
         self.journal.change(lambda state: state.with_problem(key, error))
 
     def ask_aside(
@@ -129,9 +129,6 @@ class WorkerContext(msgspec.Struct):
         """A remote path made absolute; relative ones start at the remote home."""
         inside = path.removeprefix("~/")
         return path if path.startswith("/") else f"{self.cluster.files.home().rstrip('/')}/{inside}"
-
-    def clear_problem(self, key: str) -> None:
-        self.journal.change(lambda state: state.without_problem(key))
 
 
 # --------------------------------------------------------------------------- the connection
