@@ -158,9 +158,7 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
     before, batch = run.facts.batch_size, said.facts.batch_size
     if said.about == "begun run" and run.interleaved and None not in (before, batch) and before != batch:
         fold.refuse(line, f"global_batch_size {batch}")  # the records of another training, too
-    run.update_facts(
-        said.facts, sure=said.about == "ended run" or (said.sure and not run.trained and not run.ended)
-    )
+    run.update_facts(said.facts, sure=said.sure and not run.trained and not run.ended)
     if run.batch_line and before is not None and run.facts.batch_size != before:
         run.note(
             f"The log has two global batches, {before:,} and {run.facts.batch_size:,}: the later one counts."
@@ -179,12 +177,12 @@ def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
     """The run that a fact is about: the open one, one that it begins, or the next."""
     run = fold.open
     if run is None:
-        return fold.begin(line) if said.batch_line or said.about == "ended run" else fold.coming
+        return fold.begin(line) if said.batch_line else fold.coming
     waits = not run.trained and not run.ended
     again = run.batch_line and (run.failure or not waits)
     if said.batch_line and (run.ended or again):
         return fold.begin(line)
-    return run if waits or said.about in ("begun run", "ended run") else fold.coming
+    return run if waits or said.about == "begun run" else fold.coming
 
 
 def _take_gpus(fold: Fold, run: OpenRun, found: GpuCount) -> None:

@@ -60,7 +60,7 @@ class Form(msgspec.Struct, frozen=True):
 def _make_form(row: dict[str, Any]) -> Form:
     line = row.pop("line").replace("<N>", NUMBER).replace("<T>", patterns.DURATION)
     line = line.replace("<ARCHITECTURE>", run_headers.ARCHITECTURE)
-    named = {"framework": row["form"]} if "form" in row and row.get("about") != "ended run" else {}
+    named = {"framework": row["form"]} if "form" in row and row.get("about") != "begun run" else {}
     facts = RunFacts(**{**named, **row.pop("facts", {})})
     own = {name: row.pop(name) for name in ("word", "says", "example", "form", "cut") if name in row}
     number = cut_off if own.get("cut") else rounded

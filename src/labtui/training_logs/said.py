@@ -13,16 +13,16 @@ from labtui.training_logs.runs import NO_FACTS, GpuCount, RunFacts
 class Says(msgspec.Struct):
     """A fact about the run that is announced and not yet training, else about the next.
 
-    `about`: a `begun run` may have begun before the line, which then fills gaps; an `ended run` is over; a fact about
-    the whole `job` fills gaps in all runs. `run` (from 1): the fact is about that run of the job. `sure` is false for a
-    fact that only fills gaps. `batch_line`: the line gives the batch, of all GPUs or perhaps (`open`) of each; two such
-    lines belong to two runs. `option` is an option of the script with its value. `starts`: only a starting process
-    prints it; `resumes`: and goes on with a training. `shortage`: Keras's input ran out; the number of batches it
-    needed (0: not given).
+    `about`: a `begun run` may have begun or ended before the line, which then fills gaps; a fact about the whole `job`
+    fills gaps in all runs. `run` (from 1): the fact is about that run of the job. `sure` is false for a fact that only
+    fills gaps. `batch_line`: the line gives the batch, of all GPUs or perhaps (`open`) of each; two such lines are of
+    two runs. `option` is an option of the script with its value. `starts`: only a starting process prints it;
+    `resumes`: and goes on with a training. `shortage`: Keras's input ran out; the number of batches it needed (0: not
+    given).
     """
 
     facts: RunFacts = NO_FACTS
-    about: Literal["", "job", "begun run", "ended run"] = ""
+    about: Literal["", "job", "begun run"] = ""
     batch_line: Literal["", "global", "open"] = ""
     run: int = 0
     gpus: GpuCount | None = None
