@@ -130,7 +130,8 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     yield from studies
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
     accuracy = accuracy_chart(results)
-    learned = loss_curves(results) if accuracy.empty else accuracy
+    losses = {"loss": "", "val_loss": ", validation"}  # for logs that print no accuracy
+    learned = _over_epochs("loss", _lines_of(results, losses)) if accuracy.empty else accuracy
     for chart in (epoch_chart(results), *[learned] * (not told)):
         if alone or len(chart.measured) <= MAX_LINES:
             yield chart
@@ -247,11 +248,6 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     notes = ("Only some epochs were validated: those with a mark.",) * (len(told) > 1 and as_long)
     chart = _over_epochs("accuracy", series, message=message, notes=notes)
     return replace(chart, mark=joint_mark(run.mark for *_, run in runs))
-
-
-def loss_curves(results: Results) -> ChartSpec:
-    """Loss after each epoch, in training and in validation: for logs that print no accuracy."""
-    return _over_epochs("loss", _lines_of(results, {"loss": "", "val_loss": ", validation"}))
 
 
 def _lines_of(

@@ -357,16 +357,14 @@ def outlooks(rows: Sequence[ResultRow]) -> tuple[Outlook, ...]:
 
     None above 100 %, where what made it faster than ideal is not known.
     """
-    return tuple(each for line in scaling_lines(rows) if (each := _outlook(line)) is not None)
+    return tuple(filter(None, map(_outlook, scaling_lines(rows))))
 
 
 def _outlook(line: ScalingLine) -> Outlook | None:
-    if not line.beyond:
-        return None
-    base, *_, last = line.compared
-    n = last.processes
-    half = next((row for row in line.compared if 2 * row.processes == n), None)
-    if half is None or not (same_batch(last, base) and same_batch(half, base)):
+    alike = {row.processes: row for row in line.compared if same_batch(row, line.compared[0])}
+    n = line.compared[-1].processes if line.beyond else 0
+    half, last = {2 * at: row for at, row in alike.items()}.get(n), alike.get(n)
+    if half is None or last is None:
         return None
     before, now = (row.step_factor or row.efficiency for row in (half, last))
     faster_than_ideal = last.efficiency is not None and last.efficiency.value > 1
