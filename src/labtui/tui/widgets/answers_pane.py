@@ -34,18 +34,6 @@ from labtui.tui.widgets.frame import Pane, PlainText, key, say, wrap
 SAVE_AFTER = 1.0
 
 
-class AnswerCards(OptionList):
-    """The list of questions with their answers; the arrow keys choose one, enter or a click edits it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        key("enter", "write_answer", "Write", "edit the chosen answer", show=True, priority=True)
-    ]
-
-    def action_write_answer(self) -> None:
-        """Open the editor before the next key is handled."""
-        self.query_ancestor(AnswersPane).write()
-
-
 def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missing: Sequence[str]) -> Group:
     """A card: a question, its answer as Markdown, with its `code` in these colours, and what is `missing` in it."""
     body: RenderableType = ink("No answer yet. Press enter to write.", styles.quiet)
@@ -72,6 +60,7 @@ class AnswersPane(Pane, Container):
     """Cards, editor and facts; `tab` switches between the two sides instead of going on to the task list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        key("enter", "write_answer", "Write", "edit the chosen answer", show=True, priority=True),
         key("escape", "leave_text", "Back", "leave the answer; it is stored", show=True),
         key("ctrl+n", "screen.next_question", "Next answer", "write the next one", show=True, priority=True),
         key("tab,shift+tab", "other_side", "Beside", "go to the facts and numbers, or back"),
@@ -90,7 +79,7 @@ class AnswersPane(Pane, Container):
             with VerticalScroll(id="answer-facts"):
                 yield PlainText(id="answer-numbers")
         with Container(id="answer-main"):
-            yield AnswerCards(id="answer-cards", classes="-first")
+            yield OptionList(id="answer-cards", classes="-first")
             with Vertical(id="answer-edit"):
                 yield PlainText(id="answer-state")
                 yield PlainText(id="answer-question")
@@ -145,7 +134,7 @@ class AnswersPane(Pane, Container):
 
     def _show_cards(self) -> None:
         """Rebuild the cards."""
-        task, cards = self._asked, self.query_one(AnswerCards)
+        task, cards = self._asked, self.query_one(OptionList)
         self._show_state()
         texts = [text.strip() for text in read_sheet(task, self._text)] if task is not None else []
         with self.prevent(OptionList.OptionHighlighted):
@@ -177,13 +166,13 @@ class AnswersPane(Pane, Container):
         self.write()
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """None (no key) for `leave_text` while the editor is closed."""
-        return None if action == "leave_text" and not self.writing else ""
+        """None (no key) for `leave_text` while the editor is closed, and for `write_answer` while it is open."""
+        return None if action == ("write_answer" if self.writing else "leave_text") else ""
 
     def action_other_side(self) -> None:
         """Switch the focus between the answers and the facts."""
         facts = self.query_one("#answer-facts")
-        answers = self.editor if self.writing else self.query_one(AnswerCards)
+        answers = self.editor if self.writing else self.query_one(OptionList)
         self.screen.set_focus(answers if facts.has_focus else facts)
 
     # ------------------------------------------------------------------ the side with facts
@@ -208,9 +197,11 @@ class AnswersPane(Pane, Container):
         if self._asked is None or not self._asked.questions:
             return
         self.query_one("#answer-edit").display = True
-        self.query_one(AnswerCards).display = False
+        self.query_one(OptionList).display = False
         self._open_answer(keep_place=False)
         self.screen.set_focus(self.editor)  # at once: `focus` would act after keys that are already queued
+
+    action_write_answer = write
 
     def _open_answer(self, *, keep_place: bool) -> None:
         task = self._asked
@@ -228,7 +219,7 @@ class AnswersPane(Pane, Container):
         self.save()
         if self.writing:
             self.query_one("#answer-edit").display = False
-            cards = self.query_one(AnswerCards)
+            cards = self.query_one(OptionList)
             cards.display = True
             self.screen.set_focus(cards)
         self._show_cards()
