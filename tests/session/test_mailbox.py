@@ -116,6 +116,11 @@ def test_a_request_is_taken_once_and_an_old_one_never(tmp_path, monkeypatch):
     box.put(taken[0], Answer(token="token"))
     asker.join()
     assert answers == ["token"]
+    monkeypatch.setattr(journal, "TAKEN_WITHIN_S", 0.05)
+    monkeypatch.setattr(journal.time, "sleep", lambda _: box.take())  # it takes the request and ends
+    with pytest.raises(FolderError, match="took the request and gave no answer"):
+        box.ask(wanted, lambda: True)
+    monkeypatch.undo()
     monkeypatch.setattr(journal, "TAKEN_WITHIN_S", -1.0)
     with box._open() as db:
         row = (msgspec.json.encode(wanted).decode(),)

@@ -52,8 +52,7 @@ def test_nodes_that_differ_count_as_the_smallest_with_gpus():
     nodes = "".join(f"gpu|{row}\n" for row in rows)
     site = site_probe().answer(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
     (found,) = site.partitions
-    assert (found.cpus, found.gpus) == (64, 2)
-    assert found.nodes_from == "sinfo"
+    assert (found.cpus, found.gpus) == (64, 2) and found.nodes_from == "sinfo"
 
 
 def test_refusals_are_kept_and_the_sums_are_shared_out():

@@ -221,8 +221,10 @@ class Mailbox:
             db.execute(_TABLE)
             yield db
 
-    def ask(self, request: Request) -> str:
+    def ask(self, request: Request, gone: Callable[[], bool] = lambda: False) -> str:
         """Write a request and wait for its answer: the token of its submission, "" for none.
+
+        `gone` tells whether the process that holds the folder has ended: then nobody answers.
 
         Raises:
             FolderError: it was not taken, or not answered in time.
@@ -249,9 +251,9 @@ class Mailbox:
                         "The labtui that has this folder open does not answer; nothing was done.",
                         "Close it, then run the command again.",
                     )
-                if waited > ANSWERED_WITHIN_S:
+                if waited > ANSWERED_WITHIN_S or (taken and waited > TAKEN_WITHIN_S and gone()):
                     raise FolderError(
-                        "The labtui that has this folder open took the request and gave no answer yet.",
+                        "The labtui that has this folder open, or had, took the request and gave no answer.",
                         "`labtui queue` shows what comes of it.",
                     )
                 time.sleep(LOOK_EVERY_S / 2)

@@ -152,12 +152,16 @@ class Session:
 
         Beside another process, also whether that one is gone: what it stored last says that it is connected.
         """
-        gone = self.elsewhere and state.connection != WRITER_GONE
-        if gone and (lock := lock_folder(self.folder.lock_path)):
-            lock.release()
+        if self.elsewhere and state.connection != WRITER_GONE and self._writer_is_gone():
             state = replace(state, connection=WRITER_GONE)
             self._store.refusal = FolderTaken(WRITER_GONE.sentence, WRITER_GONE.hint)
         return self.readings.catch_up(mirrors.with_sizes(self.folder, state), mirrors.AT_ONCE_BYTES)
+
+    def _writer_is_gone(self) -> bool:
+        """Whether no process holds the folder's lock."""
+        if lock := lock_folder(self.folder.lock_path):
+            lock.release()
+        return lock is not None
 
     def _save_readings(self) -> None:
         with contextlib.suppress(StoreError):  # they are computed again the next time
@@ -364,7 +368,7 @@ class Session:
         if not self.elsewhere:
             return self._act(request)[1]
         future: Future[Any] = Future()
-        future.set_result(Mailbox(self.folder.database_path).ask(request))
+        future.set_result(Mailbox(self.folder.database_path).ask(request, self._writer_is_gone))
         self._reload()
         return future
 

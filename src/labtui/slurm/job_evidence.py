@@ -178,9 +178,8 @@ def _my_job(
         queue = item.queue or job.partition
     limits = profile.queue(queue)
     since = job.since
-    told = asdict(job if item is None else replace(job, name=item.job_name))
     return MyJob(
-        **told,
+        **asdict(job if item is None else replace(job, name=item.job_name)),
         queue=queue,
         since=since,
         lasted_s=None if since is None or cluster_time is None else max(0.0, cluster_time - since),

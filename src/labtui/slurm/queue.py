@@ -159,9 +159,8 @@ def answer_problem(program: str, result: CommandResult) -> str:
     """Why the section of `program` is not a valid answer, as a sentence; "" if it is one."""
     out = result.sections
     status = section_status(out, f"{program}-status")
-    said = result.remarks.get(program, "")
-    if result.nonce not in out.get(program, ""):  # no row: its output is words, not a queue without jobs
-        said += out.get(program, "")
+    text = out.get(program, "")  # without a row it is words, not a queue without jobs
+    said = result.remarks.get(program, "") + text * (result.nonce not in text)
     remark = remote_command.trouble(said).rstrip(". ")
     if program not in out or status is None:
         return f"{program} gave no complete answer."
