@@ -128,6 +128,8 @@ def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
     note = "The one-GPU baseline is the mean of runs 3, 15."
     assert [note in row.notes for row in results.rows] == [False, True]
     assert {note in chart.notes for chart in task_charts(results)} == {False, True}
+    far = compute_results([run(1, [50, 40.0]), run(1, [90, 80.0]), run(2, [30, 22.0])]).rows[1]
+    assert "The runs of the one-GPU baseline differ: 40 to 80 s an epoch." in far.notes
     cut = "Run 15 was cancelled before its end."
     assert all(cut in chart.notes for chart in task_charts(results))
 

@@ -263,7 +263,8 @@ def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
         yield "There is no one-GPU run of this model here, so there is no speedup."
 
 
-MAX_EFFICIENCY = 1.05
+MAX_EFFICIENCY, UNLIKE = 1.05, 1.1
+"""Above these a note asks for a check: the efficiency, and the slowest of pooled runs over the fastest."""
 
 
 def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
@@ -278,6 +279,9 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     if len(timed) > 1:
         numbers = ", ".join(str(run.run_id) for run in timed if run.run_id)
         yield f"{measured.MEAN_BASELINE} {f'runs {numbers}' if numbers else plural(len(timed), 'run')}."
+        means = sorted(row.epoch_seconds.value for row in map(measure, timed) if row.epoch_seconds)
+        if means and means[-1] > UNLIKE * means[0]:
+            yield f"The runs of the one-GPU baseline differ: {means[0]:.3g} to {means[-1]:.3g} s an epoch."
     if row.configuration.apart:
         yield "The log names no model: its runs are treated as one model and compared only with each other."
     if not row.from_rate and (row.images is None or baseline.images is None):
