@@ -103,6 +103,9 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
         page = screen.query_one("#plan-page", Static).render()
         styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
         assert "$foreground" in styles, "to Slurm these lines are no comments"
+        assert screen.query_one("#plan-page").size.height == len(page.plain.splitlines()), (
+            "no line is wrapped"
+        )
         await pilot.press("escape")
         await until(pilot, lambda: "Findings  none" in text_of(app))
         if size[0] == 80:
