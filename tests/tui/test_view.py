@@ -120,11 +120,9 @@ def states(draw: Any) -> LabState:
         run = one_run(number, spec(gpus=gpus), token=token, **told)
         runs[number] = replace(run, phase=run_phase(submission, run, first_open=True))
         submissions[token] = submission
-    connection = ConnectionState(
-        status=draw(st.sampled_from(("online", "offline", "connecting", "stale", "needs-login"))),
-        sentence=draw(st.sampled_from(("", "The connection is cut."))),
-        since=NOW - 7,
-    )
+    status = draw(st.sampled_from(("online", "offline", "connecting", "stale", "needs-login")))
+    sentence = draw(st.sampled_from(("", "The connection is cut.")))
+    connection = ConnectionState(status=status, sentence=sentence, since=NOW - 7)
     return LabState(runs=runs, submissions=submissions, connection=connection, refreshed_at=NOW - 30)
 
 
@@ -836,9 +834,8 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     assert result(view)[2] == f"{words.percent(four.efficiency)} efficient"
     going = seen(LabState(runs=runs | {1: replace(runs[1], outcome=None, phase=RunPhase.RUNNING)}))
     assert result(going)[2].endswith(" efficient so far"), "what it is compared with still trains"
-    untold = replace(
-        runs[2], outcome=None, phase=RunPhase.RUNNING, spec=replace(runs[2].spec, unknown=("epochs",))
-    )
+    own = replace(runs[2].spec, unknown=("epochs",))
+    untold = replace(runs[2], outcome=None, phase=RunPhase.RUNNING, spec=own)
     assert result(seen(LabState(runs={1: runs[1], 2: untold})))[2].endswith("so far, after 3 epochs")
 
 
