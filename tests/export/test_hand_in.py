@@ -319,9 +319,9 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
 def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tmp_path, monkeypatch):
     from PIL import Image
 
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch12", answer=ANSWERS["everything"])
-    before = check_folder(lab.folder, lab.edition, lab.state)
-    assert any("Export" in box.missing for box in before)
+    plot = "plots/accuracy-ViT-H-14.png"
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch12", answer=ANSWERS["everything"] + f"\n\n![]({plot})\n")
+    assert any("Export" in box.missing for box in check_folder(lab.folder, lab.edition, lab.state))
     reads = []
     real = contents_module.measurements_of
     monkeypatch.setattr(contents_module, "measurements_of", lambda *a: (reads.append(1), real(*a))[1])
@@ -344,6 +344,7 @@ def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tm
                 assert picture.info["Description"] == stamp
     with zipfile.ZipFile(there / "deck.pptx") as deck:
         assert stamp in deck.read("docProps/core.xml").decode()
+        assert (there / plot).read_bytes() in map(deck.read, deck.namelist()), "not that of an earlier export"
     kinds = {"deck.pptx", "deck.pdf", "analysis.ipynb", "results.csv", "accuracy-ViT-H-14.png"}
     assert kinds < {path.name for path in report.files}
 

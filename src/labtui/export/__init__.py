@@ -74,9 +74,10 @@ def export_lab(
     contents = read_contents(lab, state=state, today=today, made=_document_names(formats or DECKS, reports))
     if formats is None:
         formats = () if contents.edition.hands_in == "report" else DECKS
-    notes, work = _documents(contents, formats, reports)
-    if plots:
-        work |= drawings(_plots(contents), stamp=stamp_of(contents.results), into="plots/")
+    charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
+    draw = {f"plots/{each.key}.png": partial(_png, each, stamp) for each in charts}
+    notes, work = _documents(replace(contents, plots=draw), formats, reports)
+    work |= drawings(charts, stamp=stamp, into="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = partial(contents.measurements.json_text, contents.results)
     work["results.csv"] = partial(csv_text, contents.results)
@@ -142,6 +143,10 @@ def _write(path: Path, data: bytes, root: Path | None) -> Iterable[Path]:
 
 def _document_names(formats: Iterable[str], reports: Iterable[str]) -> list[str]:
     return [*(DECKS[name] for name in formats), *(REPORTS[name] for name in reports)]
+
+
+def _png(chart: ChartSpec, stamp: str) -> bytes:
+    return pictures(chart, stamp=stamp)["png"]
 
 
 def drawings(

@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -161,6 +161,8 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     measurements: Measurements
     checks: Mapping[str, TaskCheck]
     today: date
+    plots: Mapping[str, Callable[[], bytes]] = {}
+    """Draws the plots of this export, by path: an answer shows these, not those of an earlier export."""
 
     @property
     def named(self) -> Results:
@@ -202,7 +204,8 @@ class LabContents(Evidence, frozen=True, kw_only=True):
 
     def picture(self, name: str) -> bytes | None:
         """The picture that an answer names; None if it cannot be shown."""
-        return read_picture(self.folder, name)
+        drawn = self.plots.get(name)
+        return drawn() if drawn is not None else read_picture(self.folder, name)
 
 
 def read_picture(folder: LabFolder, name: str) -> bytes | None:
@@ -220,11 +223,13 @@ def read_picture(folder: LabFolder, name: str) -> bytes | None:
     return None
 
 
-def missing_pictures(folder: LabFolder, task_id: str, number: int, answer: str) -> list[str]:
-    """A sentence on each picture that an answer names and that cannot be shown."""
+def missing_pictures(
+    folder: LabFolder, task_id: str, number: int, answer: str, drawn: Collection[str] = ()
+) -> list[str]:
+    """A sentence on each picture that an answer names and that cannot be shown; `drawn` are this export's plots."""
     names: list[str] = []
     blocks_of(answer, names.append)
-    lost = [clean(name) for name in names if read_picture(folder, name) is None]
+    lost = [clean(name) for name in names if name not in drawn and read_picture(folder, name) is None]
     return [f"Answer {number} of {task_id}: {name} is not there, or not a PNG or JPEG file." for name in lost]
 
 

@@ -140,7 +140,7 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
     warnings += _unanswered(task, [each.number for each in answers if not each.blocks])
     for each in filter(lambda each: each.number <= len(contents.answers[task.id]), answers):
         text = contents.answers[task.id][each.number - 1]
-        warnings += missing_pictures(contents.folder, task.id, each.number, text)
+        warnings += missing_pictures(contents.folder, task.id, each.number, text, contents.plots)
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
     page = _page_of(plan, task, results, charts)

@@ -110,12 +110,12 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
 def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interval | None:
     """An epoch's seconds with the run's batch, from those with `batch`.
 
-    The bounds are those of a time proportional to the images and of one proportional to the steps.
+    A GPU that is kept busy takes as long for the same images; the bounds include a time proportional to the steps.
     """
     if seconds is None or not batch or run.program is not None:
         return seconds
     ratio = batch / run.batch_size  # of the steps
-    return Interval(seconds.value * (1 + ratio) / 2, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))
+    return Interval(seconds.value, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))
 
 
 def _images(run: RunSpec, edition: Edition) -> int:
