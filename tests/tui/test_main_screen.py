@@ -243,7 +243,7 @@ async def test_at_80_columns_facts_and_log_take_the_place_of_a_chart_without_roo
         assert "loss" in text_of(app) and "7/7 - 5s" in text_of(app) and "Log" in text_of(app)
         assert "The one-GPU baseline is the mean of runs 1, 4." in text_of(app)
         foot = text_of(app).splitlines()[23]
-        assert all(each in foot for each in ("c Charts", "l Log", "x Export", "g Tasks", "? Help")), foot
+        assert all(each in foot for each in ("c Charts", "l Log", "g Tasks", ". Next step", "? Help")), foot
 
 
 async def test_practice_and_read_only_are_said(tmp_path):

@@ -130,7 +130,7 @@ async def test_the_straight_path_takes_at_most_40_keys(tmp_path, monkeypatch):
         )
         await student.see(lambda: "All tasks are done" in text_of(app), "the card at the end")
         assert "Press x to write the slides" in text_of(app)
-        await pilot.press("escape", "x")
+        await pilot.press("x")
         await student.see(lambda: "Hand in deck.pptx" in text_of(app), "the slides are of now")
         await pilot.press("full_stop")
         await student.see(lambda: "deck.pptx is" in text_of(app), "where they are")

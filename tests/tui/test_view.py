@@ -44,6 +44,7 @@ from labtui.tui.guidance import (
     NextStep,
     headline,
     instead_of_chart,
+    instead_of_runs,
     live_reason,
     next_step,
     remedy,
@@ -618,16 +619,13 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     assert read_load(tmp_path, path, 1, (began, began + 1), 0) == (), "before the current epoch"
 
 
-def test_a_number_and_its_unit_stay_on_one_line():
-    assert wrap("an epoch of 5.38 s, 70 % of it", 15) == ["an epoch of", "5.38 s, 70 % of", "it"]
-
-
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
-def test_spans_read_as_a_clock(seconds, text):
+def test_spans_read_as_a_clock_and_a_number_stays_beside_its_unit(seconds, text):
     assert words.clock_span(seconds) == text
     times = Interval(763.0, 763.0, 4557.0), Interval(73.0, 72.9, 73.2)
     assert [*map(words.range_text, times)] == ["12:43 to 75:57", "about 1:13"], "the value is in minutes"
     assert words.range_text(Interval(52.0, 49.6, 58.2)) == "50 to 58" and words.span_text(58.2) == "58 s"
+    assert wrap("an epoch of 5.38 s, 70 % of it", 15) == ["an epoch of", "5.38 s, 70 % of", "it"]
 
 
 def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
@@ -684,6 +682,8 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})
     assert headline(eight) == "This task compares the runs of 2, 3, 4, 6 and 7."
+    own = LabState(runs={1: going, 2: one_run(2, token="own", task_id="")})
+    assert instead_of_runs(seen(own, task_id="10.7")) == "This task compares the runs of 10.5."
     half = replace(check, items=(replace(items[0], missing=""), *items[1:]))
     assert [each.tasks[-1].sign for each in (eight, replace(eight, checks={"8": half}))] == ["○", "◐"]
 

@@ -266,7 +266,7 @@ def instead_of_runs(view: View) -> str:
     if task is None:
         return "This lab's edition could not be read. Runs, logs and charts still work."
     asked = (item.task_id for item in view.items if item.run)
-    if compared := dict.fromkeys([*filter(None, asked), *(line.run.task_id for line in view.lines)]):
+    if compared := dict.fromkeys(filter(None, [*asked, *(line.run.task_id for line in view.lines)])):
         from labtui.lab.run_choice import join
 
         return f"This task compares the runs of {join(list(compared))}."

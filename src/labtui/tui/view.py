@@ -341,7 +341,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         causes = {
-            RunPhase.FAILED: "refused by Slurm",
+            RunPhase.FAILED: "refused",
             RunPhase.CANCELLED: "withdrawn",
             RunPhase.UNKNOWN: "no answer yet",
             RunPhase.WAITING: held,

@@ -250,7 +250,15 @@ def show_finish(app: LabApp) -> None:
     unreal = "These are practice runs; hand in real ones."
     where = here if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {path}."
     text = "\n\n".join(filter(None, (headline(view), where, unreal * view.practice)))
-    app.push_screen(Ask(text, title="All tasks are done", choices=(("escape", "Close", None),)))
+    export: tuple[Choice, ...] = (("x", "Export", "export"),) if where != here else ()
+
+    def answered(action: str | None) -> None:
+        if action:
+            app.call_later(app.run_action, action, app.main)
+
+    app.push_screen(
+        Ask(text, title="All tasks are done", choices=(*export, ("escape", "Close", None))), answered
+    )
 
 
 # ------------------------------------------------------------------ pages

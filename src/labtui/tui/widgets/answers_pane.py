@@ -226,11 +226,6 @@ class AnswersPane(Pane, Container):
 
     action_leave_text = leave
 
-    @property
-    def more(self) -> bool:
-        """Whether a question other than the chosen one has no answer."""
-        return any(not done for at, done in enumerate(self._answered()) if at != self.question)
-
     def next_question(self) -> bool:
         """Edit the next question without an answer; return False if every question has one."""
         self.save()

@@ -327,10 +327,7 @@ class NoteLine(ViewPart):
 
 
 class KeyFooter(Footer):
-    """Textual's footer with at most seven enabled keys; at the right the next step, the palette and help.
-
-    Below 110 columns only help is at the right: the line above shows the next step with its key.
-    """
+    """Textual's footer with at most seven enabled keys; at the right next step, palette (from 110 columns) and help."""
 
     RIGHT = ("do_next", "command_palette", "page('help')")
     MAX_KEYS = 7
@@ -347,7 +344,7 @@ class KeyFooter(Footer):
         keys = self._keys()
         right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
         if self.app.size.width < 110:  # without a rail, its key comes first
-            right = right[-1:]
+            right = [k for k in right if k.action != "command_palette"]
             keys.sort(key=lambda each: each.action != "task_list")
         room = self.app.size.width - _cells(right) - 3
         left: list[FooterKey] = []
@@ -427,8 +424,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         bound = (each.binding for each in self.active_bindings.values() if each.enabled)
         here = {each.action.removeprefix("screen."): each for each in bound}
         if "do_next" not in here:  # an editor has the focus and takes letters and dots
-            more = any(getattr(each, "more", False) for each in self.query("AnswersPane"))
-            step = NextStep("Next answer" if more else "Go on", "", "next_question")
+            step = NextStep("Next answer", "", "next_question")
         binding = here.get(step.action) or here.get(step.action.partition("(")[0])
         return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
