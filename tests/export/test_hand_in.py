@@ -311,7 +311,7 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
     assert all(row[3].startswith("logs/") for row in table.rows) and "authors' own" in table.note
     text = page_text(last)
     assert "job.slurm:9" in text and "80 CPUs for 1 GPU." in text and "did not run" not in text
-    assert text.count("Reason: memory") == 1
+    assert text.count("Reason: memory") == 1 == text.count("ResNet50 on 1 GPU, batch 256")
     (row,) = compute_results([run(1, [9, 5], outcome="cancelled", source="a.out")]).rows
     assert next(iter(source_rows(row)))[-2:] == ("a.out", "20 (2); cancelled")
 

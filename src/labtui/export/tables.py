@@ -80,7 +80,7 @@ def sources_table(results: Results) -> Table:
 
 def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     """Where a row's times were read: training, time or rate, job, log, lines with their epochs and how a run ended."""
-    name = clean(row.label)
+    name = clean(row.label) + (f", batch {row.batch_size:,}" if row.batch_size else "")
     unfinished = (run for run in row.members if run.run.outcome != "completed")
     ends = {run.source: CAUSES[run.run.outcome or ""] for run in unfinished}
     learned = [each for run in row.members for each in accuracy_curves(run) if row.learns and each.validation]
