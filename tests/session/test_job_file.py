@@ -9,9 +9,17 @@ from labtui.lab.expected_time import run_seconds
 from labtui.preflight import ScriptContext, preflight
 from labtui.session.labs import load_edition
 from labtui.session.mirrors import segments_on_disk
-from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files, with_files_beside
+from labtui.session.own_jobs import (
+    filled_in,
+    job_file_draft,
+    log_folders,
+    own_draft,
+    own_files,
+    with_files_beside,
+)
 from labtui.session.planning import logs_of, retry_after
-from labtui.session.settings import load_profile
+from labtui.session.settings import Settings, load_profile
+from labtui.slurm.batch_script import read_script
 from tests.preflight.test_rules import CORPUS
 from tests.session.conftest import accepted, only
 from tests.session.scripted import keras_log
@@ -82,10 +90,13 @@ def test_options_of_the_command_line_go_first_and_slurm_makes_no_folders():
     text = HEAD + "#SBATCH -o ./results/%j.out -e ../up/%j.err\n"
     assert log_folders(job_file_draft("a.slurm", text)) == ("results",)
     draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "7"})
-    assert (draft.account, draft.time_limit_minutes, draft.qos) == ("other", 7, "acc_debug")
+    assert (draft.account, draft.time_limit_minutes, draft.qos, draft.cpus) == ("other", 7, "acc_debug", 80)
     assert draft.options == ("--account=other", "--time=7")
     whole = job_file_draft("a.slurm", HEAD.replace("-c 80", "--exclusive"))
-    assert (draft.cpus, whole.cpus) == (80, 0), "how many a whole node has is not known"
+    assert whole.cpus == 0, "how many a whole node has is not known"
+    settings, script = Settings(edition="", profile="", qos="mine"), read_script("a.slurm", "#!/bin/sh\n")
+    assert filled_in(script, load_profile("slurm"), settings)["qos"] == "mine", "partitions are its queues"
+    assert filled_in(script, load_profile("mn5"), settings)["qos"] == "acc_debug", "its profile names one"
 
 
 def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch():
@@ -129,13 +140,8 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
     text = "import argparse, net\nparser.add_argument('--lr')\nload('data/x.npz', 'big', 'x' * 9)\n"
     (tmp_path / "src" / "train.py").write_text(text)
     (tmp_path / "data").mkdir()
-    for name, size in (
-        ("src/net.py", 0),
-        ("data/x.npz", 9),
-        ("data/y.csv", 0),
-        ("words", 0),
-        ("big", 17 << 20),
-    ):
+    sizes = {"src/net.py": 0, "data/x.npz": 9, "data/y.csv": 0, "words": 0, "big": 17 << 20}
+    for name, size in sizes.items():
         (tmp_path / name).write_bytes(bytes(size))
     path = tmp_path / "a.slurm"
     path.write_text(f"{HEAD}cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1\n")

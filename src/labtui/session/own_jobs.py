@@ -240,7 +240,7 @@ def filled_in(script: JobScript, profile: Profile, settings: Settings) -> dict[s
     named = profile.queue_names(profile.gpu_queue if gpus else profile.cpu_queue).qos
     missing = {"account": profile.account_of(settings.account)}
     if not script.value("partition"):
-        missing["qos"] = (settings.qos if gpus else "") or named
+        missing["qos"] = (settings.qos if gpus or not named else "") or named
     found = {name: value for name, value in missing.items() if value and not script.value(name)}
     return {**found, **script.given}
 
