@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.slurm.probe import Association, SlurmProbe
+from labtui.slurm.probe import Association, QosLimits, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe, site_probe
 from labtui.slurm.site_profile import Choices, questions, site_profile
@@ -113,8 +113,10 @@ def test_partitions_that_are_down_or_closed_are_no_choice():
 def test_a_qos_is_no_partition():
     """`init --host H --qos acc_debug` where queues are partitions, and where a partition has its own QoS."""
     slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "acc_debug", "gpu-long")),))
+    slurm = replace(slurm, qos=(QosLimits("acc_debug", max_wall_s=7200.0),))
     found = values(SiteProbe(partitions=(gpu("acc"),)), slurm, qos="acc_debug")
     assert (found["queue_option"], found["gpu_queue"], found["gpus_per_node"]) == ("partition", "acc", 4)
+    assert {"name": "acc_debug", "max_minutes": 120} in found["queues"], "for jobs with GPUs and without"
     site = SiteProbe(partitions=(gpu("acc", qos=("gpu-short", "acc_debug", "gpu-long")),))
     found = values(site, slurm, qos="gpu-long")
     assert (found["queue_option"], found["gpu_queue"]) == ("qos", "gpu-long")

@@ -241,7 +241,7 @@ def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple
     """The options of the smallest job the lab needs, with `gpus` GPUs (0: a CPU run)."""
     names = profile.queue_names(profile.gpu_queue if gpus else profile.cpu_queue)
     other = profile.queue(wanted.qos) or profile.queue(wanted.partition)
-    fits = other is None or other.devices == ("gpu" if gpus else "cpu")
+    fits = other is None or other.devices in ("", "gpu" if gpus else "cpu")
     qos = (wanted.qos if fits else "") or names.qos
     known = profile.queue(qos)
     partition = (wanted.partition if fits else "") or names.partition or (known.partition if known else "")

@@ -27,10 +27,10 @@ class QueueNames(NamedTuple):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A QoS (or a partition, if the site has no QoS) and its known limits; None means unknown."""
+    """A QoS or partition, the `devices` of its jobs ("": either) and its known limits; None means unknown."""
 
     name: str
-    devices: Literal["cpu", "gpu"]
+    devices: Literal["cpu", "gpu", ""] = ""
     max_minutes: int | None = None
     max_nodes: int | None = None
     max_cpus: int | None = None

@@ -303,13 +303,15 @@ def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
 
 
 def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:
-    """The draft with this QoS or partition, unless the profile says that one of them is for other devices."""
+    """The draft with this queue and within its limit, unless the profile says that it is for other devices."""
     devices = "gpu" if draft.gpus else "cpu"
     for name in (qos, partition):
         queue = profile.queue(name)
-        if queue is not None and queue.devices != devices:
+        if queue is not None and queue.devices not in ("", devices):
             return draft
-    return replace(draft, qos=qos or draft.qos, partition=partition or draft.partition)
+    draft = replace(draft, qos=qos or draft.qos, partition=partition or draft.partition)
+    queue, minutes = profile.queue(draft.queue), draft.time_limit_minutes
+    return replace(draft, time_limit_minutes=min(minutes, (queue and queue.max_minutes) or minutes))
 
 
 def job_name(specs: Sequence[RunSpec]) -> str:

@@ -143,7 +143,7 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 def _queue(context: ScriptContext, job: JobScript) -> Queue | None:
-    return context.profile.queue(job.value(context.profile.queue_option))
+    return context.profile.queue(job.value("qos") or job.value("partition"))
 
 
 def _minutes(value: str) -> float | None:
@@ -167,7 +167,7 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if wanted and job.gpus == 0 and not broken and node_gpus(context) and not job.has("exclusive"):
         effect = "The job gets no GPU: the training fails or silently uses the CPU."
         hit = Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))
-        yield hit if queue is None or queue.devices == "gpu" else Hit(1, effect, None, "warning")
+        yield hit if queue is None or queue.devices != "cpu" else Hit(1, effect, None, "warning")
 
 
 _GPUS = re.compile(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import check_image
@@ -227,6 +228,10 @@ def site_profile(
     tables = {queue.name: queue for queue in gpu_queues}
     if cpu:
         tables.setdefault(cpu_name, cpu)
+    if chosen and not by_qos:  # `qos` in lab.toml may name any of these, for jobs with GPUs or without
+        partition = replace(chosen.partition, gpus=None)
+        for name in _granted_qos(slurm, account):
+            tables.setdefault(name, SiteQueue(partition, name, _limits(slurm, partition, name)))
     unknown = tuple(_gaps(slurm, site, chosen))
     lines = [
         *(f"# Not known: {sentence}" for sentence in unknown),
@@ -249,7 +254,7 @@ def site_profile(
     ]
     for name, queue in tables.items():
         lines += ["", "[[queues]]  # scontrol show partition, sacctmgr show qos", _toml("name", name)]
-        lines += [_toml("devices", "gpu" if queue.partition.gpus else "cpu")]
+        lines += [_toml("devices", {None: "", 0: "cpu"}.get(queue.partition.gpus, "gpu"))]
         lines += [_toml("partition", queue.partition.name if by_qos else "")]
         lines += [_toml(limit, value) for limit, value in queue.limits.items()]
     head = f"# Read from {host} by labtui on {day}. Correct what is wrong."
