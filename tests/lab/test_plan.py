@@ -120,10 +120,8 @@ def test_overrides_change_runs_and_jobs_and_make_no_run_twice():
 
 
 PARTITIONS = replace(
-    PROFILE, queue_option="partition", gpu_queue="gpu", cpu_queue="main", queues=(
-        Queue(name="gpu", devices="gpu", max_minutes=60), Queue(name="main", devices="cpu"),
-        Queue(name="q", max_minutes=5),
-    ),
+    PROFILE, queue_option="partition", gpu_queue="gpu", cpu_queue="main",
+    queues=(Queue(name="gpu", devices="gpu", max_minutes=60), Queue(name="main", devices="cpu")),
 )  # fmt: skip
 
 
@@ -136,7 +134,8 @@ def test_a_qos_never_becomes_a_partition_and_a_folders_queue_is_for_its_devices(
     (draft,) = task_drafts(EDITION, "10.5", PARTITIONS, PlanOverrides(partition="other"))
     assert (draft.qos, draft.partition) == ("", "other")
     gpus, cpu = task_drafts(EDITION, "10.5", PARTITIONS)[0], task_drafts(EDITION, "10.3", PARTITIONS)[0]
-    assert with_queue(gpus, PARTITIONS, qos="q", partition="").time_limit_minutes == 5
+    with_qos = replace(PARTITIONS, queues=(*PARTITIONS.queues, Queue(name="q", max_minutes=5)))
+    assert with_queue(gpus, with_qos, qos="q", partition="").time_limit_minutes == 5
     assert with_queue(gpus, PARTITIONS, qos="", partition="main").partition == "gpu"
     assert with_queue(cpu, PARTITIONS, qos="", partition="gpu").partition == "main"
     assert with_queue(cpu, PARTITIONS, qos="", partition="long").partition == "long"

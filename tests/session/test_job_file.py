@@ -9,17 +9,9 @@ from labtui.lab.expected_time import run_seconds
 from labtui.preflight import ScriptContext, preflight
 from labtui.session.labs import load_edition
 from labtui.session.mirrors import segments_on_disk
-from labtui.session.own_jobs import (
-    filled_in,
-    job_file_draft,
-    log_folders,
-    own_draft,
-    own_files,
-    with_files_beside,
-)
+from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files, with_files_beside
 from labtui.session.planning import logs_of, retry_after
-from labtui.session.settings import Settings, load_profile
-from labtui.slurm.batch_script import read_script
+from labtui.session.settings import load_profile
 from tests.preflight.test_rules import CORPUS
 from tests.session.conftest import accepted, only
 from tests.session.scripted import keras_log
@@ -37,9 +29,8 @@ HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gp
 def test_logs(directives, logs):
     draft = job_file_draft("a.slurm", HEAD + directives + "true\n")
     assert dict(draft.log_patterns) == logs
-    assert logs_of(replace(draft, log_patterns=(("out", "a%%u-%u"),)), "/r%u", user="me") == {
-        "out": "/r%%u/a%%u-me"
-    }
+    found = logs_of(replace(draft, log_patterns=(("out", "a%%u-%u"),)), "/r%u", user="me")
+    assert found == {"out": "/r%%u/a%%u-me"}
 
 
 @pytest.mark.parametrize(("directives", "copies"), [
@@ -94,9 +85,6 @@ def test_options_of_the_command_line_go_first_and_slurm_makes_no_folders():
     assert draft.options == ("--account=other", "--time=7")
     whole = job_file_draft("a.slurm", HEAD.replace("-c 80", "--exclusive"))
     assert whole.cpus == 0, "how many a whole node has is not known"
-    settings, script = Settings(edition="", profile="", qos="mine"), read_script("a.slurm", "#!/bin/sh\n")
-    assert filled_in(script, load_profile("slurm"), settings)["qos"] == "mine", "partitions are its queues"
-    assert filled_in(script, load_profile("mn5"), settings)["qos"] == "acc_debug", "its profile names one"
 
 
 def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch():
@@ -213,8 +201,7 @@ def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
     assert len(job_file_draft("a.slurm", f"{HEAD}python preprocess.py --out x\n{COMMAND}").runs) == 1
     (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
     assert run.script == "" and run.label == "run" and run.devices == ""
-    without_gpus = "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n"
-    (run,) = job_file_draft("a.slurm", without_gpus).runs
+    (run,) = job_file_draft("a", "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n").runs
     assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())
     (run,) = job_file_draft("a.slurm", "#!/bin/bash\npython train.py\n", answers={"model": "My Net"}).runs
     assert (run.device, run.devices) == ("cpu", ""), "it may find GPUs that its job did not ask for"

@@ -15,8 +15,10 @@ from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
 from labtui.session.labs import requirements_of
+from labtui.session.own_jobs import filled_in
 from labtui.session.session import Session
 from labtui.session.settings import Settings, load_profile, profile_of_host
+from labtui.slurm.batch_script import read_script
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import PathFacts, PathsProbe
 from tests.session.small_job import make_lab
@@ -33,6 +35,8 @@ def test_a_lab_says_on_what_it_trains(folder):
     profile = load_profile("mn5")
     needed = requirements_of(folder, folder.settings(), profile)
     assert (needed.gpu_runs, needed.cpu_runs, needed.account) == (True, True, "nct_325")
+    given = filled_in(read_script("a", ""), load_profile("slurm"), replace(folder.settings(), qos="mine"))
+    assert given["qos"] == "mine", "where queues are partitions, also without GPUs"
     for data_dir, file in (("", "cluster.toml"), ("/d", "lab.toml")):
         own = replace(folder.settings(), profile="cluster.toml", data_dir=data_dir)
         wanted = replace(requirements_of(folder, own, profile), data_dir="/d")
