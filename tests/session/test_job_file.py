@@ -124,17 +124,17 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
 
 
 def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_path):
-    (tmp_path / "src").mkdir()
-    text = "import argparse, net\nparser.add_argument('--lr')\nload('data/x.npz', 'big', 'x' * 9)\n"
+    (tmp_path / "src" / "lib").mkdir(parents=True)
+    text = f"import argparse, net\nparser.add_argument('--lr')\nload('data/x.npz', 'big', '{'x' * 999}', 'lib')\n"
     (tmp_path / "src" / "train.py").write_text(text)
     (tmp_path / "data").mkdir()
-    sizes = {"src/net.py": 0, "data/x.npz": 9, "data/y.csv": 0, "words": 0, "big": 17 << 20}
-    for name, size in sizes.items():
+    small = ("src/net.py", "src/lib/a.py", "data/x.npz", "data/y.csv", "words")
+    for name, size in (dict.fromkeys(small, 0) | {"big": 17 << 20}).items():
         (tmp_path / name).write_bytes(bytes(size))
     path = tmp_path / "a.slurm"
     path.write_text(f"{HEAD}cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1\n")
     files = with_files_beside(path)
-    assert files.keys() == {"a.slurm", "src/train.py", "src/net.py", "data/x.npz", "data/y.csv", "words"}
+    assert files.keys() == {"a.slurm", "src/train.py", *small}
     found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
     assert "src/train.py has no option --rate" in next(f.effect for f in found if f.rule == "script-option")
     (tmp_path / "src" / "train.py").unlink()

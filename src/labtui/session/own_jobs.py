@@ -259,7 +259,8 @@ def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
 def with_files_beside(path: Path) -> dict[str, bytes]:
     """A file and the files beside it that it, or a Python script among them, names; by paths relative to its folder.
 
-    A file that is too large is left out if only a string in a script may be its name.
+    A script that names a folder has its modules. A file that is too large is left out if only a string in a script
+    may be its name.
 
     Raises:
         FolderError: when one cannot be read, or is too large.
@@ -279,9 +280,11 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
         if name.endswith(".py"):
             code = python_script(name, found[name].decode("utf-8", "replace"))
             parent = name.rpartition("/")[0]
-            texts = [text for _, text in code.strings if _NAMED.fullmatch(text)]
+            texts = [text for _, text in code.strings if len(text) < _MAX_NAME and _NAMED.fullmatch(text)]
             near = [*texts, *(f"{module.replace('.', '/')}.py" for _, module in code.imports)]
             wanted += [*texts, *(f"{parent}/{each}".lstrip("/") for each in near)]
+            modules = (each for text in texts for each in (folder / parent / text).glob("*.py"))
+            wanted += sorted(each.relative_to(folder).as_posix() for each in modules)
     return found
 
 
