@@ -41,8 +41,8 @@ LABS = Path(__file__).resolve().parents[1] / "labs"
 """The folder of the editions that come with labtui."""
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
 _CHARTS: tuple[ChartKey, ...] = get_args(ChartKey)
-_OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
-"""Charts whose names begin with a key of `ChartKey` but which show something else."""
+_OTHER_CHARTS = ("cpu-gpu", "throughput-per-gpu", "efficiency-loss")
+"""Charts whose names contain a key of `ChartKey` but which show something else."""
 
 
 # --------------------------------------------------------------------------- editions
