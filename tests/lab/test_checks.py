@@ -263,9 +263,10 @@ def test_a_chart_older_than_a_run_it_shows_is_stale():
     evidence = with_submissions(full(), planned_at=900.0)
     evidence = with_submissions(evidence, evidence.state.runs[5].token, planned_at=1000.0)
     old = tuple(replace(e, at=999.0) for e in evidence.exports)
-    box = check("10.5", replace(evidence, exports=old))
-    assert box.status == "stale"
-    assert box.missing == "The epoch-time chart is older than run 5: export it again."
+    for task in ("10.5", ""):  # "": an own job's
+        box = check("10.5", with_runs(replace(evidence, exports=old), of(4, task_id=task)))
+        assert box.status == "stale"
+        assert box.missing == "The epoch-time chart is older than run 5: export it again."
     new = (*old, *(replace(e, at=1001.0) for e in evidence.exports))
     assert check("10.5", replace(evidence, exports=new)).status == "done"
     for seen_at, status in ((2000.0, "stale"), (1005.0, "done")):  # it went on; or its end was noticed later

@@ -253,7 +253,7 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     ran = [run for each in matches if (run := each.run) and (each.met or run in measured)]
     charted = [run for run in ran if small or state.mark_of(run) != "small"]
     of_models = (run for run in measured if run.spec.model in check.models)
-    of_tasks = [run for run in of_models if run.task_id in (tasks or {run.task_id})]
+    of_tasks = [run for run in of_models if not tasks or run.task_id in {"", *tasks}]  # "": an own job's
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in ctx.evidence.exports if e.chart == chart and _shows(e, check, ctx.evidence)]
