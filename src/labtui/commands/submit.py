@@ -224,6 +224,8 @@ def _show_dry_run(
     else:
         for draft, preview, answer in jobs:
             print_line(f"# {job_files.job_line(draft, preview, lab.session.edition.names)}")
+            if draft.options:
+                print_line(f"# sbatch gets {' '.join(draft.options)}: this counts before the script's lines.")
             print(preview.script.rstrip())
             for item in preview.files:
                 mark = ", changed by you" if item.changed else ""
