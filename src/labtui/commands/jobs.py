@@ -126,7 +126,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     names = view.edition.names if view.edition is not None else {}
-    grid = [["run", "task", "model", "device", "state", "epochs", "", "job", ""]]
+    grid = [["run", "task", "model", "device", "batch", "state", "epochs", "", "job", ""]]
     for row in rows:
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
@@ -135,10 +135,11 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         model = view.state.called(line.run, names).model
         reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         why = _advice_or_cause(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
-        cells = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, line.word, epochs]
-        cells += [MARKS[view.state.mark_of(line.run)], job.get("job_id", "-"), why]
-        grid.append(cells)
-    print_table(grid, {"run", "epochs"}, ["", *(row["limit_warning"] for row in rows)])
+        batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
+        named = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, batch]
+        mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")
+        grid.append([*named, line.word, epochs, mark, job_id, why])
+    print_table(grid, {"run", "batch", "epochs"}, ["", *(row["limit_warning"] for row in rows)])
 
 
 def _advice_or_cause(view: View, line: RunLine) -> str:
