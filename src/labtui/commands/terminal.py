@@ -47,7 +47,7 @@ def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2) -> 
 
 
 _NO_TERMINAL_HINT = (
-    "Use a key (an agent, or --identity at `labtui init`), or run this in a terminal. "
+    "Is the user name right? Then name a key (an agent, or --identity at `labtui init`), or use a terminal. "
     "For a host key: `labtui init --host-key SHA256:...`."
 )
 
