@@ -74,14 +74,14 @@ def test_watch_says_that_only_logs_are_left(lab, monkeypatch, command):
 def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
     with open_session(lab, start=False) as session:
         empty = session.state
-        session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(), "7"))
+        session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(gpus=0), "7"))
         run = session.state.runs[2]
         metrics = {"loss": 2.5, "val_accuracy": 0.04, "val_top1": 3.966, "val_top5": 12.0}
         epochs = tuple(replace(each, metrics=metrics) for each in run.epochs)
         after = replace(session.state, runs={2: replace(run, epochs=epochs)})
     told = [line for _, _, said in news_of(empty, after, {}) for line in said]
     assert told[0].startswith("submission of run 2  ")
-    assert any(line.endswith(" s  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %") for line in told)
+    assert any(line.endswith(" s (215 to 216)  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %") for line in told)
 
 
 def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkeypatch):

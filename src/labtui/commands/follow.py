@@ -244,7 +244,7 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
 def _news_of_run(
     old: RunState | None, new: RunState, state: LabState, names: Mapping[str, str]
 ) -> Iterator[News]:
-    from labtui.results.numbers import metrics_text
+    from labtui.results.numbers import bounds_text, metrics_text, seconds_text
 
     about = f"run {new.run_id}"
     name = f"{state.called(new, names).label}{mark_words(state.mark_of(new))}"
@@ -255,7 +255,9 @@ def _news_of_run(
     known = {sample.epoch: sample for sample in epochs}
     for sample in (each for each in new.epochs if known.get(each.epoch) != each):
         of = f"/{new.spec.epochs}" if new.spec.epochs else ""
-        line = f"epoch {sample.epoch}{of}  {sample.seconds.value:.2f} s  {metrics_text(sample.metrics)}"
+        took = seconds_text(sample.seconds)
+        bounds = f" ({bounds})" if (bounds := bounds_text(sample.seconds, took)) else ""
+        line = f"epoch {sample.epoch}{of}  {took} s{bounds}  {metrics_text(sample.metrics)}"
         row = {"type": "epoch", "run_id": new.run_id, "sample": sample}
         yield row, about, (f"{about}  {name}  {line}",)
     changed = old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
