@@ -350,12 +350,14 @@ def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says():
 
 def test_a_held_submission_is_not_sent_until_it_is_released(bench):
     future = bench.session.submit(draft())
-    bench.session.hold(1)
     bench.online()
-    bench.run(60)
-    assert only(bench).held and only(bench).status is SubmissionStatus.WAITING
+    for sends in (True, False):  # `labtui queue` opens a folder without sending
+        bench.session.hold(1, held=sends)
+        bench.worker._context.sends = sends
+        bench.run(60)
+        assert only(bench).held is sends and only(bench).status is SubmissionStatus.WAITING
     assert calls_of(bench, "submit") == []
-    bench.session.hold(1, held=False)
+    bench.worker._context.sends = True
     bench.run(20, future.done)
     assert only(bench).status is SubmissionStatus.ACCEPTED
 

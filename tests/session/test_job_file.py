@@ -209,8 +209,7 @@ def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
 
 def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_calls_it(bench):
     text = HEAD.replace("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --nonsense=1\n") + "true\n"
-    path = bench.path / "job.slurm"
-    path.write_text(text)
+    (path := bench.path / "job.slurm").write_text(text)
     draft = own_draft(bench.session, path)
     with pytest.raises(UsageError, match="has no task"):
         own_draft(bench.session, path, task_id="99.9")

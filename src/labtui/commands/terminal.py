@@ -205,14 +205,14 @@ class OpenLab:
     def __init__(self, args: argparse.Namespace, *, start: bool = True, view_only: bool = False) -> None:
         """Open the lab folder of `args.folder`; connect if `start`.
 
-        Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored, and says
-        if the folder cannot be written.
+        Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored, sends
+        nothing, and says if the folder cannot be written.
         """
         from labtui.session.session import Session
 
         folder = lab_folder(args.folder, args, writes=not view_only)
-        self._prompter = TerminalPrompter()
-        self._open = partial(Session.open, folder.path, prompter=self._prompter, start=False)
+        self._prompter = prompter = TerminalPrompter()
+        self._open = partial(Session.open, folder.path, prompter=prompter, start=False, sends=not view_only)
         self.session: Session = self._open()
         if view_only and isinstance(why := self.session.why_read_only, NotWritable):
             say_error(why)

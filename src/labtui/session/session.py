@@ -63,7 +63,7 @@ class Session:
         self._threads: dict[str, Callable[[], None]] = {}
         """Functions that end the threads beside the worker: "follow" another process, "serve" others."""
         self._prompter = prompter
-        self._closed = False
+        self._closed, self._sends = False, True
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -74,9 +74,10 @@ class Session:
         *,
         prompter: Prompter | None = None,
         start: bool = True,
+        sends: bool = True,
         clock: Clock | None = None,
     ) -> Session:
-        """Open a lab folder; with `start` it begins to connect at once.
+        """Open a lab folder; with `start` it begins to connect at once. Unless it `sends`, what waits goes on waiting.
 
         `prompter` answers the questions of a login (None: every question is refused; keys and agent still work).
         If another process holds the folder, the session is read-only and follows what that one stores. A folder
@@ -95,6 +96,7 @@ class Session:
             if lock is not None:
                 lock.release()
             raise
+        session._sends = sends
         if start:
             session.start()
         return session
@@ -140,6 +142,7 @@ class Session:
             clock=self.clock,
             faults=self.faults,
             readings=self.readings,
+            sends=self._sends,
             max_log_bytes=int(self.settings.max_log_gib * 1024**3),
         )
         return ClusterWorker(context)

@@ -88,7 +88,7 @@ class Submitter:
     def _next_to_send(self) -> SubmissionState | None:
         now = self._context.clock.steady()
         closed = [queue for queue, at in self._open_at.items() if at > now]
-        return sendable(self._context.state, self._context.profile, closed)
+        return sendable(self._context.state, self._context.profile, closed) if self._context.sends else None
 
     def job_ended(self) -> None:
         """After the end of a job: queues that were full may have room again."""

@@ -93,6 +93,7 @@ class WorkerContext(msgspec.Struct):
     clock: Clock
     faults: FaultLog
     readings: Readings
+    sends: bool = True
     max_log_bytes: int = 2 * 1024**3
     """A log is not copied beyond this size."""
     changed_at: float = 0.0
