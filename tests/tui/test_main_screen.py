@@ -212,10 +212,8 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
         await until(pilot, lambda: table.has_focus)
 
         def looks() -> list[Any]:
-            return [
-                table.get_component_styles("datatable--cursor").background,
-                tasks.get_component_styles("option-list--option-highlighted").background,
-            ]
+            parts = (table, "datatable--cursor"), (tasks, "option-list--option-highlighted")
+            return [each.get_component_styles(part).background for each, part in parts]
 
         before = looks()
         await pilot.press("g")

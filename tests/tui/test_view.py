@@ -45,7 +45,6 @@ from labtui.tui.guidance import (
     headline,
     instead_of_chart,
     instead_of_runs,
-    live_reason,
     next_step,
     remedy,
     result,
@@ -299,7 +298,7 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     seen_to = TaskCheck(task_id=compares.id, status="open", items=(), missing="")
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
     assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
-    assert (task_word(other), title_remark(other)) == ("open", f"  {live_reason(other)[:-1]}")
+    assert (task_word(other), title_remark(other)) == ("open", f"  {words.live_reason(other)[:-1]}")
 
 
 def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
@@ -347,7 +346,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     assert (step.label, step.reason) == ("Release the runs", "Run 1: held. Press H to release.")
     one, two = (replace(waits, run_ids=(n,), held=False, cancelling=n == 1) for n in (1, 2))
     state = LabState(runs={1: run, 2: replace(run, run_id=2, token="2")}, submissions={"lt1": one, "2": two})
-    assert live_reason(seen(state)) == "Run 2 is waiting.", "what the list says"
+    assert words.live_reason(seen(state)) == "Run 2 is waiting.", "what the list says"
     lost = Diagnosis(kind="node-lost", line=9, text="Job 7 ended.", advice="Submit it again.")
     first = one_run(phase=RunPhase.RUNNING, started=True)
     runs = {1: first, 2: one_run(2, spec(gpus=2)), 3: one_run(3, spec(gpus=4))}
@@ -485,6 +484,10 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     made = {7: one_run(7, other, phase=RunPhase.FAILED), 8: one_run(8, first, outcome="completed")}
     view = View(state=LabState(runs=made), edition=chapter)
     assert [line.run_id for line in view.failures("11.2", view.every.values())] == [7], "8 has another batch"
+    done = replace(own, run_id=1, outcome="completed", phase=RunPhase.DONE)
+    files = {"b": replace(sent(JobPhase.FINISHED), job_file="b.slurm")}
+    mine = LabState(runs={1: done, 2: replace(own, run_id=2), 9: replace(own, token="b")}, submissions=files)
+    assert [line.run_id for line in View(state=mine).failures("", seen(mine, task_id="").lines)] == [2, 9]
 
 
 @pytest.mark.parametrize("width", [78, 86])
@@ -644,11 +647,14 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
 @pytest.mark.parametrize(("batch", "advice"), [
     (8192, "The task plans a batch of 2,048 per GPU, on every size."),
     (2048, "Halve the batch on every size: 1,024 per GPU."),
+    (1, "There is no smaller batch. R plans it as it was."),
+    (0, "Set a smaller batch, then submit mine.slurm again. R plans it as it was."),
 ])  # fmt: skip
 def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_larger(batch, advice):
-    run = one_run(1, spec(batch=batch), outcome="oom", diagnosis=(OOM,))
+    run = one_run(1, spec(batch=batch), outcome="oom", diagnosis=(OOM,), phase=RunPhase.FAILED)
     online = ConnectionState(status="online")
-    view = seen(LabState(runs={1: replace(run, phase=RunPhase.FAILED)}, connection=online))
+    own = {"lt1": replace(sent(JobPhase.FINISHED), job_file="mine.slurm" * (batch == 0))}
+    view = seen(LabState(runs={1: run}, submissions=own, connection=online))
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert next_step(view).label == "Run again" and "R  Run again " in card and advice in card
 

@@ -55,12 +55,9 @@ async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) ->
 
 def text_of(app: Any) -> str:
     """The screen as lines of text, then each notification on one line, since toasts wrap it."""
-    lines = []
-    height = app.size.height
     visible_screen_stack.set(app._background_screens)  # the screens visible behind a modal
-    for row in app.screen._compositor.render_strips():
-        lines.append(row.text.rstrip())
-    return "\n".join([*lines[:height], *(" ".join(each.message.split()) for each in app._notifications)])
+    lines = [row.text.rstrip() for row in app.screen._compositor.render_strips()[: app.size.height]]
+    return "\n".join([*lines, *(" ".join(each.message.split()) for each in app._notifications)])
 
 
 async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5", *, again: bool = False) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
-from labtui.domain.state import SubmissionState, submission_queue, waiting_reason
+from labtui.domain.state import LabState, SubmissionState, submission_queue, waiting_reason
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -167,6 +167,11 @@ NO_LINE = ("offline", "needs-login")
 """The connection's states in which nothing can be sent."""
 
 
+def connected(state: LabState) -> bool:
+    """Whether the state is current; a connection that was never tried is not lost."""
+    return state.connection.status not in NO_LINE or not state.connection.tried
+
+
 def why_it_waits(view: View, line: RunLine | None) -> str:
     """A sentence on the job of a run that waits or whose state is unknown; "" for other runs."""
     waits = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.UNKNOWN)
@@ -215,6 +220,20 @@ def start_words(job: JobView, view: View) -> str:
     now = job.seen_at + max(0.0, view.now - job.seen_at) * (view.factor or 1.0)
     wait = job.start_estimate - now
     return f"Slurm expects it to start in about {clock_span(wait)}." if wait > 0 else "It should start now."
+
+
+def live_reason(view: View) -> str:
+    """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued. It should start now.``."""
+    training = [line for line in view.pending if line.word == RunPhase.RUNNING]
+    others = [line for line in view.pending if not line.cancelling]
+    first = (training or others or view.pending or (None,))[0]
+    if first is None:
+        return ""
+    if first.left_s is not None:
+        return f"Run {first.run_id} has {clock_span(first.left_s)} left."
+    if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
+        return f"Run {first.run_id} is queued. {start_words(first.job, view)}"
+    return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
 
 
 def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, RunPhase, plural
 from labtui.domain.state import CLUSTER_OVER, TRAINING, ended_by
 from labtui.tui import format as words
-from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, RunLine, View, connected, planned_sizes
+from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, RunLine, View, planned_sizes
 
 if TYPE_CHECKING:
     from labtui.lab.checks import CheckItem
@@ -54,7 +54,7 @@ def next_step(view: View) -> NextStep:
 
 
 def _next_step(view: View) -> NextStep:
-    if not connected(view.state) and not view.read_only:
+    if not words.connected(view.state) and not view.read_only:
         hint = view.state.connection.hint
         if hint == CLUSTER_OVER and view.factor is None:
             return _without_cluster(view)
@@ -82,7 +82,7 @@ def _retried(view: View) -> bool:
 
 def _stopped(view: View) -> bool:
     """Whether the folder's practice cluster does not run: this labtui does not run it, and it does not answer."""
-    return view.practice and view.factor is None and not connected(view.state)
+    return view.practice and view.factor is None and not words.connected(view.state)
 
 
 def _without_cluster(view: View) -> NextStep:
@@ -138,6 +138,12 @@ def remedy(view: View, line: RunLine) -> NextStep:
     return NextStep("Run again", advice)
 
 
+def as_it_was(line: RunLine) -> bool:
+    """Whether a run is planned again unchanged: its own job file sets the batch, or no smaller one is known."""
+    own = line.submission is not None and bool(line.submission.job_file)
+    return line.run.outcome != "time-limit" and (own or line.run.spec.per_gpu_batch < 2)
+
+
 def _after_oom(view: View, line: RunLine) -> NextStep:
     """The remedy for a run that ran out of GPU memory."""
     from labtui.lab.plan import smaller_batch
@@ -146,6 +152,10 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
     if (done := successful_retry(view, line)) is not None:
         trained = f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
         return NextStep("", trained)
+    if as_it_was(line):
+        own = line.submission.job_file if line.submission is not None else ""
+        other = f"Set a smaller batch, then submit {own} again" if own else "There is no smaller batch"
+        return NextStep("Run again", f"{other}. R plans it as it was.")
     batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
     if batch == spec.per_gpu_batch // 2:
         return NextStep("Run again", f"Halve the batch on every size: {batch:,} per GPU.")
@@ -190,23 +200,9 @@ def runs_again(view: View) -> tuple[RunLine, ...]:
     return (line,) if alone and line is not None else missing
 
 
-def live_reason(view: View) -> str:
-    """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued. It should start now.``."""
-    training = [line for line in view.pending if line.word == RunPhase.RUNNING]
-    others = [line for line in view.pending if not line.cancelling]
-    first = (training or others or view.pending or (None,))[0]
-    if first is None:
-        return ""
-    if first.left_s is not None:
-        return f"Run {first.run_id} has {words.clock_span(first.left_s)} left."
-    if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
-        return f"Run {first.run_id} is queued. {words.start_words(first.job, view)}"
-    return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
-
-
 def _while_running(view: View) -> NextStep:
     """The next step while jobs are in progress: about held, failed or missing runs, else to answer or to watch."""
-    reason = live_reason(view)
+    reason = words.live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
         reason = f"{words.run_numbers(held)}: held. Press H to release."
@@ -323,13 +319,13 @@ def instead_of_chart(view: View) -> str:
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
             return ended(baseline[:1], "The one-GPU run")
         needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
-        return f"{live_reason(view)} {needs}".strip()
+        return f"{words.live_reason(view)} {needs}".strip()
     if view.task is None or not view.task.runs:
         return ""
     timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
     over, ends = view.lines and not view.pending, "end" if timed else "train"
     fills = "No run has a time that counts yet." if over else f"Charts fill in as the runs {ends}."
-    return f"{live_reason(view)} {fills}".strip()
+    return f"{words.live_reason(view)} {fills}".strip()
 
 
 # ------------------------------------------------------------------ results, states and the line above the keys
@@ -339,7 +335,7 @@ def title_remark(view: View) -> str:
     """What follows the current task's state in the title: how long it trains, what it waits for, or what failed."""
     line = view.task_line
     if line is None or line.live is None:
-        return f"  {live_reason(view)}".removesuffix(".").rstrip() if line is not None else ""
+        return f"  {words.live_reason(view)}".removesuffix(".").rstrip() if line is not None else ""
     failed = [one.run_id for one in failed_runs(view) if one.phase is RunPhase.FAILED]
     if failed and line.live in LIVE:
         return f"  {words.run_numbers(failed).lower()} failed"
@@ -432,7 +428,7 @@ def status_line(view: View) -> tuple[str, str]:
     state, connection = view.state, view.state.connection
     if connection.status == "needs-login":
         return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
-    if not connected(state):
+    if not words.connected(state):
         at = state.refreshed_at
         if at is None or _stopped(view) or not (_retried(view) or view.read_only):
             said = "" if _stopped(view) and connection.hint else connection.sentence

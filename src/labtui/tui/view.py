@@ -9,7 +9,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -274,10 +273,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         task = self.edition.task(task_id) if self.edition is not None else None
         planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
         mine = [one for one in lines if not planned or (one.run.spec.model, one.run.spec.n_gpus) in planned]
-        key: Callable[[Any], object] = task.key_of if task is not None else attrgetter("label")
-        last = {key(line.run.spec): line for line in mine}
-        asked = task.own_runs_check.outcomes if task is not None else ("completed",)
-        done = {key(line.run.spec) for line in mine if line.run.outcome in asked}
+
+        def key(run: RunState) -> object:
+            sent = self.state.submissions.get(run.token)
+            return task.key_of(run.spec) if task is not None else (sent and sent.job_file, run.spec.label)
+
+        last = {key(line.run): line for line in mine}
+        asked = task.own_runs_check.outcomes if task is not None else ()
+        done = {key(line.run) for line in mine if line.run.outcome in asked}
         bad = (line for of, line in last.items() if line.phase in ENDED_BADLY and of not in done)
         return () if self.count("runs", task_id).full else tuple(bad)
 
@@ -337,7 +340,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         said = JOB_ENDS.get(job.slurm_state, "") if job is not None and {*mine} == {"completed"} else ""
         return run, run.cause if run.phase in ENDED_BADLY else said
     if over and job is not None:  # the end of its log tells how it ended
-        late = not connected(state) or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
+        late = not words.connected(state) or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
         return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         causes = {
@@ -349,17 +352,12 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         return run, causes.get(run.phase, "")
     seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)
     known_from = max(state.connection.since, view.now - FRESH_S if view.read_only else 0.0)
-    heard = connected(state) and (job is None or seen_at >= known_from)
+    heard = words.connected(state) and (job is None or seen_at >= known_from)
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         since = (job.unknown_since if job is not None else None) or seen_at
         said = f"since {words.clock(since)}" if since else "until connected"
         return replace(run, phase=RunPhase.UNKNOWN), said
     return run, held * (run.phase is RunPhase.QUEUED)
-
-
-def connected(state: LabState) -> bool:
-    """Whether the state is current; a connection that was never tried is not lost."""
-    return state.connection.status not in words.NO_LINE or not state.connection.tried
 
 
 def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) -> RunLine:

@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.tui import STYLES
-from labtui.tui.guidance import NextStep, instead_of_runs, runs_again
+from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
@@ -164,7 +164,7 @@ class MainScreen(FramedScreen):
             return instead_of_runs(view)
         if action == "retry_run" and not runs_again(view):
             bad = any(line.phase in ENDED_BADLY for line in view.lines)
-            return "No run here has to be run again." if bad else "No run here failed or was cancelled."
+            return "Choose a run that failed." if bad else "No run here failed or was cancelled."
         if action == "start_copy":
             return "" if any(not path.is_file() for path in self._copies()) else None
         asked = view.task is not None and view.task.questions
@@ -244,7 +244,7 @@ class MainScreen(FramedScreen):
         again = [view.every[number] for number in these] or runs_again(view)
         jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
-        proposals = [retry_after(self.app.session, line.run_id) for line in lines]
+        proposals = [retry_after(self.app.session, line.run_id, same=as_it_was(line)) for line in lines]
         heads = [f"Run {line.run_id}: " * (len(lines) > 1) for line in lines]
         said = [head + proposal.sentence for head, proposal in zip(heads, proposals, strict=True)]
         drafts = tuple(draft for each in proposals for draft in each.drafts)

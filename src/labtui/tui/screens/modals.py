@@ -329,7 +329,8 @@ def problems_text(app: LabApp) -> Text:
         if lines:
             page.append(f"! {' '.join(map(ended, ends.values()))}\n", style="bold")
             why = "r to see why, " * any(line.phase is RunPhase.FAILED for line in lines)
-            again = f"press {why}R to run {'it' if len(lines) == 1 else 'them'} again"
+            which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
+            again = f"press {why}R to run {which} again"
             there = "go there and " * (task.task_id != app.view.task_id)
             page.append(f"  {task.task_id} {task.title}: {there}{again}.\n\n")
     if not page and not connection.sentence and not incidents:
