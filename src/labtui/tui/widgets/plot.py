@@ -228,7 +228,7 @@ class _Drawing:
         for place, point in enumerate(points):
             here, hollow = self.cursor == Cursor(at, point.x), point.live or point.hollow
             between = self.spec.over_time and (len(points) - 1 - place) % self.apart
-            if (between or mark == " ") and not (here or point.hollow):
+            if (between or mark == " ") and points[1:] and not (here or point.hollow):
                 continue
             column, row, lo, hi = self._column(point.x), self._row(point.y), point.lo, point.hi
             if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
