@@ -377,6 +377,7 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_is_marks(hei
     assert "ideal" in "".join(rows), "at its line where the margin is full"
     ends = [row[60:].strip(" ●") for row in rows if re.search("Gustafson|2.53×|Amdahl", row)]
     assert ends == ["Gustafson, within 1 %", "2.53×", "Amdahl, within 1 %"]
+    assert "within" not in "".join(rows_of(fitted, 78, height)), "the curves have the room"
 
 
 @pytest.mark.parametrize("width", [46, 57, 86])

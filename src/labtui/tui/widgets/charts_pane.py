@@ -371,7 +371,9 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _sentence(self) -> Text:
         view, spec = self.view, self.spec
-        text = ". ".join((spec.message or spec.title, *spec.notes[:1])) if spec is not None else ""
+        text = (
+            ". ".join((spec.message or spec.title, *spec.notes[: spec.over_time])) if spec is not None else ""
+        )
         said = headline(view) * (not view.charts)
         return ink(text or said or VIEWS[self.view_name], "bold")
 

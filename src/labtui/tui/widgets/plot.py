@@ -68,7 +68,7 @@ class _Drawing:
         self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
         self.tick_rows = [self.rows - 1 - int(self.scale.height(n)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.name for each in spec.series if each.role == "fit"]
+        ends = [each.name if width > 80 else each.short for each in spec.series if each.role == "fit"]
         self.crowded = specs.is_crowded(spec)
         self.listed = self.crowded or len(self.measured) > self.rows
         ends += [self._label(at, width) for at in range(len(self.names))]
