@@ -249,9 +249,9 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
     state, tasks = ctx.evidence.state, {each.task_id for each in matches}
     measured = [run for _, run in sorted(state.runs.items(), reverse=True) if run.epochs or run.throughput]
-    small = {state.mark_of(run) for run in measured} == {"small"}  # else charts leave them out
-    ran = [run for each in matches if (run := each.run) and (each.met or run in measured)]
-    charted = [run for run in ran if small or state.mark_of(run) != "small"]
+    if {state.mark_of(run) for run in measured} != {"small"}:  # charts leave small runs out
+        measured = [run for run in measured if state.mark_of(run) != "small"]
+    charted = [run for each in matches if (run := each.run) and (each.met or run in measured)]
     of_models = (run for run in measured if run.spec.model in check.models)
     of_tasks = [run for run in of_models if not tasks or run.task_id in {"", *tasks}]  # "": an own job's
     for chart in check.charts:
