@@ -36,9 +36,7 @@ def log_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_run(parser)
     options.add_folder(parser)
-    parser.add_argument(
-        "-f", "--follow", action="store_true", help="print the log as it grows, until the job ends"
-    )
+    parser.add_argument("-f", "--follow", action="store_true", help="print it as it grows, to the job's end")
     stream = parser.add_mutually_exclusive_group()
     stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
     stream.add_argument("--gpu", dest="stream", action="store_const", const="gpu", help="the GPU samples")
@@ -151,10 +149,8 @@ def run_watch(args: argparse.Namespace) -> int:
             if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
                 raise why  # nothing would ever change
             lab.session.watch_logs(set(lab.state.submissions))
-            say(
-                describe_open_runs(View.of(lab.session))
-                or "Every run has ended; the rest of the logs is read."
-            )
+            open_runs = describe_open_runs(View.of(lab.session))
+            say(open_runs or "Every run has ended; the rest of the logs is read.")
             names = lab.session.edition.names
             ring = partial(print, end="", file=raw_stream(sys.stderr), flush=True)
             notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None

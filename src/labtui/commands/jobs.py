@@ -164,9 +164,7 @@ def _advice_or_cause(view: View, line: RunLine) -> str:
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the numbers of the runs, as `labtui queue` shows them, and when to end them."""
     options.add_run(parser, "runs", nargs="*")
-    parser.add_argument(
-        "--after", type=options.count, metavar="MIN", help="end it MIN minutes after its start"
-    )
+    parser.add_argument("--after", type=options.count, metavar="MIN", help="end it MIN min after its start")
     parser.add_argument("--yes", action="store_true", help="changes nothing: cancel never asks")
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
     options.add_folder(parser)
