@@ -7,7 +7,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec, SubmissionStatus
 from labtui.lab.plan import PlanOverrides
 from labtui.session.labs import load_edition
-from labtui.session.own_jobs import own_draft
+from labtui.session.own_jobs import batch_file, own_draft
 from labtui.session.planning import retry_after, smallest_failed_batch
 from tests.changes import ended as run_ended
 from tests.changes import epoch, observed
@@ -143,10 +143,10 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     bench.session._journal.change(epoch(1, EpochSample(epoch=1, seconds=Interval.exact(6.0))))
     (paced,) = retry_after(bench.session, 1).drafts
     assert paced.options == ("--time=48",), "400 epochs of 6 s, and a fifth more"
-    assert dict(again.beside)["own.slurm"] == sent
-    assert again.runs == draft.runs and again.job_name == draft.job_name
+    assert (again.runs, again.job_name, dict(again.beside)[path.name]) == (draft.runs, draft.job_name, sent)
+    assert batch_file(replace(draft.runs[0], arguments=("--epochs", "4")), "own.slurm") == "mine.py"
     bench.session._journal.change(run_ended(1, "oom"))
-    with pytest.raises(UsageError, match="is set in your job file"):
+    with pytest.raises(UsageError, match="is set in own"):
         retry_after(bench.session, 1)
 
 

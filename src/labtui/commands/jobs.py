@@ -144,12 +144,14 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
 
 def _advice_or_cause(view: View, line: RunLine) -> str:
     """What to do next after a run that ran out of GPU memory, the cause of another failure, else ""."""
+    from labtui.session.own_jobs import batch_file
     from labtui.tui.guidance import successful_retry
 
     run = line.run
     if run.gpu_memory_ran_out:
-        own = line.submission.job_file if line.submission is not None else ""
-        way = f"halve the batch in {own}" if own else f"`labtui retry {run.run_id}` plans a smaller batch"
+        way, item = f"`labtui retry {run.run_id}` plans a smaller batch", line.submission
+        if item is not None and item.job_file:
+            way = f"halve the batch in {batch_file(run.spec, item.job_file)}"
         return "" if successful_retry(view, line) else way
     if run.outcome not in ("oom", "failed"):
         return ""

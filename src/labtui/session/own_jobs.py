@@ -192,6 +192,13 @@ def _run(command: Command, gpus: int) -> RunSpec | None:
     return fill_unknown(replace(run, learning_rate=read.facts.learning_rate), told)
 
 
+def batch_file(run: RunSpec, job_file: str) -> str:
+    """The file that sets the batch of an own job's run: its script where the command names none."""
+    read = read_command(shlex.join(("python", run.script, *run.arguments)))
+    named = read is not None and (read.facts.batch_size or read.facts.batch_per_gpu)
+    return job_file if named or not run.script else run.script
+
+
 _OF_THE_LAB = re.compile(r"ResNet\d+")
 """The lab's scripts and copies of them, whose option is the global batch."""
 _LAUNCHER = re.compile(r"(?:torchrun|horovodrun|accelerate launch|deepspeed) .*", re.DOTALL)

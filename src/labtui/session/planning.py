@@ -237,11 +237,12 @@ def _propose_smaller_batch(
 ) -> Proposal:  # fmt: skip
     """After running out of GPU memory: all sizes if the task plans such a run, else the same runs."""
     from labtui.lab.plan import smaller_batch
+    from labtui.session.own_jobs import batch_file
 
     if submission.job_file:
         raise UsageError(
-            f"The batch size of run {starved.run_id} is set in your job file {submission.job_file}.",
-            "Halve it there and submit the file again, or retry it as it was: --same.",
+            f"The batch size of run {starved.run_id} is set in {batch_file(starved.spec, submission.job_file)}.",
+            f"Halve it there and submit {submission.job_file} again, or retry it as it was: --same.",
         )
     if starved.spec.per_gpu_batch < 2:
         raise UsageError(f"There is no smaller batch to try for run {starved.run_id}.", "Try another GPU.")
