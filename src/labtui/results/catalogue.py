@@ -19,7 +19,14 @@ from labtui.results import charts as specs
 from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
-from labtui.results.measured import AccuracyCurve, MeasuredRun, accuracy_curves, best_curve, warmup_epochs
+from labtui.results.measured import (
+    AccuracyCurve,
+    MeasuredRun,
+    accuracy_curves,
+    best_curve,
+    steady_samples,
+    warmup_epochs,
+)
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
@@ -166,10 +173,15 @@ Named = Sequence[tuple[str, str, int, MeasuredRun]]
 
 
 def _named_runs(results: Results) -> Named:
-    """The runs that have epochs: configuration, an ending that tells repeats apart, the network's colour, the run."""
+    """The runs that have epochs: configuration, an ending that tells repeats apart, the network's colour, the run.
+
+    A run that ended within its warm-up is left out where another one of its configuration counts.
+    """
     hues = specs.hues_of(row.model for row in results.rows)
     runs = []
     for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
+        if row.epoch_seconds is not None and not (run.live or steady_samples(run)):
+            continue
         gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
         told = (row.model, row.configuration.data_set, policy(run) or ", ".join(row.apart_by), gpus)
         runs.append((" · ".join(filter(None, told)), hues[row.model], run))
