@@ -131,6 +131,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def queue(self, name: str) -> Queue | None:
         return next((queue for queue in self.queues if queue.name == name), None)
 
+    def within_limit(self, queue: str, minutes: int) -> int:
+        """The minutes, or the most that the queue allows."""
+        known = self.queue(queue)
+        return min(minutes, (known and known.max_minutes) or minutes)
+
     def queue_names(self, queue: str) -> QueueNames:
         """The `sbatch` options that name this queue."""
         return QueueNames(partition=queue) if self.queue_option == "partition" else QueueNames(qos=queue)

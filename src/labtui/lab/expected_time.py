@@ -46,8 +46,6 @@ def time_limit(
     The prescribed limits of trainings that torchrun starts one after another add up; else the longest counts. An
     expected time is multiplied by `MARGIN`, rounded up to `STEP_MINUTES`, and at least `MIN_MINUTES`.
     """
-    queue = profile.queue(draft.queue)
-    most = queue.max_minutes if queue is not None else None
     if any(prescribed):
         in_turn = draft.form == "one-job" and draft.runs[0].launcher == "torchrun"
         minutes = sum(prescribed) if in_turn else max(prescribed)
@@ -55,7 +53,7 @@ def time_limit(
         seconds = total([run_seconds(run, edition, ()) for run in draft.runs])
         minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
         minutes = max(MIN_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
-    return minutes if most is None else min(minutes, most)
+    return profile.within_limit(draft.queue, minutes)
 
 
 def total(parts: Sequence[Interval | None]) -> Interval | None:

@@ -310,8 +310,8 @@ def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition:
         if queue is not None and queue.devices not in ("", devices):
             return draft
     draft = replace(draft, qos=qos or draft.qos, partition=partition or draft.partition)
-    queue, minutes = profile.queue(draft.queue), draft.time_limit_minutes
-    return replace(draft, time_limit_minutes=min(minutes, (queue and queue.max_minutes) or minutes))
+    minutes = profile.within_limit(draft.queue, draft.time_limit_minutes)
+    return replace(draft, time_limit_minutes=minutes)
 
 
 def job_name(specs: Sequence[RunSpec]) -> str:

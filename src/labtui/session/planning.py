@@ -265,9 +265,8 @@ def _propose_more_time(
     planned, job = submission.time_limit_minutes, submission.job
     # the key T may have shortened it
     before = math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
-    queue = session.profile.queue(submission.queue)
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
-    limit = min(limit, (queue.max_minutes if queue is not None else None) or limit)
+    limit = session.profile.within_limit(submission.queue, limit)
     draft = _redraft(session, submission, specs, limit)
     if not submission.job_file:
         limit = max(limit, time_limit(draft, session.edition, session.profile))
