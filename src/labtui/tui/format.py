@@ -229,8 +229,10 @@ def live_reason(view: View) -> str:
     first = (training or others or view.pending or (None,))[0]
     if first is None:
         return ""
+    if first.left_s == 0 and first.to_limit:
+        return f"Run {first.run_id} is past its time limit."
     if first.left_s is not None:
-        return f"Run {first.run_id} has {clock_span(first.left_s)} left."
+        return f"Run {first.run_id} has {clock_span(first.left_s)} {'to its time limit' if first.to_limit else 'left'}."
     if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
         return f"Run {first.run_id} is queued. {start_words(first.job, view)}"
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."

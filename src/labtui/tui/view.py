@@ -42,7 +42,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
     `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" if they
     do. `left_s` is the cluster's time to its end, `took_s` the time since it began, or that it took, in seconds; None
-    if unknown. `share` is how much of it is done (0 to 1).
+    if unknown; `to_limit`: by then its limit ends it. `share` is how much of it is done (0 to 1).
     """
 
     run: RunState  # with the phase and the outcome as Slurm or the log reports them
@@ -52,6 +52,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     row: ResultRow | None = None
     share: float = 0.0
     left_s: float | None = None
+    to_limit: bool = False
     took_s: float | None = None
 
     @property
@@ -239,7 +240,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for line in self.every.values():
             mine[line.run.task_id].append(line)
         if self.edition is None:
-            return tuple(self._task_line(name, "", found) for name, found in mine.items())
+            found = () if self.loading else mine.items()  # before their titles are known, none
+            return tuple(self._task_line(name, "", lines) for name, lines in found)
         tasks = [self._task_line(task.id, task.title, mine[task.id]) for task in self.edition.tasks]
         own = [self._task_line("", "Own jobs", mine[""])] if mine[""] else []
         return (*tasks, *own)
@@ -364,11 +366,14 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
     submission = view.state.submissions.get(run.token)
     run, cause = _with_cause(view, run, submission)
     line = RunLine(run=run, submission=submission, cause=cause, row=row)
-    left, took = _time_left(line, view), _time_taken(line, view)
+    left, most = _time_left(line, view)
+    took, limited = _time_taken(line, view), left is not None and most < left
+    left = most if limited else left
     done = run.epochs_read / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(
         line,
         left_s=left,
+        to_limit=limited,
         took_s=took,
         share=min(1.0, done) if left is None or not took else took / (took + left),
         why_not=_why_not(view, line, left_out),
@@ -389,32 +394,28 @@ def _why_not(view: View, line: RunLine, left_out: str) -> str:
     return left_out or ("" if row is not None or view.loading else "its log has no epoch that counts")
 
 
-def _time_left(line: RunLine, view: View) -> float | None:
-    """The seconds that a running training still needs; None if unknown.
-
-    By its own pace, or before that by the expected time; but no longer than the job's time limit allows.
-    """
+def _time_left(line: RunLine, view: View) -> tuple[float | None, float]:
+    """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows."""
     run, began, now = line.run, _last_epoch_end(line, view, line.run_id), words.cluster_now(view)
     passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of the current epoch
-    trains = line.word == RunPhase.RUNNING
+    trains, most = line.word == RunPhase.RUNNING, math.inf
     if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
-        return None
-    most = math.inf
+        return None, most
     if line.job is not None and line.job.time_limit_s:
         most = line.job.time_limit_s - line.job.ran_s(now)
     if line.row is not None and line.row.epoch_seconds is not None:
         pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - run.epochs_read)
         left = pace * missing - min(pace, passed)
     elif view.edition is None or began is None:
-        return None
+        return None, most
     else:
         from labtui.lab.expected_time import run_seconds
 
         expected = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
         left = expected.value - passed - run.trained_s if expected else 0.0
         if left <= 0:
-            return None
-    return max(0.0, min(left, most))
+            return None, most
+    return max(0.0, left), most
 
 
 def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
@@ -444,5 +445,5 @@ def _time_taken(line: RunLine, view: View) -> float | None:
     told = began is not None and ended is not None and (trains or line.run.epochs)
     by_log = (ended or 0.0) - (began or 0.0) if told else None
     of_job = len(line.submission.run_ids) == 1 and (trains or job.phase is JobPhase.FINISHED)
-    slurms = of_job and (by_log is None or line.phase is not RunPhase.DONE)
+    slurms = of_job and (by_log is None or not (trains or line.phase is RunPhase.DONE))
     return job.ran_s(now) or None if slurms else by_log

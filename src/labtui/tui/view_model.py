@@ -58,6 +58,7 @@ class ViewModel:
         self._cached: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks
         self.chosen: int | None = None  # the run that the student chose
+        self._last: RunState | None = None  # the run shown last, as it was
         self.reading: int | None = None  # the run whose log is open: it stays, whichever run trains next
         last = self.state.choices  # the task chosen last, unless a run was submitted since
         kept = last.get("task") if last.get("run") == str(max(self.state.runs, default=0)) else None
@@ -77,7 +78,7 @@ class ViewModel:
 
     def choose_task(self, task_id: str) -> None:
         """Select another task, and whichever of its runs trains."""
-        self.task_id, self.chosen, self.reading = task_id, None, None
+        self.task_id, self.chosen, self.reading, self._last = task_id, None, None, None
         self.session.choose(task=task_id, run=str(max(self.state.runs, default=0)))
 
     def _task_runs(self) -> tuple[RunState, ...]:
@@ -120,7 +121,12 @@ class ViewModel:
     # ------------------------------------------------------------------ the view
 
     def view(self) -> View:
-        """Everything one repaint needs, as of now."""
+        """Everything one repaint needs, as of now. A run that fails while it is shown stays selected."""
+        runs, last = self.state.runs, self._last
+        if last is not None and self.chosen is None and last.phase not in ENDED_BADLY:
+            self.chosen = last.run_id if runs.get(last.run_id, last).phase is RunPhase.FAILED else None
+        shown = self.run_id
+        self._last = runs.get(shown or 0)
         # The results come with the second view: the first paint need not wait for their modules.
         return View.of(
             self.session,
@@ -129,7 +135,7 @@ class ViewModel:
             loading=not self.loaded,
             checks=self.checks,
             task_id=self.task_id,
-            run_id=self.run_id,
+            run_id=shown,
             factor=self.factor,
             now=self.clock(),
             deck=self.deck,

@@ -250,11 +250,15 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """A progress bar with the time left for a running training; else the state, and why its numbers do not count."""
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     if line.word == RunPhase.RUNNING and line.run.spec.program is None:
-        cells = min(MAX_BAR, width - 12)
+        what = "to limit" if line.to_limit else "left"
+        left = (
+            f"epoch {line.run.epochs_read + 1}"
+            if line.left_s is None
+            else f"{words.clock_span(line.left_s)} {what}"
+        )
+        cells = max(3, min(MAX_BAR, width - 2 - max(10, len(left))))
         done = round(line.share * cells)
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
-        epoch = f"epoch {line.run.epochs_read + 1}"
-        left = epoch if line.left_s is None else f"{words.clock_span(line.left_s)} left"
         return text.append(f"  {left}", "bold")
     done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and ended_as_asked(view, line)
     head, _, rest = line.word.partition(", " if done else ": ")
