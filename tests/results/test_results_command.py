@@ -192,7 +192,7 @@ def test_gpu_hours_of_the_folder(folder, capsys, command):
 
 
 def test_the_samplers_file_lies_beside_the_epochs(folder, capsys, command):
-    for every, four in ((4, None), (2, 1.0)):  # five samples of each GPU
+    for every, four in ((2, None), (1, 1.0)):  # ten samples of each GPU
         lines = [
             f"2025/11/21 09:{40 + second // 60:02d}:{second % 60:02d}.000, {gpu}, {busy}, 1, 1, 1, 1\n"
             for second in range(0, 80, every)

@@ -111,7 +111,7 @@ class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
     standing_by: int
 
 
-MIN_SAMPLES = 5
+MIN_SAMPLES = 10
 """The fewest samples of each GPU for a mean: the sampler takes one every two seconds."""
 
 
