@@ -83,7 +83,10 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     tuning, images = (own_options(run), None) if own else (sized_options(run), _images(run, edition))
     row = _matching_row(run, {run.model, run.called(edition.names).model}, rows, tuning, images)
     if row is not None:
-        epoch, first = (_scaled(s, row.batch_size, run) for s in (_epochs_seen(row), row.warmup_seconds))
+        was, first = _epochs_seen(row), row.warmup_seconds
+        epoch = _scaled(was, row.batch_size, run)
+        if first and was and epoch:  # what a first epoch takes longer does not depend on the batch
+            first = Interval(first.value, max(0, first.lo - was.lo + epoch.lo), first.hi - was.hi + epoch.hi)
     elif own or tuning != run.tuning:  # nothing is published about other pixels
         return None
     else:
