@@ -25,7 +25,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         write_log(filled_session, LIVE, f"{text}:::MLLOG\n{STAMP}the mark\n")
     async with screens(filled_session, "log", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: re.search(r"\.out .* following", title(app)) and STAMP not in text_of(app))
-        assert "/ Search  o Out/err " in text_of(app), "its own keys come before those of the run"
+        assert "z MLPerf lines  / Search " in text_of(app), "its own keys come before those of the run"
         await pilot.press("slash", *"the mark", "enter")
         await until(pilot, lambda: "/the mark  line " in title(app) and "below" not in title(app))
         last = title(app)

@@ -93,13 +93,15 @@ class ViewModel:
 
     @property
     def to_show(self) -> int | None:
-        """The first run that failed and is still needed, else the one that trains now or is the next to start.
+        """A task's first failed run that is still needed, else the run that trains now or is the next to start.
 
         When all have ended, it is the last one; a failure or what it kept from starting only if the task has no other.
         """
         runs, view = self._task_runs(), View(state=self.state, edition=self.edition, checks=self.checks)
         needed = view.failures(self.task_id, (RunLine(run=run, submission=None) for run in runs))
-        failed = [line.run for line in needed if line.phase is RunPhase.FAILED] if self.checks else []
+        failed = [
+            line.run for line in needed if line.phase is RunPhase.FAILED and self.task_id and self.checks
+        ]
         told = [run for run in failed if ended_by(run, runs) is None]
         for phases in TRAINING, (RunPhase.QUEUED, RunPhase.WAITING):
             told = told or [run for run in runs if run.phase in phases]

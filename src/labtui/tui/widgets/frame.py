@@ -344,7 +344,8 @@ class KeyFooter(Footer):
         keys = self._keys()
         right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
         if self.app.size.width < 110:  # without a rail, its key comes first
-            right = [k for k in right if k.action != "command_palette"]
+            out = ["command_palette", *("do_next" for k in keys if k.key == "escape")]  # "esc Back" is needed
+            right = [k for k in right if k.action not in out]
             keys.sort(key=lambda each: each.action != "task_list")
         room = self.app.size.width - _cells(right) - 3
         left: list[FooterKey] = []
