@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from shutil import which
 
 import pytest
 from msgspec.structs import replace
@@ -53,17 +52,6 @@ def document_of(tmp_path, edition, **how):
 def test_documents_hold_every_word_within_their_pages(tmp_path):
     document = document_of(tmp_path, "hpc4ai-ch10", answer=EACH_KIND)
     assert len({answer.blocks for page in document.pages for answer in page.answers}) == len(ANSWERS)
-    if which("pdftotext"):  # poppler reads them back
-        for form in ("slides", "report"):
-            path = tmp_path / f"{form}.pdf"
-            path.write_bytes(pdf(document, form))
-            pages = pdf_words(path)
-            assert len(pages) >= (len(document.pages) + 1 if form == "slides" else 3)
-            for width, height, words in pages:
-                for left, top, right, bottom, word in words:
-                    assert left >= -1 and top >= -1 and right <= width + 1 and bottom <= height + 1, word
-            text = html.unescape("".join(word for _, _, words in pages for *_, word in words))
-            assert all("".join(page.title.split())[:30] in text for page in document.pages)
     presentation = presentation_of(made := pptx(document))
     with zipfile.ZipFile(io.BytesIO(made)) as package:
         names = [n for n in package.namelist() if re.fullmatch(r"ppt/(slides/slide|charts/chart)\d+\.xml", n)]
@@ -87,6 +75,16 @@ def test_documents_hold_every_word_within_their_pages(tmp_path):
             below = one.top + one.height <= other.top + 9000 or other.top + other.height <= one.top + 9000
             if not (one.has_chart and other.has_chart):
                 assert apart or below, (slide.shapes.title.text_frame.text, one.name, other.name)
+    for form in ("slides", "report"):
+        path = tmp_path / f"{form}.pdf"
+        path.write_bytes(pdf(document, form))
+        pages = pdf_words(path)
+        assert len(pages) >= (len(document.pages) + 1 if form == "slides" else 3)
+        for width, height, words in pages:
+            for left, top, right, bottom, word in words:
+                assert left >= -1 and top >= -1 and right <= width + 1 and bottom <= height + 1, word
+        text = html.unescape("".join(word for _, _, words in pages for *_, word in words))
+        assert all("".join(page.title.split())[:30] in text for page in document.pages)
 
 
 def test_native_charts_hold_the_numbers_and_the_bounds_of_the_chart(tmp_path):
@@ -195,7 +193,6 @@ def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_pat
     assert tones == {"100000", "75000"}, "mixed with the page, as in the PDF"
 
 
-@pytest.mark.skipif(not which("pdftotext"), reason="poppler reads the PDF back")
 @pytest.mark.parametrize(("text", "cut"), [("A line.", 6), ("Each step waits. " * 50, 0)])
 def test_every_answer_follows_its_question_which_is_short_below_charts(tmp_path, text, cut):
     document = document_of(tmp_path, "hpc4ai-ch10", answer=text)
