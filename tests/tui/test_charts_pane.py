@@ -15,7 +15,7 @@ from labtui.domain.model import EpochSample, Interval
 from labtui.results.charts import Look
 from labtui.tui.app import LabApp
 from labtui.tui.themes import roles as roles_of
-from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, line_of, readable
+from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, Shown, line_of, readable
 from labtui.tui.widgets.log_pane import shorten
 from tests import changes
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
@@ -54,7 +54,7 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         return {series.role for series in pane_of(app).query_one("#chart-speedup").spec.series}
 
     async with charts(filled_session) as (app, pilot):
-        assert pane_of(app).view_name == "speedup"
+        assert pane_of(app).shown.name == "speedup"
         for number, name in enumerate(VIEWS, 1):
             await pilot.press("r", str(number))
             await until(pilot, lambda name=name: app.main.pane == "charts" and shown(app) == {name}, name)
@@ -149,7 +149,7 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.press("m")
         await until(pilot, lambda: "2 models" not in text(app, "views") and "m ResNet" in text(app, "views"))
-        await until(pilot, lambda: len(pane_of(app).spec.measured) == 1)
+        await until(pilot, lambda: len(pane_of(app).shown.spec.measured) == 1)
         await pilot.press("m", "m")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.resize_terminal(80, 24)
@@ -157,10 +157,10 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
         await until(pilot, lambda: "m Filter" in text(app, "views"), "not m 2 mode…")
         pane, three = pane_of(app), chart({1: 1.0, 2: 1.0}, {1: 1.0, 2: 3.0}, {1: 1.0, 2: 2.0})
         with monkeypatch.context() as patched:
-            patched.setattr(ChartsPane, "spec", three)
+            patched.setattr(ChartsPane, "_find", lambda *_: Shown(name="speedup", drawn={"speedup": three}))
             named = (f"network {at}" for at in (1, 2, 0, 7))  # the last one is not drawn
             assert [line_of(chart({1: 1.0}, *ends)) for ends in ([{1: 1.0}], [{1: 1.0, 2: 3.0}])] == [0, 1]
-            lines = [(pane.action_series(1), pane._line[-1])[1] for pane._line in named]
+            lines = [(pane.on_resize(), pane.action_series(1), pane._line[-1])[2] for pane._line in named]
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
         await until(pilot, lambda: "for one chart. Press m." in text_of(app) and "└" not in text_of(app))
@@ -177,7 +177,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         app.go_to_task("10.7")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.press("3", "o")
-        assert "fit" not in {each.role for each in pane_of(app).spec.series}
+        assert "fit" not in {each.role for each in pane_of(app).shown.spec.series}
         said = "Laws need one line: choose it with m."
         assert [each.message for each in app._notifications] == [said]
         await pilot.press("m", "m")
@@ -187,8 +187,8 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         for pane._only in names:  # a long name is cut where all have the same, and not the views
             assert re.search(f"5 Training .*….*{pane._only[-1]}$", pane._views_text().plain)
         pane.view, pane._only = old
-        assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs") and len(pane_of(app).spec.measured) == 1
-        assert pane_of(app).spec.measured[0].look == Look(0, 1, 1)
+        assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs")
+        assert [each.look for each in pane_of(app).shown.lines] == [Look(0, 1, 1)]
         await pilot.press("left", "left")
         await until(pilot, lambda: "tiny-224, 1 GPU " in text(app, "strip"))
         assert "run 4, job 31334" in text(app, "strip"), "each line has its own run on one GPU"
@@ -232,7 +232,7 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
     async with charts(filled_session, size=(200, 55)) as (app, pilot):
         await until(pilot, lambda: len(shown(app)) == 4)
         await pilot.press("1", "1")
-        assert "epoch" not in pane_of(app)._chart_of("time").family.removeprefix("epoch-time"), "the main one"
+        assert pane_of(app).shown.drawn["time"].family == "epoch-time", "the main one"
         for those in (1, 4):
             await until(pilot, lambda: "One or four" in text_of(app))
             await pilot.press("enter")
@@ -263,7 +263,7 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         session.feed(*finished_run("lt1", "10.5", 1, spec(), "9"))
         await pilot.press("1")
         await until(pilot, lambda: "13.6 s" in text_of(app))
-        assert [label for _, label in pane_of(app).spec.x_ticks] == ["1", "2", "4"]
+        assert [label for _, label in pane_of(app).shown.spec.x_ticks] == ["1", "2", "4"]
         app.go_to_task("10.1")
         await until(pilot, lambda: "This task needs no run." in text(app, "sentence"))
         assert pane_of(app).query_one("#chart-time").spec is None, "no axes where no run is planned"

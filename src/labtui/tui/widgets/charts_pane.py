@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
@@ -136,6 +137,63 @@ def in_turn(view: View, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
     return sorted((chart for chart in charts if not chart.empty), key=lambda chart: chart.family not in asked)
 
 
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pane shows: the charts of each view that have data, and of each the one that is drawn."""
+
+    name: str = "time"
+    four: bool = False
+    charts: Mapping[str, Sequence[ChartSpec]] = {}
+    drawn: Mapping[str, ChartSpec] = {}
+    no_law: str = ""  # why no law can be drawn
+
+    @property
+    def spec(self) -> ChartSpec | None:
+        """The chart of the current view; None while it has no data."""
+        return self.drawn.get(self.name)
+
+    @property
+    def lines(self) -> tuple[Series, ...]:
+        return self.spec.measured if self.spec is not None else ()
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """The point at the cursor: the index of its line, its row of results, and the run and log line it comes from.
+
+    A mean comes from the last ones.
+    """
+
+    at: int
+    point: Point
+    row: ResultRow | None = None
+    line: RunLine | None = None
+    number: int | None = None
+
+
+def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> Spot | None:
+    """The spot on the line of this name at `x`, else at its end; None without data."""
+    if spec is None or spec.empty:
+        return None
+    at = line_of(spec, name=name)
+    points = spec.measured[at].points
+    point = next((each for each in points if each.x == x), points[-1])
+    rows = view.charted if point.run is not None else ()
+    row = next((row for row in rows if any(run.run_id == point.run for run in row.members)), None)
+    places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
+    run, number = (point.run, point.line) if point.line else places[-1] if places else (None, None)
+    return Spot(at, point, row, view.every.get(run or 0), number)
+
+
+def bounds_of(spec: ChartSpec, point: Point) -> str:
+    """The bounds of a point's value, in brackets and with as many digits; "" if they look like the value."""
+    from labtui.results.numbers import bounds_text
+
+    if point.lo is None or point.hi is None:
+        return ""
+    value = value_text(spec, point).removesuffix("×").removesuffix(" s")
+    bounds = bounds_text(Interval(point.y, point.lo, point.hi), value)
+    return f"({bounds})" * bool(bounds)
+
+
 class ChartsPane(Pane, Container, can_focus=True):
     """The line with the views, the chart's sentence, the chart, and the strip about the point at the cursor."""
 
@@ -153,6 +211,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         ),
         key("L", "log_line", "Log line", "the line of the log that the point comes from", show=True),
     ]
+
+    shown = Shown()
+    spot: Spot | None = None
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -180,103 +241,73 @@ class ChartsPane(Pane, Container, can_focus=True):
             self._turn.clear()
         super().show(view)
 
-    def _charts(self) -> tuple[ChartSpec, ...]:
+    @property
+    def _large(self) -> bool:
+        """Whether four charts fit, each with at least 60 x 16 cells."""
+        return self.size.width >= 122 and self.size.height >= 40
+
+    def _charts(self, view: View) -> Iterable[ChartSpec]:
         """The charts of the chosen line, or of all lines."""
-        alone = self.view.alone.get(self._only)
-        return alone() if alone is not None else self.view.charts
+        return view.alone.get(self._only, lambda: view.charts)()
 
-    def _charts_in(self, name: str) -> list[ChartSpec]:
-        """The charts of a view that have data, without that of the laws."""
-        charts = in_turn(self.view, self._charts())
-        return [each for each in charts if each.view == name and each.family != "laws"]
-
-    def _chart_of(self, name: str) -> ChartSpec | None:
-        """The current chart of a view, with the laws if they are switched on; None without data."""
-        charts = self._charts_in(name)
-        if not charts:
-            return None
-        turn = 0 if self._four else self._turn[name]
-        spec = charts[turn % len(charts)]
-        laws = self._laws() if self._law and spec.family == "speedup" else None
-        if laws is not None:
-            fits = [each for each in laws.series if each.role == "fit"]
-            return with_curves(replace(spec, series=(*spec.series, *fits), message=laws.message))
-        return spec
-
-    def _laws(self) -> ChartSpec | None:
-        """The chart of the laws, if only one line is shown."""
-        laws = [each for each in self._charts() if each.family == "laws"]
-        return laws[0] if len(laws) == 1 else None
-
-    def _no_law(self) -> str:
-        """Why no law can be drawn; "" if one can."""
-        if self.view.alone and self._only not in self.view.alone:
-            return "Laws need one line: choose it with m."
-        return "" if self._laws() is not None else "A law needs three sizes, with one GPU."
-
-    @property
-    def view_name(self) -> str:
-        """The current view."""
-        return self._chosen or first_view(self.view, self._charts())
-
-    @property
-    def spec(self) -> ChartSpec | None:
-        """The current chart; None while it has no data."""
-        return self._chart_of(self.view_name)
-
-    def _point(self) -> tuple[Series, Point] | None:
-        """The series and the point at the cursor."""
-        spec = self.spec
-        if spec is None or not spec.measured:
-            return None
-        series = spec.measured[line_of(spec, name=self._line)]
-        return series, next((each for each in series.points if each.x == self._x), series.points[-1])
+    def _find(self, view: View) -> Shown:
+        """What is to be shown of a view, as chosen."""
+        every = in_turn(view, self._charts(view))
+        name = self._chosen or first_view(view, every)
+        four = self._large and not self._alone and name != "training"
+        laws = [each for each in every if each.family == "laws"]
+        charts = {tab: [each for each in every if each.view == tab and each not in laws] for tab in VIEWS}
+        drawn = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
+        no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
+        if view.alone and self._only not in view.alone:
+            no_law = "Laws need one line: choose it with m."
+        for tab, chart in drawn.items():
+            if self._law and not no_law and chart.family == "speedup":
+                fits = [each for each in laws[0].series if each.role == "fit"]
+                fitted = replace(chart, series=(*chart.series, *fits), message=laws[0].message)
+                drawn[tab] = with_curves(fitted)
+        return Shown(name=name, four=four, charts=charts, drawn=drawn, no_law=no_law)
 
     # ------------------------------------------------------------------ choosing
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
-        spec = self.spec
-        series = spec.measured if spec is not None else ()
-        law = "Laws are drawn over the speedup: press 3." if self.view_name != "speedup" else self._no_law()
-        lines = "↑ and ↓ choose a line." if len(series) > 1 else "all runs are on one line."
-        large = self._large and self.view_name != "training"
+        shown, lines = self.shown, self.shown.lines
+        law = "Laws are drawn over the speedup: press 3." if shown.name != "speedup" else shown.no_law
+        which = "↑ and ↓ choose a line." if len(lines) > 1 else "all runs are on one line."
         one = "This view has one chart." if self._large else "Only a larger window shows four charts."
         acts, reason = {
-            "point": (any(len(each.points) > 1 for each in series), "There is no other point here."),
-            "series": (len(series) > 1, "There is no other line here."),
-            "enlarge": (large, one),
-            "models": (bool(self.view.alone), f"No filter here; {lines}"),
+            "point": (any(len(each.points) > 1 for each in lines), "There is no other point here."),
+            "series": (len(lines) > 1, "There is no other line here."),
+            "enlarge": (self._large and shown.name != "training", one),
+            "models": (bool(self.view.alone), f"No filter here; {which}"),
             "law": (not law, law),
-            "log_line": (self._origin()[0] is not None, "No run of this lab has this point."),
+            "log_line": (bool(self.spot and self.spot.line), "No run of this lab has this point."),
         }.get(action, (True, ""))
         return "" if acts else reason
 
     def action_view(self, name: str, again: bool = True) -> None:
         """Show a view; for the current one, its next chart (not `again`: the same one)."""
-        if again and name == self.view_name and self._chosen:
-            self._turn[name] += not self._four
-        elif "training" in (name, self.view_name):  # its x axis has epochs, the others' have sizes
+        if again and name == self.shown.name and self._chosen:
+            self._turn[name] += not self.shown.four
+        elif "training" in (name, self.shown.name):  # its x axis has epochs, the others' have sizes
             self._x = None
         self._chosen = name
         self.on_resize()
 
     def action_point(self, step: int) -> None:
         """Move the cursor to the previous (`step` -1) or the next point (1); from one end to the other."""
-        found = self._point()
-        if found is None:
-            return
-        xs = [point.x for point in found[0].points]
-        self._x = xs[(xs.index(found[1].x) + step) % len(xs)]
-        self.on_resize()
+        if self.spot is not None:
+            xs = [point.x for point in self.shown.lines[self.spot.at].points]
+            self._x = xs[(xs.index(self.spot.point.x) + step) % len(xs)]
+            self.on_resize()
 
     def action_series(self, step: int) -> None:
         """Move the cursor to the previous (`step` -1) or the next line (1)."""
-        spec = self.spec
-        if spec is not None and spec.measured:
+        spec = self.shown.spec
+        if spec is not None and self.spot is not None:
             order = specs.order_of(spec)
-            at = order.index(line_of(spec, name=self._line)) + step
-            self._line = spec.measured[order[at % len(order)]].name
+            self._line = spec.measured[order[(order.index(self.spot.at) + step) % len(order)]].name
             self.on_resize()
 
     def action_models(self) -> None:
@@ -285,9 +316,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         now = choices.index(self._only) if self._only in choices else 0
         self._only = choices[(now + 1) % len(choices)]
         self._x = None
-        if self._law and self.view_name == "speedup" and (why := self._no_law()):
-            self.notify(why, severity="warning", timeout=4)
         self.on_resize()
+        if self._law and self.shown.name == "speedup" and self.shown.no_law:
+            self.notify(self.shown.no_law, severity="warning", timeout=4)
 
     def action_law(self) -> None:
         """Show or hide the fitted laws over the speedups."""
@@ -301,38 +332,29 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     async def action_log_line(self) -> None:
         """Open the log of the run that the point comes from, at the point's line."""
-        found, (line, number) = self._point(), self._origin()
-        if found is not None and line is not None:
-            await self.app.choose_run(line.run_id, open_log=True)
+        spot = self.spot
+        if spot is not None and spot.line is not None:
+            await self.app.choose_run(spot.line.run_id, open_log=True)
             log = self.screen.query_one(LogPane)
-            log.call_after_refresh(log.show_line, number)
+            log.call_after_refresh(log.show_line, spot.number)
 
     # ------------------------------------------------------------------ showing
 
-    @property
-    def _large(self) -> bool:
-        """Whether four charts fit, each with at least 60 x 16 cells."""
-        return self.size.width >= 122 and self.size.height >= 40
-
-    @property
-    def _four(self) -> bool:
-        """Whether the main charts of four views are shown."""
-        return self._large and not self._alone and self.view_name != "training"
-
     def paint(self, view: View) -> None:
-        self.set_class(four := self._four, "-four")
+        shown = self.shown = self._find(view)
+        spot = self.spot = spot_of(view, shown.spec, self._line, self._x)
+        self.set_class(shown.four, "-four")
         say(self, "#chart-views", self._views_text())
         say(self, "#chart-sentence", self._sentence())
-        found = self._point()
         for at, (name, title) in enumerate(VIEWS.items(), 1):
-            chart = self.query_one(f"#chart-{name}", ChartView)
-            chart.display = name == self.view_name or (four and name != "training")
+            chart, here = self.query_one(f"#chart-{name}", ChartView), name == shown.name
+            chart.display = here or (shown.four and name != "training")
             if not chart.display:
                 continue
-            chart.heading = f"{at} {title}" if four else ""
-            chart.chosen = four and name == self.view_name
-            chart.spec = self._chart_of(name) or self._empty(view, name)
-            x = found[1].x if found is not None and name == self.view_name else None
+            chart.heading = f"{at} {title}" if shown.four else ""
+            chart.chosen = shown.four and here
+            chart.spec = shown.drawn.get(name) or self._empty(view, name)
+            x = spot.point.x if here and spot is not None else None
             chart.cursor = Cursor(line_of(chart.spec, name=self._line), x)
         say(self, "#chart-strip", self._strip())
         self.refresh_bindings()
@@ -342,7 +364,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if not view.lines and not planned_sizes(view.task):
             return None
         if self._only in view.alone and view.results is not None:  # the reason is that of the line shown
-            runs = {p.run for chart in self._charts() for each in chart.measured for p in each.points}
+            runs = {p.run for chart in self._charts(view) for each in chart.measured for p in each.points}
             rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
             view = replace(view, results=of_rows(view.results, rows))
         spec = empty_chart(view, name)
@@ -351,48 +373,31 @@ class ChartsPane(Pane, Container, can_focus=True):
         return replace(spec, message="Too many lines for one chart. Press m.") if crowded else spec
 
     def _views_text(self) -> Text:
-        styles, left = roles(self.app), Text(no_wrap=True)
+        shown, styles, left = self.shown, roles(self.app), Text(no_wrap=True)
         tint = self.app.current_theme.variables["tint"]
         for at, (name, title) in enumerate(VIEWS.items(), 1):
-            chosen = name == self.view_name
+            chosen = name == shown.name
             ground = f" on {tint}" if chosen else ""
-            count, action = len(self._charts_in(name)), f"view('{name}')"
+            count, action = len(shown.charts.get(name, ())), f"view('{name}')"
             plain_style = f"bold{ground}" if chosen else styles.soft if count else styles.quiet
             left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}" if count else plain_style))
-            several = chosen and count > 1 and not self._four
+            several = chosen and count > 1 and not shown.four
             turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         right, lines = Text(), self.view.alone
         if lines:
-            shown = plain(self._only) if self._only in lines else "Filter"
-            shown = shortened(shown, self.size.width - left.cell_len - 3)
-            right = ink("m ", f"bold {styles.busy}").append(shown, styles.soft)
+            filtered = plain(self._only) if self._only in lines else "Filter"
+            filtered = shortened(filtered, self.size.width - left.cell_len - 3)
+            right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:
-        view, spec = self.view, self.spec
-        text = (
-            ". ".join((spec.message or spec.title, *spec.notes[: spec.over_time])) if spec is not None else ""
-        )
-        said = headline(view) * (not view.charts)
-        return ink(text or said or VIEWS[self.view_name], "bold")
+        view, spec = self.view, self.shown.spec
+        if spec is not None:
+            return ink(". ".join((spec.message or spec.title, *spec.notes[: spec.over_time])), "bold")
+        return ink(headline(view) * (not view.charts) or VIEWS[self.shown.name], "bold")
 
     # ------------------------------------------------------------------ the strip
-
-    def _row(self) -> ResultRow | None:
-        """The result row of the point at the cursor."""
-        found = self._point()
-        run = found[1].run if found is not None else None
-        rows = self.view.charted if run is not None else ()
-        return next((row for row in rows if any(each.run_id == run for each in row.members)), None)
-
-    def _origin(self) -> tuple[RunLine | None, int | None]:
-        """The run and the log line that the point at the cursor comes from; for a mean, the last ones."""
-        found, row = self._point(), self._row()
-        if found is not None and found[1].line:
-            return self.view.every.get(found[1].run or 0), found[1].line
-        places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
-        return (self.view.every.get(places[-1][0]), places[-1][1]) if places else (None, None)
 
     def _run_words(self, number: int) -> str:
         """The number of a run, and how it ended if it ended badly."""
@@ -400,50 +405,39 @@ class ChartsPane(Pane, Container, can_focus=True):
         return f"{number} ({line.word})" if line is not None and line.phase in ENDED_BADLY else str(number)
 
     def _strip(self) -> Text:
-        from labtui.results.numbers import bounds_text
-
-        found, spec, styles = self._point(), self.spec, roles(self.app)
-        if found is None or spec is None:
+        """The point at the cursor: its line and place, value, bounds and run; below them the log line."""
+        spot, spec, styles = self.spot, self.shown.spec, roles(self.app)
+        if spot is None or spec is None:
             return Text("")
-        point = found[1]
-        row = self._row()
-        line, number = self._origin()
-        at = line_of(spec, name=self._line)
-        mark, colour = look_of(spec, at, styles, chosen=True, hollow=point.live or point.hollow)
+        point, row, width = spot.point, spot.row, self.size.width
+        mark, colour = look_of(spec, spot.at, styles, chosen=True, hollow=point.live or point.hollow)
         left = ink(f"{mark} ", colour, no_wrap=True)
-        left.append(f"{names_of(spec)[at]}, {place_text(spec, point.x)}", f"bold {colour}")
+        left.append(f"{names_of(spec)[spot.at]}, {place_text(spec, point.x)}", f"bold {colour}")
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
         left.append(f"   {value_text(spec, point)}{unit}", "bold")
+        told = row is not None and not row.is_baseline and self.shown.name == "speedup"
+        share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
+        far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
+        for each in filter(None, (bounds_of(spec, point), share, far)):  # no number is cut
+            left.append(f"   {each}" * (left.cell_len + 3 + len(each) < width), styles.soft)
         numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
         numbers = [point.run] if point.line and point.run else numbers
         run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
-        job = line.job if line is not None and len(numbers) == 1 else None
-        where = f"{run}, job {job.job_id}" if job is not None else run
-        bounds = ""
-        if point.lo is not None and point.hi is not None:
-            shown = value_text(spec, point).removesuffix("×").removesuffix(" s")
-            bounds = bounds_text(Interval(point.y, point.lo, point.hi), shown)
-            bounds = bounds and f"({bounds})"
-        told = row is not None and not row.is_baseline and self.view_name == "speedup"
-        share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
-        far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
-        for each in filter(None, (bounds, share, far)):  # no number is cut
-            left.append(f"   {each}" * (left.cell_len + 3 + len(each) < self.size.width), styles.soft)
-        room = self.size.width - left.cell_len - 1
-        origins = (where, run, plural(len(numbers), "run"))
-        origin = next((each for each in origins if len(each) < room), "")
-        first = ends(left, ink(origin, styles.soft), self.size.width)
-        return Text("\n").join([first, self._log_text(point, line, number)])
+        job = spot.line.job if spot.line is not None and len(numbers) == 1 else None
+        where = [f"{run}, job {job.job_id}"] if job is not None else []
+        origins = (*where, run, plural(len(numbers), "run"))
+        origin = next((each for each in origins if len(each) < width - left.cell_len - 1), "")
+        return Text("\n").join([ends(left, ink(origin, styles.soft), width), self._log_text(spot)])
 
-    def _log_text(self, point: Point, line: RunLine | None, number: int | None) -> Text:
+    def _log_text(self, spot: Spot) -> Text:
         """The log line of a point; of a mean, that of the last epoch."""
-        row = self._row()
+        line, row, point = spot.line, spot.row, spot.point
         path = self.app.session.log_path(line.run.token, "out") if line is not None else None
-        if path is None or number is None or row is None or line is None:
+        if path is None or spot.number is None or row is None or line is None:
             return Text("")
         last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")
         said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (not point.line and row.epochs > 1)
-        styles, text = roles(self.app), line_text(self.app.session.folder.path, path, number)
-        place = f"{said}line {number}  "
+        styles, text = roles(self.app), line_text(self.app.session.folder.path, path, spot.number)
+        place = f"{said}line {spot.number}  "
         shown_text = shorten(readable(text, point.metric or "seconds"), self.size.width - len(place))
         return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
