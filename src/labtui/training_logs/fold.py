@@ -78,7 +78,7 @@ class Fold:
         run = self.open
         if run is None:
             return
-        keras_runs.settle_end(self, run)
+        keras_runs.settle(self, run, run.last_line)
         run = self.open or run  # the last epoch's steps may have begun another run
         spans.complete(self, run, proven=False)
         self.open = None
@@ -151,8 +151,6 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         if said.shortage is not None:
             run.out_of_data = said.shortage
     run = _run_of_fact(fold, line, said)
-    if said.gpus is not None:
-        _take_gpus(fold, run, said.gpus)
     if said.option is not None:
         run.options[said.option[0]] = said.option[1]
     before, batch = run.facts.batch_size, said.facts.batch_size
@@ -167,10 +165,9 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         run.images_line = line
     if said.about == "begun run" and said.facts.n_gpus and "banner" not in run.gpus:
         run.gpus["banner"] = GpuCount("banner", said.facts.n_gpus, line, f"n_gpus {said.facts.n_gpus}")
-    if run is fold.open:
-        run.last_line = max(run.last_line, line)
-        if said.batch_line:
-            run.batch_line = "global" if before == batch else said.batch_line
+    run.last_line = line
+    if said.batch_line:
+        run.batch_line = "global" if before == batch else said.batch_line
 
 
 def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
@@ -185,8 +182,10 @@ def _run_of_fact(fold: Fold, line: int, said: Says) -> OpenRun:
     return run if waits or said.about == "begun run" else fold.coming
 
 
-def _take_gpus(fold: Fold, run: OpenRun, found: GpuCount) -> None:
+def _take_gpus(fold: Fold, line: int, found: GpuCount) -> None:
     """Take a number of GPUs that a strategy reports; after a failure or a strategy it is about the next run."""
+    run = _run_of_fact(fold, line, Says())
+    run.last_line = line
     if found.source == "job":
         fold.job_gpus = found
         return
@@ -253,19 +252,15 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
     if seconds is None:
         return
     if said.number is None and said.form == "tqdm" and not (run and run.keras.awaits(run, None)):
-        if (
-            run
-            and run.epochs
-            and run.epochs[run.last].source == "tqdm"
-            and seconds.lo > run.epochs[run.last].seconds.hi
-        ):
+        last = run.epochs.get(run.last) if run else None
+        if run and last and last.source == "tqdm" and seconds.lo > last.seconds.hi:
             run.refuse(_BARS)
         return  # no header opened an epoch; or a validation's bar, which takes less than the training's
     if run is not None and run.is_in_other_form(said):
         run.beside.add(said.form)
         if run.keras.awaits(run, said.number):  # until Keras's own line gives a better time
             run.last_line = line
-            fold.keep_printed(run, said, run.keras.open or 0, seconds, line)
+            fold.keep_printed(run, said, run.keras.epoch.number or 0, seconds, line)
         return
     run = fold.run_of(line, lambda run: run.includes(said, fold.coming.facts))
     run.form, run.last_line = said.form, line
@@ -323,6 +318,7 @@ _ENDS = {COURSE: spans.end_course_epoch, CLOCK: spans.stop_clock, IMAGENET: span
 """The functions that take the beginning and the end of an epoch of these forms."""
 _TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
     Says: _take_fact,
+    GpuCount: _take_gpus,
     Begins: _take_begin,
     Opens: lambda fold, line, said: _OPENS[said.form](fold, line, said),
     Summary: keras_runs.take_summary,

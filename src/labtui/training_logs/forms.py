@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import Interval, Program
+from labtui.domain.model import Device, Interval, Program
 from labtui.domain.tuning import is_tuning
 from labtui.training_logs import patterns, run_headers, spans
 from labtui.training_logs.keras import Summary, read_first_step, read_summary
@@ -97,8 +97,8 @@ def _says_gpus(form: Form, groups: Groups, number: int, text: str, *_: Any) -> l
     """The GPUs in a line; where it names only CPU devices, their number and that they are CPUs."""
     gpus, cpus = (len(kind.findall(groups.get("devices", ""))) for kind in (_GPU, _CPU))
     count = int(groups.get("count", gpus or cpus)) * int(groups.get("workers", 1))
-    found = GpuCount(form.more["source"], count, number, text, "cpu" if cpus and not gpus else "gpu")
-    return [Says(RunFacts(), gpus=found)] if count else None
+    device: Device = "cpu" if cpus and not gpus else "gpu"
+    return [GpuCount(form.more["source"], count, number, text, device)] if count else None
 
 
 def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:

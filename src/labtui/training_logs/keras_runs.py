@@ -31,44 +31,56 @@ APART, START_APART = 0.10, 0.5
 """Two numbers of one thing contradict each other above this share; of workers' first epochs, above the other."""
 
 
-class KerasLines(msgspec.Struct):
-    """The state of a run in Keras's lines.
+class KerasEpoch(msgspec.Struct):
+    """An epoch that a header began, or (`number` None) what came before the first header.
 
-    `open` is the epoch whose line is awaited, `last` that of the last header. `seen` are the summary lines since that
-    header, `kept` the index of the one that was stored. `total` is the step count of this run's own lines, `place` the
-    index of the own line among an epoch's lines, `alike` whether others look the same, `validated` whether all own
-    lines have ``val_`` metrics. `usual_after` is the number of lines after an epoch's own.
-    `workers` is the number of processes that write into the log, `times` how often the open epoch's header came, and
-    `owed` how many summary lines of the epoch before are still to come.
+    `headers` is the number of processes that printed its header. `seen` are the summary lines since, `own` the index
+    of the epoch's own among them (-1: not known yet). `first`: the bar of step 1, where it stood on a line of its own.
     """
 
-    open: int | None = None
-    last: int | None = None
+    number: int | None = None
+    headers: int = 1
     seen: list[tuple[Summary, int]] = []
-    kept: int = -1
+    own: int = -1
+    first: FirstStep | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether its own line is awaited."""
+        return self.number is not None and self.own < 0
+
+    @property
+    def lines_after(self) -> int:
+        """The number of lines that came after its own."""
+        return len(self.seen) - 1 - self.own if self.own >= 0 else 0
+
+
+class KerasLines(msgspec.Struct):
+    """The state of a run in Keras's lines: the epoch that its last header began, and what its own lines look like.
+
+    `total` is the step count of own lines, `validated` whether all have ``val_`` metrics, `before` the number of lines
+    that look alike and come before the own one (None until an epoch is over), `after` that of lines that follow it.
+    `workers` is the number of processes that write into the log, `owed` how many of their lines of earlier epochs are
+    still to come.
+    """
+
+    epoch: KerasEpoch = msgspec.field(default_factory=KerasEpoch)
     total: int | None = None
-    place: int | None = None
-    alike: bool = False
     validated: bool = False
-    usual_after: int = 0
+    before: int | None = None
+    after: int = 0
     workers: int = 1
-    times: int = 0
     owed: int = 0
-    first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
 
     def awaits(self, run: OpenRun, number: float | None) -> bool:
         """Whether a line of another form may give the open epoch's time, as none of Keras's own has come."""
-        mine = self.open is not None and self.total is None and self.open not in run.epochs
-        return mine and not self.seen and number in (None, self.open)
-
-    def lines_after(self) -> int:
-        """The number of lines that came after the epoch's own."""
-        return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
+        mine = self.epoch.open and self.total is None and self.epoch.number not in run.epochs
+        return mine and not self.epoch.seen and number in (None, self.epoch.number)
 
     @property
     def evaluates(self) -> bool:
         """Whether an `evaluate` ended the run: more lines came after the last epoch's own than after earlier ones."""
-        return self.open is None and self.workers == 1 and self.lines_after() > self.usual_after
+        return self.workers == 1 and self.epoch.lines_after > self.after
 
     def may_be_own(self, summary: Summary) -> bool:
         """Whether a line may be an epoch's own, judging by this run's earlier lines."""
@@ -76,52 +88,37 @@ class KerasLines(msgspec.Struct):
             return False
         return summary.validates or not self.validated
 
-    def must_wait(self, summary: Summary) -> bool:
-        """Whether a line must wait for the next header: judging by earlier ones, it is not the epoch's own."""
-        if not self.may_be_own(summary):
-            return True
-        return self.alike and self.place is not None and len(self.seen) - 1 < self.place
-
     def own_place(self) -> int:
-        """The index of the epoch's own line among those seen."""
-        lines = list(enumerate(one for one, _ in self.seen))
+        """The index of the epoch's own line among those seen, when all have come."""
+        lines = list(enumerate(one for one, _ in self.epoch.seen))
         lines = [one for one in lines if one[1].validates] or lines
-        if self.place is not None:
+        if self.before is not None:
             lines = [one for one in lines if one[1].total == self.total] or lines
         plain = [one for one in lines if not one[1].bar]
         if plain:  # from 2.7 on lines have a step time, and Keras's own comes after those of callbacks
             return plain[-1 if "step" in plain[-1][1].units else 0][0]
         return next((place for place, one in reversed(lines) if one.continues), lines[0][0])
 
-    def repeats(self, run: OpenRun, number: int, planned: int | None) -> bool:
-        """Whether a header is another process's, which repeats the last one."""
-        if number != self.last or run.facts.epochs_planned != planned or run.fresh:
-            return False
-        return self.times < self.workers or not self.seen
-
 
 def take_header(fold: Fold, line: int, header: Opens) -> None:
     """Take a header, ``Epoch k/N``."""
     run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
-        if run.keras.repeats(run, number, planned):
+        if _is_other_process(run, number, planned):
             run.last_line, run.interleaved = line, True
-            run.keras.times += 1
-            run.keras.workers = max(run.keras.workers, run.keras.times)
+            run.keras.epoch.headers += 1
+            run.keras.workers = max(run.keras.workers, run.keras.epoch.headers)
             return
-        _settle_before(fold, run, line, header)
+        settle(fold, run, line, header)
         run = fold.open or run
         if _is_parallel_training(fold, run, number, planned):
             fold.refuse(line, f"Epoch {number}/{planned}")
             return
     run = fold.run_of(line, lambda run: _belongs(run, number, planned, fold.coming))
-    if run.keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
+    if run.keras.epoch.number is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
-    run.form = KERAS
-    run.last_line = line
-    keras = run.keras
-    keras.open, keras.last, keras.seen, keras.kept, keras.first, keras.times = number, number, [], -1, None, 1
-    run.fresh_header = run.fresh
+    run.form, run.last_line = KERAS, line
+    run.keras.epoch, run.fresh_header = KerasEpoch(number), run.fresh
     if run.facts.epochs_planned != planned:
         run.update_facts(RunFacts(epochs_planned=planned))
 
@@ -129,22 +126,26 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
 def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     """Take the line at the end of an epoch, or of an `evaluate`, which has no open header."""
     run = fold.run_of(line, lambda run: run.trained or not run.ended)
+    keras, epoch = run.keras, run.keras.epoch
     earliest = next(iter(run.epochs.values()), None)
-    others = earliest is not None and earliest.source != KERAS and earliest.epoch != run.keras.open
-    if run.form not in ("", KERAS) or (run.ended and run.keras.last is None) or others:
+    others = (
+        earliest is not None
+        and earliest.source != KERAS
+        and not (epoch.open and earliest.epoch == epoch.number)
+    )
+    if run.form not in ("", KERAS) or (run.ended and epoch.number is None) or others:
         return  # an evaluation after another program's training
-    keras = run.keras
     run.last_line = line
-    first, keras.first = keras.first, None
+    first, epoch.first = epoch.first, None
     if first is not None and summary.bar and summary.first is None and keras.workers == 1:
         summary.first = first.seconds if first.total in (None, summary.total) else None
     if keras.owed:
         keras.owed -= 1
     else:
-        keras.seen.append((summary, line))
-        if keras.workers == 1 or keras.open is not None:
+        epoch.seen.append((summary, line))
+        if keras.workers == 1 or epoch.open:
             _assign_summary(fold, run, summary)
-    if 1 < keras.workers >= len(keras.seen):  # more lines are an `evaluate`'s
+    if 1 < keras.workers >= len(epoch.seen):  # more lines are an `evaluate`'s
         most = APART if len(run.epochs) > 1 else START_APART
         apart = bool(run.epochs) and are_apart(run.epochs[run.last].seconds, epoch_interval(summary), most)
         if apart or keras.total not in (None, summary.total):
@@ -154,7 +155,7 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
 def take_first_step(fold: Fold, line: int, said: FirstStep) -> None:
     """Take the bar of step 1 from a line of its own, or from one that a warning cut off from the rest."""
     if fold.open is not None:
-        fold.open.keras.first = said
+        fold.open.keras.epoch.first = said
 
 
 def are_apart(one: Interval, other: Interval, share: float = APART) -> bool:
@@ -167,92 +168,98 @@ def union(one: Interval, other: Interval) -> Interval:
     return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
 
 
-def settle_end(fold: Fold, run: OpenRun) -> None:
-    """Decide at the end of a run what waited for the next header."""
-    keras = run.keras
-    if keras.times < keras.workers and keras.last is not None:
-        fold.refuse(run.last_line, f"Epoch {keras.last}/{run.facts.epochs_planned}")
-    elif keras.open is not None and len(keras.seen) > (keras.place or 0):
-        if run.fresh_header or any(keras.may_be_own(one) for one, _ in keras.seen):
-            _keep_own(fold, run, keras.open)
-        keras.open = None
+def settle(fold: Fold, run: OpenRun, line: int, header: Opens | None = None) -> None:
+    """Recognise the last epoch's own line, at the header that follows it or (None) at the end of the run."""
+    keras, epoch, planned = run.keras, run.keras.epoch, run.facts.epochs_planned
+    follows = header is not None and header.planned == planned and header.number == (epoch.number or 0) + 1
+    if epoch.number is None or not (follows or header is None):
+        return
+    if epoch.headers < keras.workers:
+        fold.refuse(line, f"Epoch {epoch.number}/{planned}")
+    elif header is None:
+        known = run.fresh_header or any(keras.may_be_own(one) for one, _ in epoch.seen)
+        if known and epoch.open and len(epoch.seen) > (keras.before or 0):
+            _keep_own(fold, run, epoch)
+    elif keras.workers > 1:
+        keras.owed += max(0, keras.workers - len(epoch.seen))
+    elif epoch.seen:
+        keras = _keep_own(fold, run, epoch).keras
+        keras.after = max(keras.after, epoch.lines_after)
+
+
+def _is_other_process(run: OpenRun, number: int, planned: int | None) -> bool:
+    """Whether a header is another process's, which repeats the last one."""
+    epoch = run.keras.epoch
+    if number != epoch.number or run.facts.epochs_planned != planned or run.fresh:
+        return False
+    return epoch.headers < run.keras.workers or not epoch.seen
 
 
 def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
     """Whether the header is of another training that writes into the log at the same time."""
-    last, mine = run.keras.last, run.facts.epochs_planned
+    last, mine, before = run.keras.epoch.number, run.facts.epochs_planned, fold.before
     if run.refused:
         return True
     if last is None or number == 1 or run.fresh or run.ended or run.keras.workers > 1:
         return False
     if number == last + 1 and mine in (planned, last):
         return False
-    before = fold.before
-    continues = before is not None and not before.success and before.keras.last == number - 1
-    return planned != mine or (continues and before is not None and before.facts.epochs_planned == planned)
+    if planned != mine or before is None:
+        return planned != mine
+    return not before.success and (before.keras.epoch.number, before.facts.epochs_planned) == (
+        number - 1,
+        planned,
+    )
 
 
 def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) -> bool:
     """Whether the header is this run's: it has no other form, the same planned epochs, and a number that continues."""
-    keras = run.keras
+    epoch, records = run.keras.epoch, run.records
     if not run.accepts(KERAS) or run.rates:
         return False
     if run.form == "":
-        records = run.records
         return number == records.open.number if records.open is not None else not records.epochs
-    if keras.last is None:  # a line before is an `evaluate`'s, or a whole training's if another head came
+    if epoch.number is None:  # a line before is an `evaluate`'s, or a whole training's if another head came
         return not (run.epochs and (run.fresh or coming.gpus or coming.facts.given()))
     if (run.failure and number == 1) or planned != run.facts.epochs_planned:
         return False
     if any(run.gpus.get(source, found).count != found.count for source, found in coming.gpus.items()):
         return False  # resumed on other GPUs
     # a resumed training begins again with the epoch it never finished
-    return 1 < number == keras.open or number > keras.last
+    return number > epoch.number or (epoch.open and 1 < number == epoch.number)
 
 
-def _settle_before(fold: Fold, run: OpenRun, line: int, header: Opens) -> None:
-    """At the next header, when all lines of the last epoch have come, recognise its own."""
-    keras = run.keras
-    if keras.last is None or header.number != keras.last + 1 or header.planned != run.facts.epochs_planned:
-        return
-    if keras.times < keras.workers:
-        fold.refuse(line, f"Epoch {keras.last}/{run.facts.epochs_planned}")
-    elif keras.workers > 1:
-        keras.owed += max(0, keras.workers - len(keras.seen))
-    elif keras.seen:
-        _keep_own(fold, run, keras.last)
-        keras.usual_after = max(keras.usual_after, keras.lines_after())
-
-
-def _keep_own(fold: Fold, run: OpenRun, epoch: int) -> None:
-    """Choose an epoch's own line among those seen, and remember what it looks like; other steps begin a run."""
-    keras = run.keras
-    place = keras.own_place() if len(keras.seen) > 1 else 0
-    own, line = keras.seen[place]
-    if epoch not in run.epochs and run.epochs and keras.total != own.total:  # resumed with other steps
-        run.keras, planned = KerasLines(last=epoch - 1, times=1), run.facts.epochs_planned
+def _keep_own(fold: Fold, run: OpenRun, epoch: KerasEpoch) -> OpenRun:
+    """Choose an epoch's own line, and remember what it looks like; return its run: other steps begin another."""
+    number, place = epoch.number or 0, run.keras.own_place() if len(epoch.seen) > 1 else 0
+    own, line = epoch.seen[place]
+    if number not in run.epochs and run.epochs and run.keras.total != own.total:  # resumed with other steps
+        run.keras.epoch, planned = KerasEpoch(number - 1), run.facts.epochs_planned
         run = fold.begin(line)
-        run.keras = keras = KerasLines(last=epoch, seen=keras.seen, times=1)
+        run.keras = KerasLines(epoch)
         run.update_facts(RunFacts(epochs_planned=planned))
-    if place != keras.kept:
-        _store(fold, run, epoch, place)
-    keras.validated = own.validates and (keras.validated or keras.place is None)
-    keras.place, keras.total = place, own.total
-    keras.alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(keras.seen) if at != place)
+    if place != epoch.own:
+        _store(fold, run, number, place)
+    keras = run.keras
+    alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(epoch.seen) if at != place)
+    keras.before = place if alike else 0
+    return run
 
 
 def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
     """Store a summary line as an epoch's own, leave it to the next header, or take it for an `evaluate`'s."""
-    keras = run.keras
-    if keras.open is not None:
-        if keras.must_wait(summary):
-            return
-        epoch, keras.open = keras.open, None
-    elif run.epochs and summary.continues and summary.bar and summary.total == keras.total:
-        epoch = run.last  # the same bar, continued after other output
-    elif run.epochs and not keras.validated and summary.validates and keras.kept >= 0:
-        epoch = run.last  # only an epoch's own line validates: the one before was an `evaluate`
-    elif keras.last is not None or run.epochs or (run.facts.epochs_planned or 1) > 1:
+    keras, epoch = run.keras, run.keras.epoch
+    again = summary.continues and summary.bar and summary.total == keras.total  # after other output
+    proven = (
+        epoch.own >= 0 and summary.validates and not keras.validated
+    )  # the line before was an `evaluate`'s
+    if epoch.open:
+        if not keras.may_be_own(summary) or len(epoch.seen) <= (keras.before or 0):
+            return  # judging by earlier ones, it is not the epoch's own
+        number = epoch.number or 0
+    elif run.epochs and (again or proven):
+        number = run.last
+    elif epoch.number is not None or run.epochs or (run.facts.epochs_planned or 1) > 1:
         return
     elif not summary.metrics and not _was_announced(run):
         return  # a `predict`: it prints no metric
@@ -260,8 +267,8 @@ def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
         if not _was_announced(run) and not summary.validates:
             run.note("Keras prints such a line for a training of one epoch, and for `evaluate`.")
         run.update_facts(RunFacts(epochs_planned=1))
-        epoch = 1
-    _store(fold, run, epoch, len(keras.seen) - 1)
+        number = 1
+    _store(fold, run, number, len(epoch.seen) - 1)
 
 
 def _was_announced(run: OpenRun) -> bool:
@@ -282,16 +289,15 @@ def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:
     return True
 
 
-def _store(fold: Fold, run: OpenRun, epoch: int, place: int) -> None:
+def _store(fold: Fold, run: OpenRun, number: int, place: int) -> None:
     """Store one of the lines seen as the epoch's sample, replacing one that was stored before."""
-    keras = run.keras
-    summary, line = keras.seen[place]
-    corrects, keras.kept = keras.kept >= 0, place
-    if not _is_whole(run, epoch, summary):
+    keras, epoch = run.keras, run.keras.epoch
+    summary, line = epoch.seen[place]
+    epoch.own, keras.total = place, summary.total
+    keras.validated = summary.validates and (keras.validated or keras.before is None)
+    if not _is_whole(run, number, summary):
         return
-    keras.total = summary.total if keras.total is None or corrects else keras.total
     if summary.validates:
-        keras.validated = keras.validated or keras.place is None
         run.note("Validation is inside each epoch's time.")
     if summary.seconds == 0 and not summary.units:
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
@@ -300,7 +306,7 @@ def _store(fold: Fold, run: OpenRun, epoch: int, place: int) -> None:
         run.update_facts(RunFacts(images=summary.total), sure=False)
     step = summary.units.get("step") or summary.units.get("batch")
     sample = EpochSample(
-        epoch=epoch,
+        epoch=number,
         seconds=epoch_interval(summary),
         printed_seconds=summary.seconds,
         steps=None if counts_samples or summary.total == run.facts.images else summary.total,

@@ -15,8 +15,10 @@ from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart,
 from labtui.training_logs.patterns import RATE, grow_like_total
 from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
-from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetLines, Opened, RecordLines
+from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetEpoch, Opened, RecordLines
 
+_PRINTS_NO = {KERAS: {"config", "trainer"}, COURSE: set[str]()}
+"""By form: what announces a training that prints no such lines; for other forms the course's settings."""
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
@@ -51,7 +53,7 @@ class OpenRun(msgspec.Struct):
     measures: dict[int, dict[str, tuple[float, int]]] = {}  # metrics on lines of their own: value and line
     records: RecordLines = msgspec.field(default_factory=RecordLines)
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
-    imagenet: ImagenetLines = msgspec.field(default_factory=ImagenetLines)
+    imagenet: ImagenetEpoch | None = None
     began: Opened | None = None  # the epoch that the course's script began last
     rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_RATES))
     out_of_data: int | None = None
@@ -76,9 +78,8 @@ class OpenRun(msgspec.Struct):
     @property
     def begun(self) -> int:
         """The last epoch that was printed or that a line began; 0 without one."""
-        batch, records = self.imagenet.last, self.records
-        opened = [one.number for one in (self.began, records.open) if one is not None]
-        return max(self.last, records.reach, self.keras.last or 0, batch.epoch if batch else 0, *opened)
+        opened = (self.began, self.records.open, self.keras.epoch, self.imagenet)
+        return max(self.last, self.records.reach, *(one.number or 0 for one in opened if one is not None))
 
     @property
     def trained(self) -> bool:
@@ -109,13 +110,8 @@ class OpenRun(msgspec.Struct):
 
     def accepts(self, form: str) -> bool:
         """Whether lines of a form may be this run's: it is not over, and its lines and head have no other form."""
-        if self.over or self.form not in ("", form):
-            return False
-        if self.trained:
-            return True
-        if form == "keras" and "trainer" in self.announced:  # Hugging Face's Trainer, without Keras
-            return False
-        return form == COURSE or "config" not in self.announced
+        others = self.announced & _PRINTS_NO.get(form, {"config"})
+        return not self.over and self.form in ("", form) and (self.trained or not others)
 
     def may_be_announced_by(self, said: Begins) -> bool:
         """Whether the line may announce this run: it has not trained, and has no other such announcement."""
@@ -317,10 +313,8 @@ class OpenRun(msgspec.Struct):
         if self.keras.evaluates and not self.done:
             self.success = True
             self.note("The training stopped before its planned epochs and went on to evaluate.")
-        unplanned = self.facts.epochs_planned is None and self.facts.program is None
-        if (
-            unplanned and self.form != COURSE and self.begun == self.last
-        ):  # nothing of another epoch has begun
+        unplanned = self.facts.epochs_planned is None and self.facts.program is None and self.form != COURSE
+        if unplanned and self.begun == self.last:  # nothing of another epoch has begun
             self.success = not job_known
             self.note("The log does not say how many epochs were planned; its last epoch is complete.")
 
@@ -429,8 +423,8 @@ class OpenRun(msgspec.Struct):
         sure = [one for one in found if one.total or one.printed is not None]
         rate, line = median((one.rate, one.line) for one in sure[-1:] or found)
         step, step_line = median((one.step_seconds, one.line) for one in self.rates)
-        if step is None and self.imagenet.last is not None:
-            step, step_line = self.imagenet.last.mean, self.imagenet.line
+        if step is None and self.imagenet is not None:
+            step, step_line = self.imagenet.batch.mean, self.imagenet.line
         batch, gpus = self.facts.tokens_per_step or self.facts.batch_size, self.facts.n_gpus
         if rate is not None and self.rates[-1].per_gpu:
             rate = rate.scaled(gpus) if gpus else None

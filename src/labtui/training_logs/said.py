@@ -25,7 +25,6 @@ class Says(msgspec.Struct):
     about: Literal["", "job", "begun run"] = ""
     batch_line: Literal["", "global", "open"] = ""
     run: int = 0
-    gpus: GpuCount | None = None
     option: tuple[str, str] | None = None
     sure: bool = True
     starts: bool = False
@@ -115,6 +114,6 @@ class Ends(msgspec.Struct):
     facts: RunFacts = NO_FACTS
 
 
-Said = Says | Begins | Opens | Summary | FirstStep | Batch | Epoch | Measures | Rate | Ends
+Said = Says | GpuCount | Begins | Opens | Summary | FirstStep | Batch | Epoch | Measures | Rate | Ends
 TRAINS = (Opens, Summary, FirstStep, Batch, Epoch, Rate)
 """Records that only a training process makes: the lowest rank that makes one is the rank whose lines count."""

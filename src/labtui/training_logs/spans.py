@@ -96,7 +96,7 @@ def said_of(line: int, record: Record) -> list[Said]:
     if (facts := _facts(record)) != NO_FACTS:
         said.append(Says(facts, about="begun run"))
     if key == "num_replicas" and (count := record.count(key, most=MAX_GPUS)):
-        said.append(Says(gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
+        said.append(GpuCount("replicas", count, line, f"num_replicas {count}"))
     elif key == "run_stop":
         status = record.word("status").lower()
         success = status in ("success", "") and record.values.get("success") is not False
@@ -166,9 +166,10 @@ class Opened(msgspec.Struct, frozen=True):
         """The last epoch of the block."""
         return self.number + max(1, self.count) - 1
 
-    def seconds_until(self, at: float | None) -> float | None:
-        """The seconds from here to `at`; None where a clock is missing or was set back."""
-        return at - self.at if self.at is not None and at is not None and at >= self.at else None
+    def seconds_until(self, at: float | None, slack: float = 0.001) -> Interval | None:
+        """The seconds from here to `at`, give or take the clock's `slack`; None without a clock that goes on."""
+        seconds = -1.0 if self.at is None or at is None else at - self.at
+        return Interval(seconds, max(0.0, seconds - slack), seconds + slack) if seconds >= 0 else None
 
 
 class RecordLines(msgspec.Struct):
@@ -198,7 +199,7 @@ def _may_start(run: OpenRun, given: float | None) -> bool:
     """Whether MLPerf's clock may begin an epoch of this number in a run."""
     if run.records.epochs or run.records.open is not None or not run.trained:
         return True
-    opened = run.keras.last or (run.began.number if run.began else None)
+    opened = run.keras.epoch.number or (run.began.number if run.began else None)
     if given is None or opened is None:
         return not run.epochs
     number = int(given)
@@ -218,20 +219,19 @@ def start_clock(fold: Fold, line: int, said: Opens) -> None:
 
 
 def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
-    run = fold.open
-    if run is None or run.ended or (said.count and run.records.open is None):
+    run, block = fold.open, said.count > 0
+    if run is None or run.ended or (block and run.records.open is None):
         return
-    records = run.records
-    block, began, seconds = said.count > 0, records.open, said.seconds
-    implied = began is not None and (block or said.number is None or records.fractional)
-    number = began.number if began is not None and implied else records.number_of(said.number)
-    count = 1
+    records, began = run.records, run.records.open
+    if began is not None and (block or said.number is None or records.fractional):
+        number = began.number
+    else:
+        number = records.number_of(said.number)
+    seconds, count = said.seconds, 1
     if began is not None and began.number == number:
         records.open = None
-        count = max(said.count, began.count, 1) if block else 1
-        elapsed = began.seconds_until(said.at)
-        if seconds is None and elapsed is not None:
-            seconds = clock_interval(elapsed)
+        seconds = seconds or began.seconds_until(said.at)
+        count = max(said.count, began.count) if block else 1
     if seconds is None or count > MAX_BLOCK:
         return
     if not block and number in records.epochs:
@@ -273,11 +273,8 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     number, rate, samples = int(said.number or 0), said.rate, run.facts.process_samples
     if rate is None or not samples or rate.lo <= 0 or number in run.epochs:
         return
-    timed = None
-    if run.began is not None and run.began.number == number:
-        elapsed = run.began.seconds_until(said.at)  # between two stamps of whole seconds
-        if elapsed is not None and elapsed < 1e7:
-            timed = Interval(elapsed, max(0.0, elapsed - 1), elapsed + 1)
+    began = run.began  # stamps are in whole seconds
+    timed = began.seconds_until(said.at, slack=1) if began and began.number == number else None
     known, per = run.facts.n_gpus, run.facts.batch_per_gpu
     images = run.facts.images or (samples * known if known else None)
     seconds = Interval.exact(float(images)).over(rate) if images else None
@@ -300,55 +297,31 @@ FEW_BATCHES = 3
 _METER = re.compile(rf"([A-Za-z][\w@]{{0,30}}) +{NUMBER} \( *({NUMBER}|nan|inf)\)")
 
 
-class ImagenetLines(msgspec.Struct):
-    """The state of a run in these lines: its last batch, whether that epoch is open, and what was read of it."""
+class ImagenetEpoch(msgspec.Struct):
+    """An epoch in these lines: its last batch with its line, the index of its first; `open` until it is over."""
 
-    last: Batch | None = None
-    open: bool = False
-    done: int = 0
-    line: int = 0
-    from_one: bool = False
+    batch: Batch
+    line: int
+    first: int
+    open: bool = True
 
-    def take(self, said: Batch, line: int) -> bool:
-        """Take the next batch; return whether it begins an epoch.
+    @property
+    def number(self) -> int:
+        return self.batch.epoch
 
-        The example printed a batch's index until 2022, and prints its number since.
-        """
-        begins = not self.open
-        if begins:
-            self.from_one = said.index == 1
-        self.last, self.open, self.line = said, True, line
-        self.done = min(said.total, said.index if self.from_one else said.index + 1)
-        return begins
-
-    def epoch(self, *, proven: bool) -> EpochSample | None:
-        """Close the open epoch; return it if its last batches were printed or what follows proves it complete."""
-        seen, is_open, self.open = self.last, self.open, False
-        if seen is None or not is_open:
-            return None
-        missing = seen.total - self.done
-        if missing > max(1, seen.total // 4) or (missing > 1 and not proven):
-            return None
-        meters = {name: float(value) for name, value in _METER.findall(seen.meters) if name != "Data"}
-        return EpochSample(
-            epoch=seen.epoch,
-            # `--print-freq` may leave out the last batches: assume that they take at most twice the mean.
-            seconds=Interval.between(seen.mean.lo * self.done, seen.mean.hi * (seen.total + missing)),
-            steps=seen.total,
-            ms_per_step=seen.mean.value * 1000,
-            metrics=meters,
-            source=IMAGENET,
-            line=self.line,
-        )
+    @property
+    def done(self) -> int:
+        """How many batches are over: the example printed a batch's index until 2022, and prints its number since."""
+        return min(self.batch.total, self.batch.index + (self.first != 1))
 
 
 def take_batch(fold: Fold, line: int, said: Batch) -> None:
     """Take a batch: of the open epoch, the first of another, or one that another rank repeats."""
     run = fold.run_of(line, lambda run: run.accepts(IMAGENET) and not run.records.epochs)
-    last = run.imagenet.last
-    if last is not None:
+    if run.imagenet is not None:
+        last, is_open = run.imagenet.batch, run.imagenet.open
         began_anew = said.index <= 1 and (run.fresh or run.imagenet.done > FEW_BATCHES)
-        if run.imagenet.open and said.epoch == last.epoch and said.total != last.total and not began_anew:
+        if is_open and said.epoch == last.epoch and said.total != last.total and not began_anew:
             fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]")
             return
         passed = (said.epoch, said.index) <= (last.epoch, last.index)
@@ -359,22 +332,37 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
             run = fold.begin(line)
         elif said.epoch != last.epoch:
             complete(fold, run, proven=said.epoch == last.epoch + 1)
-    if run.imagenet.take(said, line):
-        run.fresh_header = run.fresh
-    run.form = IMAGENET
-    run.last_line = line
+    run.form, run.last_line = IMAGENET, line
+    if run.imagenet is None or not run.imagenet.open:
+        run.imagenet, run.fresh_header = ImagenetEpoch(said, line, said.index), run.fresh
+    run.imagenet.batch, run.imagenet.line = said, line
 
 
 def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
     """Keep the open epoch of the batches, if its last ones were printed or what follows proves it complete."""
-    sample = run.imagenet.epoch(proven=proven)
-    if sample is not None and not run.has_epoch(sample.epoch):
-        fold.keep(run, sample)
+    epoch = run.imagenet
+    if epoch is None or not epoch.open:
+        return
+    epoch.open, last, missing = False, epoch.batch, epoch.batch.total - epoch.done
+    if missing > max(1, last.total // 4) or (missing > 1 and not proven) or run.has_epoch(last.epoch):
+        return
+    meters = {name: float(value) for name, value in _METER.findall(last.meters) if name != "Data"}
+    sample = EpochSample(
+        epoch=last.epoch,
+        # `--print-freq` may leave out the last batches: assume that they take at most twice the mean.
+        seconds=Interval.between(last.mean.lo * epoch.done, last.mean.hi * (last.total + missing)),
+        steps=last.total,
+        ms_per_step=last.mean.value * 1000,
+        metrics=meters,
+        source=IMAGENET,
+        line=epoch.line,
+    )
+    fold.keep(run, sample)
 
 
 def start_validation(fold: Fold, _line: int, _said: Epoch) -> None:
     """A validation begins, so the epoch before it is complete."""
-    if fold.open is not None and fold.open.form == IMAGENET:
+    if fold.open is not None:
         complete(fold, fold.open, proven=True)
 
 
