@@ -97,12 +97,13 @@ def existing_runs(
     """Those of `specs` that are already done or in progress, with the run for each.
 
     A done run meets the task's check with the same batch, rate and options, at least as many epochs, and the scripts
-    as they are now. With `practice` only practice runs count, else only runs of a real cluster.
+    as they are now; what starts its processes is no part of it. With `practice` only practice runs count, else only
+    runs of a real cluster.
     """
     check, found = task.own_runs_check, {}
 
     def options(spec: RunSpec) -> tuple[object, ...]:
-        return spec.batch_size, spec.launcher, spec.extra_args, expected_learning_rate(edition, spec)
+        return spec.batch_size, spec.extra_args, expected_learning_rate(edition, spec)
 
     for spec, run in ((spec, run) for spec in specs for run in evidence.state.runs.values()):
         other_kind = bool(evidence.state.mark_of(run)) is not practice
