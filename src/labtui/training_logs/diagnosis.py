@@ -57,12 +57,14 @@ def _shows(sign: str, text: str) -> bool:
 
 
 class Diagnoser:
-    """Reads the lines that are not about training, in order. `failures` has one entry for each failed process."""
+    """Reads the lines that are not about training, in order."""
 
     def __init__(self, stream: Stream = "out") -> None:
         self._stream: Stream = stream
         self._found: list[Diagnosis] = []
-        self.failures: list[Failure] = []
+        self.failures: dict[
+            int | str, Failure
+        ] = {}  # the gravest by process; of the whole job, by its outcome
         self.in_trace = False  # every line may matter until it ends
         self._run = 0
         self._first = 0  # the index in `_found` of this process's first finding
@@ -70,13 +72,14 @@ class Diagnoser:
         # Line, text and advice of a traceback or an error: dropped if the training goes on after it.
         self._kept: tuple[int, str, str] | None = None
         self._container = False  # the log shows that the training runs in a container
+        self._episode = 0
         self._new_episode()
 
     def _new_episode(self) -> None:
         self._reported: dict[str, tuple[int, Diagnosis]] = {}  # by kind, with the rule's index
         self._frame = ""  # the traceback's last location, in the program rather than in a library
         self._frame_own = self._traced = False
-        self._failure: int | None = None  # its index in `failures`
+        self._episode += 1
 
     @property
     def found(self) -> tuple[Diagnosis, ...]:
@@ -214,17 +217,12 @@ class Diagnoser:
         self._reported[key] = (rank, self._found[-1])
 
     def _fail(self, outcome: Outcome, job_level: bool = False) -> Failure:
-        failure, index = Failure(outcome, job_level), self._failure
-        if job_level:
-            if all(old.outcome != outcome for old in self.failures if old.job_level):
-                self.failures.append(failure)
-            return failure
-        self._signs.add("failed")
-        if index is None and len(self.failures) < _MAX_FINDINGS:
-            self._failure = len(self.failures)
-            self.failures.append(failure)
-        elif index is not None and is_worse(outcome, self.failures[index].outcome):
-            self.failures[index] = failure
+        failure, key = Failure(outcome, job_level), outcome if job_level else self._episode
+        before = self.failures.get(key)
+        if len(self.failures) < _MAX_FINDINGS and (before is None or is_worse(outcome, before.outcome)):
+            self.failures[key] = failure
+        if not job_level:
+            self._signs.add("failed")
         return failure
 
 

@@ -23,17 +23,6 @@ from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, round
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
-_COUNTS = (
-    *("n_gpus", "batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
-    *("process_samples", "process_steps"),
-)
-_TAKES: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(_COUNTS, lambda text: int(text.replace(",", "")) or None),
-    "model": run_headers.short_model,
-    "device": run_headers.device_of,
-    "gpu_kind": str.strip,
-}
-"""How the text of a group becomes a fact of the run."""
 _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
 
@@ -72,13 +61,11 @@ def _facts_of(form: Form, groups: Groups) -> RunFacts:
     if "job_name" in groups:
         told = run_headers.facts_of_name(groups["job_name"])
         return told if told.model else form.facts
-    values: dict[str, Any] = {name: take(groups[name]) for name, take in _TAKES.items() if name in groups}
+    if "devices" in groups:
+        groups = {**groups, "device": "gpu", "n_gpus": str(len(_GPU.findall(groups["devices"])))}
+    values = run_headers.facts_of(groups)
     for name in {"total_seconds", "gpu_memory"} & groups.keys():
         values[name] = replace(form.number(groups[name]), value=float(groups[name]))
-    if "devices" in groups:
-        values |= {"device": "gpu", "n_gpus": len(_GPU.findall(groups["devices"])) or None}
-    if (values.get("device") or form.facts.device) == "cpu" or values.get("n_gpus", 1) is None:
-        values |= {"device": "cpu", "n_gpus": 0}
     return form.facts.with_others(RunFacts(**values))
 
 

@@ -45,9 +45,9 @@ class KerasEpoch(msgspec.Struct):
     first: FirstStep | None = None
 
     @property
-    def open(self) -> bool:
-        """Whether its own line is awaited."""
-        return self.number is not None and self.own < 0
+    def awaited(self) -> int | None:
+        """Its number while its own line is awaited."""
+        return self.number if self.own < 0 else None
 
     @property
     def lines_after(self) -> int:
@@ -74,8 +74,8 @@ class KerasLines(msgspec.Struct):
 
     def awaits(self, run: OpenRun, number: float | None) -> bool:
         """Whether a line of another form may give the open epoch's time, as none of Keras's own has come."""
-        mine = self.epoch.open and self.total is None and self.epoch.number not in run.epochs
-        return mine and not self.epoch.seen and number in (None, self.epoch.number)
+        awaited, none = self.epoch.awaited, self.total is None and not self.epoch.seen
+        return awaited is not None and none and awaited not in run.epochs and number in (None, awaited)
 
     @property
     def evaluates(self) -> bool:
@@ -128,11 +128,7 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
     run = fold.run_of(line, lambda run: run.trained or not run.ended)
     keras, epoch = run.keras, run.keras.epoch
     earliest = next(iter(run.epochs.values()), None)
-    others = (
-        earliest is not None
-        and earliest.source != KERAS
-        and not (epoch.open and earliest.epoch == epoch.number)
-    )
+    others = earliest is not None and earliest.source != KERAS and earliest.epoch != epoch.awaited
     if run.form not in ("", KERAS) or (run.ended and epoch.number is None) or others:
         return  # an evaluation after another program's training
     run.last_line = line
@@ -143,7 +139,7 @@ def take_summary(fold: Fold, line: int, summary: Summary) -> None:
         keras.owed -= 1
     else:
         epoch.seen.append((summary, line))
-        if keras.workers == 1 or epoch.open:
+        if keras.workers == 1 or epoch.awaited is not None:
             _assign_summary(fold, run, summary)
     if 1 < keras.workers >= len(epoch.seen):  # more lines are an `evaluate`'s
         most = APART if len(run.epochs) > 1 else START_APART
@@ -178,7 +174,7 @@ def settle(fold: Fold, run: OpenRun, line: int, header: Opens | None = None) -> 
         fold.refuse(line, f"Epoch {epoch.number}/{planned}")
     elif header is None:
         known = run.fresh_header or any(keras.may_be_own(one) for one, _ in epoch.seen)
-        if known and epoch.open and len(epoch.seen) > (keras.before or 0):
+        if known and epoch.awaited is not None and len(epoch.seen) > (keras.before or 0):
             _keep_own(fold, run, epoch)
     elif keras.workers > 1:
         keras.owed += max(0, keras.workers - len(epoch.seen))
@@ -226,7 +222,7 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
     if any(run.gpus.get(source, found).count != found.count for source, found in coming.gpus.items()):
         return False  # resumed on other GPUs
     # a resumed training begins again with the epoch it never finished
-    return number > epoch.number or (epoch.open and 1 < number == epoch.number)
+    return number > epoch.number or 1 < number == epoch.awaited
 
 
 def _keep_own(fold: Fold, run: OpenRun, epoch: KerasEpoch) -> OpenRun:
@@ -253,10 +249,10 @@ def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
     proven = (
         epoch.own >= 0 and summary.validates and not keras.validated
     )  # the line before was an `evaluate`'s
-    if epoch.open:
+    if epoch.awaited is not None:
         if not keras.may_be_own(summary) or len(epoch.seen) <= (keras.before or 0):
             return  # judging by earlier ones, it is not the epoch's own
-        number = epoch.number or 0
+        number = epoch.awaited
     elif run.epochs and (again or proven):
         number = run.last
     elif epoch.number is not None or run.epochs or (run.facts.epochs_planned or 1) > 1:

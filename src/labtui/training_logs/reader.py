@@ -87,7 +87,7 @@ class LogReader:
         return LogReport(
             runs=self.runs,
             diagnosis=self._diagnoser.found,
-            failures=tuple(self._diagnoser.failures),
+            failures=tuple(self._diagnoser.failures.values()),
             cpu_warnings=self._cpu_warnings,
             strategies=tuple(self._fold.strategies),
             gpu_kind=self._fold.hints.gpu_kind,

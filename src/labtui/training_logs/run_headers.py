@@ -2,8 +2,9 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -48,6 +49,26 @@ def device_of(word: str) -> Device | None:
     return "cpu" if "cpu" in lower else None
 
 
+_COUNTS = (
+    *("n_gpus", "batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
+    *("process_samples", "process_steps", "sequence_length"),
+)
+_TAKES: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(_COUNTS, lambda text: whole_number(text.replace(",", "")) or None),
+    "model": short_model,
+    "device": device_of,
+    "gpu_kind": str.strip,
+    "learning_rate": lambda text: plain_number(text) or None,
+}
+
+
+def facts_of(texts: Mapping[str, str | None]) -> dict[str, Any]:
+    """Facts from their texts in a line, a header or options, by name; others are left out. No GPU means a CPU."""
+    known = {name: take(text) for name, take in _TAKES.items() if (text := texts.get(name))}
+    cpu = known.get("device") == "cpu" or known.get("n_gpus", 1) is None
+    return known | {"device": "cpu", "n_gpus": 0} if cpu else known
+
+
 _RUN = re.compile(r"run-(\d{1,4}): +(\S.{0,2000})\Z")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
@@ -57,9 +78,14 @@ _PROMPT = re.compile(
 )
 GPU_OPTIONS = ("n_gpus", "ngpus", "num_gpus", "gpus", "n_gpu", "num_gpu")
 """Names of options, without leading dashes and with underscores for the dashes inside."""
-_BATCHES = ("batch_size", "per_device_train_batch_size", "batch", "bs", "b")
-_EPOCHS = ("epochs", "num_epochs", "n_epochs", "epoch")
-_MODELS = ("model", "a", "arch", "model_name", "network")
+_OPTIONS = {
+    "batch_size": ("batch_size", "per_device_train_batch_size", "batch", "bs", "b"),
+    "epochs_planned": ("epochs", "num_epochs", "n_epochs", "epoch"),
+    "model": ("model", "a", "arch", "model_name", "network"),
+    "learning_rate": ("lr", "learning_rate"),
+    "sequence_length": ("sequence_length",),
+}
+"""By fact: the names of the option that gives it."""
 _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes", "num_gpus")
 
 
@@ -69,19 +95,12 @@ def read_job_header(text: str) -> list[Said] | None:
     if match is None:
         return None
     pairs = dict(word.split("=", 1) for word in match[2].split() if "=" in word)
-    gpus, nodes = whole_number(pairs.get("n_gpus")), whole_number(pairs.get("nodes"))
-    option, launcher = pairs.get("batch_option"), pairs.get("launcher", "")
-    facts = RunFacts(
-        model=short_model(pairs["model"]) if pairs.get("model") else None,
-        device=device_of(pairs.get("device", "")),
-        n_gpus=gpus,
-        batch_size=whole_number(pairs.get("batch_size")) or None,
-        batch_shares=batch_shares(option, gpus or 0, nodes or 1, launcher) if option else None,
-        epochs_planned=whole_number(pairs.get("epochs")) or None,
-        learning_rate=plain_number(pairs.get("learning_rate", "")) or None,
-        tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
-    )
-    return [Says(facts, run=int(match[1]))]
+    known = facts_of(pairs | {"epochs_planned": pairs.get("epochs", "")})
+    if option := pairs.get("batch_option"):
+        nodes = whole_number(pairs.get("nodes")) or 1
+        known["batch_shares"] = batch_shares(option, known.get("n_gpus", 0), nodes, pairs.get("launcher", ""))
+    tuning = tuning_of(named_options(pairs.get("options", "").split(","))) or None
+    return [Says(RunFacts(**known, tuning=tuning), run=int(match[1]))]
 
 
 _DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
@@ -158,17 +177,11 @@ def _container_without_gpu(before: Sequence[str]) -> bool:
 
 def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts:
     stem = PurePosixPath(script).stem
-    named, on_cpu = _given(after, *_MODELS), _given(after, "device") == "cpu"
-    options = named_options(after)
+    options, on_cpu = named_options(after), _given(after, "device") == "cpu"
     others = (pair for pair in other_options(options) if not is_tuning(pair[0]))
-    facts = RunFacts(
-        model=short_model(named) if named else model_of_script(stem),
-        batch_size=_count(after, *_BATCHES) or None,
-        epochs_planned=_count(after, *_EPOCHS) or None,
-        learning_rate=plain_number(_given(after, "lr", "learning_rate") or "") or None,
-        tuning=(*tuning_of(options), *others) or None,
-        sequence_length=_count(after, "sequence_length") or None,
-    )
+    texts = {fact: _given(after, *names) for fact, names in _OPTIONS.items()}
+    texts["model"] = texts["model"] or model_of_script(stem)
+    facts = RunFacts(**facts_of(texts), tuning=(*tuning_of(options), *others) or None)
     # with these, the batch is that of one worker
     workers = re.search("tf_cnn_benchmarks|horovod|hvd", stem) is not None or "horovodrun" in before
     ranks, told = _ranks(before)
