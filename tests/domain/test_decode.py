@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+from labtui.domain.decode import json_text
+
 FIRST_USE = """
 import sys, threading, msgspec
 from labtui.domain import decode
@@ -29,3 +31,7 @@ def test_a_class_may_be_made_for_the_first_time_in_several_threads() -> None:
     """Without the lock this ends with a segmentation fault within some tens of tries."""
     done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_json_for_other_programs_has_no_nan_and_keeps_a_name_that_is_not_utf_8() -> None:
+    assert [json_text([each]) for each in (float("nan"), "é\udcff")] == ["[\n null\n]", '[\n "é\udcff"\n]']

@@ -118,9 +118,7 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     series = list(chart.plots[0].series)
     counts = [len(list(each.values)) for each in series]
     assert len(set(counts)) == 1 and len(counts) == len(spec.series)
-    assert "[=3]" not in chart.category_axis.tick_labels.number_format, (
-        "where several were not run, all stand"
-    )
+    assert "[=3]" not in chart.category_axis.tick_labels.number_format, "of several not run, all stand"
     (ideal,) = (each for each in series if each.name == "ideal")
     assert [y for y in ideal.values if y is not None] == [1, 2, 4, 8]
     own, *_ = (each for each in series if each.name == spec.measured[0].name)

@@ -1,7 +1,6 @@
 """Every published number of the lab's documents, from the logs printed there."""
 
 import importlib.util
-import json
 import math
 import re
 from itertools import chain
@@ -253,7 +252,7 @@ def test_results_json_gains_programs_and_changes_nothing_else(pi):
     told = (found["rows"], row["program"], row["scaling"], row["counts"], row["processes"], row["baseline"])
     assert told == ([], "pi", "strong", "processes", 64, "the sequential program")
     assert row["seconds"]["lo"] < 0.21627 < row["seconds"]["hi"]
-    assert json.loads(Measurements().json_text(pi))["programs"] == found["programs"]
+    assert Measurements().json_of(pi)["programs"] == found["programs"]
 
 
 # --------------------------------------------------------------------------- the learning-rate study

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -52,7 +51,7 @@ def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; return 1 if there are none yet, 2 if a file could not be read."""
     folder, given = _measurements(args)
     results = given.results(args.images)
-    sys.stdout.write(_answer(args, results, given))
+    _print(args, results, given)
     there = bool(results.measured or results.programs)
     if not there and not args.json and (given.runs or folder is not None):  # else measure_files said why
         say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
@@ -61,16 +60,17 @@ def run_results(args: argparse.Namespace) -> int:
     return 0 if there else 1
 
 
-def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
-    """The answer in the requested form."""
-    if args.json:
-        return given.json_text(results)
+def _print(args: argparse.Namespace, results: Results, given: Measurements) -> None:
+    """Print the answer in the requested form."""
     from labtui.results.report import report_text, short_report
 
-    results = given.named(results)
-    if not (args.details or args.sources):
-        return short_report(results, width=window_width())
-    return report_text(results, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width())
+    if args.json:
+        print_json(given.json_of(results))
+    elif args.details or args.sources:
+        how = {"sources": args.sources, "width": window_width()}
+        print(report_text(given.named(results), uses=given.uses, cost=given.cost, **how), end="")
+    else:
+        print(short_report(given.named(results), width=window_width()), end="")
 
 
 # --------------------------------------------------------------------------- log files

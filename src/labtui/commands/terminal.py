@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import shutil
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
+from labtui.domain.decode import json_text
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import WRITER_GONE, LabState, Problem, RunState
@@ -74,7 +74,7 @@ def print_table(
 
 
 def print_json(answer: object) -> None:
-    print(json.dumps(msgspec.to_builtins(answer), indent=1, ensure_ascii=False), flush=True)
+    print(json_text(answer), flush=True)
 
 
 def say(text: str) -> None:

@@ -1,9 +1,10 @@
-"""Decode records from plain values and from JSON, in one thread at a time; and TOML that may come from anybody.
+"""Decode records from plain values and from JSON, in one thread at a time; TOML from anybody; JSON for other programs.
 
 msgspec 0.22 reads the fields of a class when it first decodes one, and crashes the interpreter when another thread
 decodes at that moment.
 """
 
+import json
 import threading
 import tomllib
 from typing import Any, TypeVar
@@ -26,6 +27,14 @@ def from_json(data: bytes | str, kind: type[_T]) -> _T:
     """`msgspec.json.decode`. Raises `msgspec.DecodeError` for data that does not fit."""
     with _LOCK:
         return msgspec.json.decode(data, type=kind)
+
+
+def json_text(value: object) -> str:
+    """The value as JSON with line breaks, for other programs; it has neither nan nor inf, which become null."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
+    except UnicodeEncodeError:  # a file name that is not UTF-8
+        return json.dumps(msgspec.to_builtins(value), indent=1, ensure_ascii=False)
 
 
 def from_toml(text: str) -> dict[str, Any]:

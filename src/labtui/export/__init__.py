@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import read_inside, write_export
+from labtui.domain.decode import json_text
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
@@ -79,7 +80,7 @@ def export_lab(
     notes, work = _documents(replace(contents, plots=draw), formats, reports)
     work |= drawings(charts, stamp=stamp, into="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
-    work["results.json"] = partial(contents.measurements.json_text, contents.results)
+    work["results.json"] = lambda: f"{json_text(contents.measurements.json_of(contents.results))}\n"
     work["results.csv"] = partial(csv_text, contents.results)
     work["results.md"] = partial(markdown_text, contents.results, contents.edition.names)
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
@@ -209,4 +210,4 @@ def notebook(document: Document) -> str:
     lines = filter(None, (document.subtitle, *document.lines, f"Export: {document.stamp}", document.mark))
     head = f"# {escape_markdown(document.title)}\n\n" + "  \n".join(map(escape_markdown, lines))
     book["cells"][0]["source"] = head.splitlines(keepends=True)
-    return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
+    return f"{json_text(book)}\n"

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -105,15 +106,14 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
         found = (run_utilization(one, self.samples.get(one.source, ())) for one in self.runs)
         return tuple(use for use in found if use is not None)
 
-    def json_text(self, results: Results) -> str:
+    def json_of(self, results: Results) -> dict[str, Any]:
         """Everything that `labtui results --json` prints."""
-        told = results_json(results) | {
+        return results_json(results) | {
             "export": stamp_of(results),
             "accuracy": accuracy_json(results),
             "gpu_use": [utilization_json(use) for use in self.uses],
             **({} if self.cost is None else {"cost": cost_json(self.cost)}),
         }
-        return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def samples_beside(log: str, read: Callable[[Path], bytes] = Path.read_bytes) -> tuple[GpuSample, ...]:
