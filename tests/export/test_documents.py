@@ -181,9 +181,8 @@ def test_charts_take_the_room_and_short_answers_stand_in_frames_of_their_own(tmp
 
 def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_path):
     document = document_of(tmp_path, "hpc4ai-ch12")
-    charts = [
-        s.chart for slide in presentation_of(pptx(document)).slides for s in slide.shapes if s.has_chart
-    ]
+    slides = presentation_of(pptx(document)).slides
+    charts = [shape.chart for slide in slides for shape in slide.shapes if shape.has_chart]
     xml = charts[0]._chartSpace.xml
     assert '<c:logBase val="2"/>' in xml and '<c:logBase val="10"/>' in xml
     assert charts[0].category_axis.minimum_scale == 0.5
