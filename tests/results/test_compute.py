@@ -11,6 +11,7 @@ from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, own_options
+from labtui.results.numbers import epochs_text
 from labtui.results.report import results_json
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.session.run_matcher import UNPLANNED
@@ -183,19 +184,19 @@ def test_epochs_of_other_images_are_not_compared():
 
 def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():
     rows = compute_results([run(1, [9, 20], batch=256), run(1, [9, 14]), run(4, [9, 5])]).rows
-    assert rows[-1].baseline.batch_size == 2048
-    assert rows[-1].speedup.value == pytest.approx(14 / 5)
+    assert (rows[-1].baseline.batch_size, rows[-1].speedup.value) == (2048, pytest.approx(14 / 5))
     assert not any("baseline" in note for note in rows[-1].notes)
     row = compute_results([run(1, [9, 14], batch=2048), run(4, [9, 7], batch=2048)]).rows[-1]
-    assert row.speedup.value == pytest.approx(2.0)
-    assert any("2,048 images per GPU" in note and "512" in note for note in row.notes), "it is said"
+    told = [note for note in row.notes if "2,048 images per GPU" in note and "512" in note]
+    assert row.speedup.value == pytest.approx(2) and told
 
 
 def test_live_and_broken_runs_count_and_say_so():
     repeated = only_row(run(1, [9, 5]), run(1, [9, 7], live=True))
     assert (repeated.epoch_seconds.value, repeated.live, len(repeated.members)) == (5.0, False, 2)
-    live = only_row(run(1, [9, 5], live=True))
-    assert live.live and live.epoch_seconds is not None
+    assert (live := only_row(run(1, [9, 5], live=True))).live and live.epoch_seconds is not None
+    failed = run(1, [9], run_id=4, outcome="oom")
+    assert epochs_text(only_row(run(1, [9, 5], run_id=3), failed)) == "1 epoch of run 3"
     broken = only_row(run(1, [9, 5, 5], run_id=2, outcome="time-limit", epochs_planned=5))
     assert "Run 2 was stopped by its time limit before its end: 3 epochs of 5." in broken.notes
 

@@ -24,6 +24,7 @@ from labtui.results.measured import (
     MeasuredRun,
     accuracy_curves,
     best_curve,
+    grouped,
     steady_samples,
     warmup_epochs,
 )
@@ -122,13 +123,13 @@ def _with_model(chart: ChartSpec, model: str) -> ChartSpec:
 def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     """The charts of rows that are all real or all practice; `alone`: of one network."""
     lines = scaling_lines(results.rows)
-    units = tuple(dict.fromkeys(line.unit for line in lines))
+    by_unit = grouped(lines, lambda line: line.last.configuration.unit)
     if alone:
         yield from scaling_charts.cpu_gpu_charts(results.rows)
     for quantity in messages.SCALING:
-        for unit in units:
-            chart = scaling_charts.quantity_chart(quantity, [line for line in lines if line.unit == unit])
-            yield chart if unit == units[0] else replace(chart, key=f"{chart.key}-{unit}")
+        for at, (unit, alike) in enumerate(by_unit.items()):
+            chart = scaling_charts.quantity_chart(quantity, alike)
+            yield replace(chart, key=f"{chart.key}-{unit}") if at else chart
     yield scaling_charts.loss_chart(lines)
     if alone:
         yield from scaling_charts.law_charts(results)
@@ -148,15 +149,10 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
     """The charts with distinct keys: a practice chart with a real chart's key gets the ending ``-practice``."""
     charts = tuple(charts)
     real = {chart.key.casefold() for chart in charts if not chart.mark}
-    seen: Counter[str] = Counter()
-    found = []
-    for chart in charts:
-        also_real = chart.mark and chart.key.casefold() in real
-        key = f"{chart.key}-practice" if also_real else chart.key
-        seen[key.casefold()] += 1
-        count = seen[key.casefold()]
-        found.append(replace(chart, key=key if count == 1 else f"{key}-{count}"))
-    return tuple(found)
+    keys = [f"{c.key}-practice" if c.mark and c.key.casefold() in real else c.key for c in charts]
+    alike = grouped(range(len(keys)), lambda at: keys[at].casefold()).values()
+    ends = {at: f"-{count}" * (count > 1) for places in alike for count, at in enumerate(places, start=1)}
+    return tuple(replace(chart, key=keys[at] + ends[at]) for at, chart in enumerate(charts))
 
 
 # --------------------------------------------------------------------------- runs over time

@@ -9,13 +9,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 
 from labtui.domain.model import Interval, WorkUnit, plural
 from labtui.domain.run import DEEDS, Mark
 from labtui.domain.tuning import Tuning, distinguishing_words
-from labtui.results.measured import CPUS, MeasuredRun
+from labtui.results.measured import CPUS, MeasuredRun, grouped
 from labtui.slurm.values import number
 
 CIFAR10_IMAGES = 50_000
@@ -290,8 +291,6 @@ def _logs_of_one_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
     A second model would be trained on the same numbers of GPUs, so a log in which one repeats may hold several models;
     its runs are compared with nothing.
     """
-    sizes: dict[str, list[int]] = {}
-    for run in runs:
-        if run.run.model is None and run.run.n_gpus is not None and not _why_unusable(run):
-            sizes.setdefault(run.source, []).append(run.run.n_gpus)
-    return frozenset(source for source, found in sizes.items() if source and len(set(found)) == len(found))
+    usable = (run for run in runs if run.run.model is None and not _why_unusable(run))
+    logs = grouped((run for run in usable if run.source and run.run.n_gpus is not None), attrgetter("source"))
+    return frozenset(log for log, found in logs.items() if len({r.run.n_gpus for r in found}) == len(found))

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
 
 
+K = TypeVar("K")
+T = TypeVar("T")
+
+
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """One line of one log. `job_id` is "" for a bare file, `run_id` None outside a lab folder.
 
@@ -55,12 +59,17 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
 
 
+def grouped(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """The things of each key, in their order."""
+    found: dict[K, list[T]] = {}
+    for each in things:
+        found.setdefault(key(each), []).append(each)
+    return found
+
+
 def by_log(origins: Iterable[Origin]) -> dict[tuple[str, str], list[Origin]]:
-    """The origins of each log, by its job ("" for a bare file) and its name, in their order."""
-    logs: dict[tuple[str, str], list[Origin]] = {}
-    for origin in origins:
-        logs.setdefault((origin.job_id, origin.source), []).append(origin)
-    return logs
+    """The origins of each log, by its job ("" for a bare file) and its name."""
+    return grouped(origins, lambda origin: (origin.job_id, origin.source))
 
 
 def cite(origins: Iterable[Origin], *, most: int = 4) -> str:

@@ -264,10 +264,10 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
     said = f"Top-1 {what} at the largest global batch, {most:,}"
     if len(found) > 1 and shown[0] == shown[-1]:
         return f"{said}: {shown[0]} with all {len(found)} policies"
-    named: dict[str, list[str]] = {}
-    for share, (_, name) in zip(shown, found, strict=True):
-        named.setdefault(share, []).append(name)
-    ends = [f"{share} ({'; '.join(named[share])})" for share in dict.fromkeys((shown[0], shown[-1]))]
+    ends = [
+        f"{end} ({'; '.join(name for share, (_, name) in zip(shown, found, strict=True) if share == end)})"
+        for end in dict.fromkeys((shown[0], shown[-1]))
+    ]
     return f"{said}: {' to '.join(ends)}"
 
 
@@ -364,8 +364,8 @@ def fits_best(fit: LawFit, fits: Iterable[LawFit]) -> str:
 
 
 def misfit_text(fit: LawFit) -> str:
-    """How far a law is from the measured speedup that it fits worst: ``within 0.4 %``."""
-    return f"within {percent_text(fit.misfit)}"
+    """How far a law is from the measured speedup that it fits worst: ``within 0.4 % of each speedup``."""
+    return f"within {percent_text(fit.misfit)} of each speedup"
 
 
 def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
@@ -374,7 +374,7 @@ def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
         made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
         what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
-        where = f"fitted to {sizes} GPUs, {misfit_text(fit)} of each speedup{fits_best(fit, fits)}"
+        where = f"fitted to {sizes} GPUs, {misfit_text(fit)}{fits_best(fit, fits)}"
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 

@@ -221,8 +221,8 @@ def device_text(row: ResultRow) -> str:
 
 def epochs_text(row: ResultRow) -> str:
     """What a row is measured from: ``4 epochs of run 3``, with ``, live`` while a run is in progress."""
-    alone = row.members[0]
-    runs = alone.who if len(row.members) == 1 and alone.run_id else plural(row.runs, "run")
+    alone = {origin.run_id for origin in row.origins} - {None}
+    runs = f"run {alone.pop()}" if len(alone) == row.runs == 1 else plural(row.runs, "run")
     if row.from_rate:
         text = f"rate of {runs}"
     elif row.epoch_seconds is None:

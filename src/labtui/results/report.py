@@ -112,7 +112,7 @@ def scaling_sentences(results: Results) -> list[str]:
     for line in scaling.scaling_lines(results.measured):
         told = [(row.n_gpus, row.doubling_gain) for row in line.rows if row.doubling_gain]
         gains = ", ".join(f"{n_gpus} GPUs {100 * gain.value:+.0f} %" for n_gpus, gain in told)
-        said = f"{line.unit} per second gained by doubling the GPUs (100 % is ideal): {gains}."
+        said = f"{line.last.configuration.unit} per second gained by doubling the GPUs (100 % is ideal): {gains}."
         lines += [f"{clean(line.rows[0].name)}: {said}"] if gains else []
     return lines
 

@@ -17,7 +17,7 @@ from labtui.domain.model import EpochSample, Interval, Program
 from labtui.domain.run import Mark
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import Configuration, LeftOut, devices
-from labtui.results.measured import AsPrinted, MeasuredRun, Origin
+from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = (
@@ -348,11 +348,8 @@ def renamed(results: Results, names: Mapping[str, str]) -> Results:
 
 def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     """The rows with `apart_by` set: what tells each from other rows of its model."""
-    by_model: dict[str, list[ResultRow]] = {}
-    for row in rows:
-        by_model.setdefault(row.model, []).append(row)
     marks: dict[Configuration, tuple[str, ...]] = {}
-    for found in by_model.values():
+    for found in grouped(rows, lambda row: row.model).values():
         words = distinguishing_words([row.configuration.tuning for row in found])
         several = len({row.configuration.apart for row in found}) > 1
         for row, mine in zip(found, words, strict=True):

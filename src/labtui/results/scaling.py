@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
+from labtui.results.measured import grouped
 from labtui.results.numbers import clean, fixed, lost_text, shown_bounds, three_digits
 from labtui.results.rows import ResultRow, StepTimes
 from labtui.slurm.values import number
@@ -28,10 +29,6 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.rows[0].model
 
     @property
-    def unit(self) -> str:
-        return self.rows[0].configuration.unit
-
-    @property
     def compared(self) -> tuple[ResultRow, ...]:
         """The baseline, then the rows on more GPUs that can be compared with it; () without a baseline."""
         base = next((row for row in self.rows if row.is_baseline and row.speedup is not None), None)
@@ -39,11 +36,6 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         more = (row for row in self.rows if row.speedup is not None and row.from_rate == base.from_rate)
         return (base, *(row for row in more if row.processes > 1))
-
-    @property
-    def beyond(self) -> tuple[ResultRow, ...]:
-        """The rows on more GPUs than the baseline that can be compared with it."""
-        return self.compared[1:]
 
     @property
     def last(self) -> ResultRow:
@@ -146,13 +138,9 @@ def _has_grown(row: ResultRow, one: ResultRow) -> bool:
 
 def program_lines(rows: Iterable[ResultRow]) -> list[list[ScalingLine]]:
     """The lines of each program, one for each size in strong scaling; practice runs have their own."""
-    gathered: dict[tuple[str, str], dict[str, list[ResultRow]]] = {}
-    for row in rows:
-        gathered.setdefault((row.mark, row.model), {}).setdefault(row.name, []).append(row)
-    return [
-        [ScalingLine(name=name, rows=tuple(found)) for name, found in lines.items()]
-        for lines in gathered.values()
-    ]
+    programs = grouped(rows, lambda row: (row.mark, row.model)).values()
+    lines = (grouped(each, lambda row: row.name).items() for each in programs)
+    return [[ScalingLine(name=name, rows=tuple(found)) for name, found in each] for each in lines]
 
 
 # --------------------------------------------------------------------------- control runs
@@ -362,7 +350,7 @@ def outlooks(rows: Sequence[ResultRow]) -> tuple[Outlook, ...]:
 
 def _outlook(line: ScalingLine) -> Outlook | None:
     alike = {row.processes: row for row in line.compared if same_batch(row, line.compared[0])}
-    n = line.compared[-1].processes if line.beyond else 0
+    n = line.compared[-1].processes if line.compared[1:] else 0
     half, last = {2 * at: row for at, row in alike.items()}.get(n), alike.get(n)
     if half is None or last is None:
         return None

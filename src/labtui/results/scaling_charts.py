@@ -52,7 +52,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     if program is not None:
         fields = _program_fields(program, family, rows[0].compared_with) | {"model": program.name}
     message = messages.scaling_message(lines, {family})
-    chart = make_chart(family, series, counted=lines[0].unit, message=message, **fields)
+    chart = make_chart(family, series, counted=rows[0].configuration.unit, message=message, **fields)
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))
     return specs.with_sizes(chart, counts)
@@ -287,7 +287,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
 
 def _outlook_series(outlook: Outlook) -> Iterable[Series]:
     """Lines from the largest measured size to twice the GPUs: the step stays as it is, or grows as it did."""
-    last = outlook.line.beyond[-1].speedup
+    last = outlook.line.compared[-1].speedup
     n = outlook.measured
     for name, speedup in (
         (f"if a step stays as on {n} GPUs", outlook.same),
