@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import JobPhase
-from labtui.session.worker_context import run_now
+from labtui.session.worker_context import ask_now
 from labtui.slurm.submit import DUPLICATE_STATUS
 from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
@@ -98,10 +98,10 @@ def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench
     """The answer is older than the job: it says nothing about it."""
     accepted(bench)
     answers = []
-    bench.worker._context.run_in_background = lambda work, done: answers.append((work(), done))
+    bench.worker._context.ask_aside = lambda work, done: answers.append((work(), done))
     bench.session.refresh()
     bench.run(30, lambda: bool(answers))
-    bench.worker._context.run_in_background = run_now
+    bench.worker._context.ask_aside = ask_now
     future = bench.settled(bench.session.submit(draft(2)), 10)
     tick, done = answers.pop()
     done(lambda: tick)

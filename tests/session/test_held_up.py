@@ -7,7 +7,7 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.session.worker_context import run_now
+from labtui.session.worker_context import ask_now
 from tests.session.conftest import Bench, draft, only, submitted
 from tests.session.scripted import LIMIT, keras_log
 
@@ -69,7 +69,7 @@ class Aside:
     def __init__(self, bench: Bench) -> None:
         self.held: list[tuple[Callable[[], Any], Callable[..., None]]] = []
         self.bench = bench
-        bench.worker._context.run_in_background = lambda work, done: self.held.append((work, done))
+        bench.worker._context.ask_aside = lambda work, done: self.held.append((work, done))
 
     def answer(self, instead: BaseException | None = None) -> None:
         """The oldest question is answered, in the worker's thread; `instead` is raised in place of the answer."""
@@ -81,7 +81,7 @@ class Aside:
         def hand_over(outcome: Callable[[], Any]) -> None:
             self.bench.worker._enqueue(lambda _: done(outcome))
 
-        run_now(fail if instead is not None else work, hand_over)
+        ask_now(fail if instead is not None else work, hand_over)
         self.bench.step(2)
 
 
@@ -119,7 +119,7 @@ def test_logs_go_on_while_the_controller_hangs(busy):
     bench.session.submit(draft(4))
     bench.run(60)
     assert status(bench, 2) is SubmissionStatus.WAITING, "one at a time"
-    submits = [index for index, (_, done) in enumerate(aside.held) if "Submitter" in done.__qualname__]
+    submits = [index for index, (work, _) in enumerate(aside.held) if work.args[0].name in ("submit", "find")]
     assert len(submits) == 1
     aside.held.insert(0, aside.held.pop(submits[0]))
     aside.answer()
@@ -128,7 +128,7 @@ def test_logs_go_on_while_the_controller_hangs(busy):
 
 def only_sending(aside: Aside) -> None:
     """Forget questions about the queue: here it is about sending."""
-    aside.held = [(work, done) for work, done in aside.held if "Poller" not in done.__qualname__]
+    aside.held = [(work, done) for work, done in aside.held if work.args[0].name != "tick"]
 
 
 @pytest.mark.parametrize(("answer", "became"), [
@@ -166,7 +166,7 @@ def test_no_answer_is_looked_up_and_the_next_one_waits_for_that(busy):
     aside.answer(CUT)
     assert status(bench, 1) is SubmissionStatus.UNKNOWN
     bench.session.submit(draft(4))
-    bench.run(60, lambda: any("Submitter" in done.__qualname__ for _, done in aside.held))
+    bench.run(60, lambda: any(work.args[0].name in ("submit", "find") for work, _ in aside.held))
     only_sending(aside)
     aside.answer()
     assert status(bench, 1) is SubmissionStatus.ACCEPTED

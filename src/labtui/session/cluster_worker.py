@@ -21,10 +21,11 @@ from msgspec.structs import replace
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
 from labtui.domain.model import JobPhase, JobView, Stream
 from labtui.domain.state import QUEUE_KEY, Change, SubmissionState
+from labtui.session import worker_context
 from labtui.session.journal import Request
 from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
-from labtui.session.worker_context import ConnectionMonitor, Watchdog, WorkerContext, errors_to, fail, run_now
+from labtui.session.worker_context import Question, Task, WorkerContext, ask_now, errors_to, fail
 from labtui.slurm import job_evidence, queue
 from labtui.slurm.remote_command import Call
 
@@ -40,24 +41,31 @@ class ClusterWorker:
         self._context = context
         self._requests: deque[tuple[Callable[[Future[Any]], object], Future[Any]]] = deque()
         self._woken = threading.Event()
-        self._connection = ConnectionMonitor(context)
+        self._connection = worker_context.ConnectionMonitor(context)
         self._submitter = Submitter(context)
         self._log_follower = LogFollower(context)
         self._poller = Poller(context, self._submitter)
-        self._watchdog = Watchdog(
+        self._on_cluster: dict[str, Any] = {
+            "submit": self._submitter,
+            "queue": self._poller,
+            "logs": self._log_follower,
+        }
+        self._watchdog = worker_context.Watchdog(
             context.clock, self._on_wake_up, self._connection.mark_stale, context.cluster.close
         )
         self._stop_watchdog: Callable[[], None] = lambda: None
         self._closing = threading.Event()
         self._pause_until = 0.0
         self._duty = ""
+        self._waiting: set[str] = set()
+        """The duties that wait for an answer."""
         self._thread = threading.Thread(target=self._run, name="labtui-cluster-worker", daemon=True)
 
     # ------------------------------------------------------------------ from other threads
 
     def start(self) -> None:
         """Start the worker thread and its watchdog."""
-        self._context.run_in_background = self._run_in_background
+        self._context.ask_aside = self._ask_aside
         self._thread.start()
         self._stop_watchdog = self._watchdog.start(self._context.faults.write)
 
@@ -104,7 +112,7 @@ class ClusterWorker:
         def work(done: Future[None]) -> None:
             offline = None if self._ensure_connected() else self._connection.why_offline
             done.add_done_callback(lambda _: self._poller.request_poll())  # a poll before it would be wasted
-            self._submitter.change(token, request, done, offline)
+            self._context.run(self._submitter.change(token, request, done, offline))
 
         if request.action != "cancel":
             return self._enqueue(work)
@@ -124,7 +132,7 @@ class ClusterWorker:
 
         def work(future: Future[_T]) -> None:
             if self._ensure_connected():
-                self._context.ask_aside(call, future, then)
+                self._context.run(self._context.asking(call, future, then))
             else:
                 fail(future, self._connection.why_offline)
 
@@ -188,13 +196,13 @@ class ClusterWorker:
             self._report_fault(error)
         return 0.0
 
-    def _run_in_background(self, work: Callable[[], Any], done: Callable[..., object]) -> None:
+    def _ask_aside(self, question: Question, answered: Callable[[Question], object]) -> None:
         """Ask a slow question on a second channel; the answer comes back as a request to the worker."""
 
-        def answered(outcome: Callable[[], Any]) -> None:
-            self._enqueue(lambda _: done(outcome))
+        def come_back(answer: Question) -> None:
+            self._enqueue(lambda _: answered(answer))
 
-        threading.Thread(target=run_now, args=(work, answered), name="labtui-background", daemon=True).start()
+        threading.Thread(target=ask_now, args=(question, come_back), name="labtui-aside", daemon=True).start()
 
     def _on_connection_lost(self, error: LabError) -> None:
         """The connection broke, or a call on it timed out; after a time-out it is tested before its next use."""
@@ -233,9 +241,9 @@ class ClusterWorker:
         """The worker's own tasks, the most urgent first, and when each is due (None: not now)."""
         yield self._connection.due_at(), self._connection_duty
         if self._connection.online:
-            yield self._submitter.due_at(), partial(self._run_duty, "submit", self._submitter.step)
-            yield self._poller.due_at(), partial(self._run_duty, "queue", self._poller.step)
-            yield self._log_follower.due_at(), partial(self._run_duty, "logs", self._log_follower.step)
+            for name, duty in self._on_cluster.items():
+                if name not in self._waiting:
+                    yield duty.due_at(), partial(self._context.run, self._run_duty(name, duty.step))
 
     def _connection_duty(self) -> None:
         was_online = self._connection.online
@@ -245,9 +253,13 @@ class ClusterWorker:
             if job_evidence.live_jobs(self._context.state):
                 self._context.note_change()
 
-    def _run_duty(self, name: str, work: Callable[[], None]) -> None:
+    def _run_duty(self, name: str, step: Callable[[], Task | None]) -> Task:
         self._duty = name
-        work()
+        self._waiting.add(name)
+        try:
+            yield from step() or ()
+        finally:
+            self._waiting.discard(name)
         self._connection.record_answer()
         self._context.set_problem(f"{FAULT_KEY}:{name}", None)
 
@@ -275,7 +287,6 @@ class Poller:
         self._took_s = 0.0
         self._failures = 0
         self._poll_requested = True  # poll once at the start, to see jobs that another program sent
-        self._asking = False
 
     def request_poll(self) -> None:
         """Poll as soon as the limit on polls allows, and more often for a while: something may change."""
@@ -284,8 +295,6 @@ class Poller:
 
     def due_at(self) -> float | None:
         """When to poll next; None while there is nothing to watch."""
-        if self._asking:
-            return None
         delay = queue.poll_delay(
             [job.phase for _, job in job_evidence.live_jobs(self._context.state)],
             since_change_s=self._context.clock.steady() - self._context.changed_at,
@@ -299,26 +308,22 @@ class Poller:
             self._polls, delay or 0.0, requested=self._poll_requested, limit=self._limit
         )
 
-    def step(self) -> None:
-        """Poll once, in the background: a busy controller must not hold up the logs. Raises ConnectionLost."""
+    def step(self) -> Task:
+        """Poll once. Raises ConnectionLost."""
         context, began = self._context, self._context.clock.steady()
         self._polls.append(began)
-        self._poll_requested, self._asking = False, True
+        self._poll_requested = False
         vanished = job_evidence.vanished_ids(context.state)
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
-
-        def answered(outcome: Callable[[], queue.QueueAnswer]) -> None:
-            self._asking = False
+        try:
+            answer = yield partial(context.cluster.ask, queue.poll_queue(vanished))
+        except ConnectionLost:
+            raise
+        except LabError as error:
+            answer = queue.QueueAnswer(jobs=None, accounting=None, problem=error.sentence)
+        finally:
             self._took_s = context.clock.steady() - began
-            try:
-                answer = outcome()
-            except ConnectionLost:
-                raise
-            except LabError as error:
-                answer = queue.QueueAnswer(jobs=None, accounting=None, problem=error.sentence)
-            self._store_answer(answer, asked)
-
-        context.run_in_background(lambda: context.cluster.ask(queue.poll_queue(vanished)), answered)
+        self._store_answer(answer, asked)
 
     def _store_answer(self, answer: queue.QueueAnswer, asked: Mapping[str, JobView]) -> None:
         """Store the answer for the jobs `asked`; a job that came or changed since the question is skipped."""

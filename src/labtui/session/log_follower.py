@@ -11,7 +11,6 @@ only bytes that are not copied yet can be lost. After each second of copying one
 import contextlib
 import errno
 import hashlib
-from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy, has_whole_logs
 from labtui.session.run_matcher import SubmissionReader
-from labtui.session.worker_context import WorkerContext
+from labtui.session.worker_context import Task, WorkerContext
 from labtui.slurm.job_control import known_logs, log_path
 from labtui.slurm.probe import FileDigest, file_digest
 
@@ -335,10 +334,10 @@ class LogFollower:
         quiet_s = min(context.clock.steady() - item.grown_at, context.clock.wall() - job.seen_at)
         clear = job.slurm_state != "COMPLETED" or self._reader(submission).script_ended
         if quiet_s >= (QUIET_S if clear else QUIET_UNCLEAR_S):
-            self._compare(item)
+            context.run(self._compare(item))
 
-    def _compare(self, item: Followed) -> None:
-        """Compare size and SHA-256 of both sides once, in the background; then the log is complete."""
+    def _compare(self, item: Followed) -> Task:
+        """Compare size and SHA-256 of both sides once; then the log is complete."""
         context, copy, size = self._context, item.copy, item.copy.size
         if not size or size > MAX_COMPARED_BYTES or size >= context.max_log_bytes:
             self._finish(item)
@@ -350,25 +349,23 @@ class LogFollower:
             with context.folder.reader(copy.local) as file:
                 return remote, hashlib.file_digest(file, "sha256").hexdigest()
 
-        def answered(outcome: Callable[[], tuple[FileDigest, str]]) -> None:
+        try:
+            remote, ours = yield question
+        except ConnectionLost:
+            raise
+        except LabError:
+            remote, ours = FileDigest(None, ""), ""
+        except OSError as error:
+            self._report_disk_error(error)
+            return
+        finally:
             item.comparing = False
-            try:
-                remote, ours = outcome()
-            except ConnectionLost:
-                raise
-            except LabError:
-                remote, ours = FileDigest(None, ""), ""
-            except OSError as error:
-                self._report_disk_error(error)
-                return
-            if self._followed.get((item.token, item.stream)) is not item or item.copy is not copy:
-                return
-            if copy.size != size or remote.size not in (None, size):
-                item.grown_at = context.clock.steady()
-            elif self._check_digest(item, remote.sha256, ours):
-                self._finish(item)
-
-        context.run_in_background(question, answered)
+        if self._followed.get((item.token, item.stream)) is not item or item.copy is not copy:
+            return
+        if copy.size != size or remote.size not in (None, size):
+            item.grown_at = context.clock.steady()
+        elif self._check_digest(item, remote.sha256, ours):
+            self._finish(item)
 
     def _check_digest(self, item: Followed, theirs: str, ours: str) -> bool:
         """Whether the digests agree. If not, the log is copied once more from its beginning, then taken as it is."""

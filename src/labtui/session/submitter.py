@@ -9,19 +9,28 @@ that began first trains and the other ends itself (`slurm.job_script`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import msgspec
 
-from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, SubmitRefused, UsageError
+from labtui.domain.errors import (
+    ConnectionLost,
+    LabError,
+    RemoteFailure,
+    StoreError,
+    SubmitRefused,
+    UsageError,
+)
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.state import UNKNOWN_SENTENCE, LabState, SubmissionState, sendable
+from labtui.domain.state import UNANSWERED, UNKNOWN_SENTENCE, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import STORE_KEY, Request
-from labtui.session.worker_context import Done, WorkerContext, fail, settle
+from labtui.session.worker_context import Task, WorkerContext, errors_to, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
+from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
@@ -57,7 +66,6 @@ class Submitter:
         self._context = context
         self._pending: defaultdict[str, _Pending] = defaultdict(_Pending)
         self._open_at: dict[str, float] = {}
-        self._busy = False
 
     def resume(self) -> None:
         """After a start: mark as unknown what the last process was sending when it ended."""
@@ -75,8 +83,6 @@ class Submitter:
     def due_at(self) -> float | None:
         """When to look up or send the next submission; None if nothing waits."""
         context = self._context
-        if self._busy:
-            return None  # one question at a time; its answer wakes the worker
         unknown = context.state.in_status(SubmissionStatus.UNKNOWN)
         times = [self._pending[item.token].lookup_at for item in unknown]
         if self._next_to_send() is not None:
@@ -96,52 +102,44 @@ class Submitter:
 
     # ------------------------------------------------------------------ one step
 
-    def step(self) -> None:
-        """Look up one unknown submission, or send one that waits. Raises ConnectionLost.
+    def step(self) -> Task:
+        """Look up one unknown submission, or send one that waits; the next one waits for the answer.
 
-        Files go over the worker's own channel. Slurm is asked in the background, because a hung controller may take
-        minutes to fail, and logs must continue meanwhile.
+        Raises ConnectionLost.
         """
         now, unknown = self._context.clock.steady(), self._context.state.in_status(SubmissionStatus.UNKNOWN)
         due = next((item for item in unknown if self._pending[item.token].lookup_at <= now), None)
         if due is not None:
-            self._look_up(due)
+            yield from self._look_up(due)
         elif (waiting := self._next_to_send()) is not None:
-            self._send(waiting)
+            yield from self._send(waiting)
 
-    def _look_up(self, submission: SubmissionState) -> None:
-        pending = self._pending[submission.token]
+    def _look_up(self, submission: SubmissionState) -> Task:
+        token, pending = submission.token, self._pending[submission.token]
         pending.lookups += 1
         delay_s = _LOOKUP_DELAYS_S[min(pending.lookups, len(_LOOKUP_DELAYS_S) - 1)]
         pending.lookup_at = self._context.clock.steady() + delay_s
         directory = self._context.absolute(submission.remote_dir)
-        call = lookup(directory, submission.token, submission.job_name, self._taken(submission))
-        self._ask(lambda: self._context.cluster.ask(call), lambda found: self._on_lookup(submission, found))
+        call = lookup(directory, token, submission.job_name, self._taken(submission))
+        try:
+            look = yield partial(self._context.cluster.ask, call)
+        except LabError as error:
+            said = f"{UNKNOWN_SENTENCE} {error.sentence}"
+            self._change(token, SubmissionStatus.UNKNOWN, said, submission.hint)
+            if isinstance(error, ConnectionLost):
+                raise
+        else:
+            self._conclude(submission, look)
+        self._context.note_change()
 
     def _taken(self, submission: SubmissionState) -> set[str]:
         """The job IDs of the folder's other submissions."""
         items = self._context.state.submissions.values()
         return {item.job.job_id for item in items if item.job is not None and item.token != submission.token}
 
-    def _ask(self, question: Callable[[], Any], answered: Done) -> None:
-        def done(outcome: Callable[[], Any]) -> None:
-            self._busy = False
-            answered(outcome)
-            self._context.note_change()
-
-        self._busy = True
-        self._context.run_in_background(question, done)
-
-    def _on_lookup(self, submission: SubmissionState, outcome: Callable[[], Lookup]) -> None:
+    def _conclude(self, submission: SubmissionState, look: Lookup) -> None:
+        """Decide what a look-up means for a submission."""
         token, pending = submission.token, self._pending[submission.token]
-        try:
-            look = outcome()
-        except LabError as error:
-            said = f"{UNKNOWN_SENTENCE} {error.sentence}"
-            self._change(token, SubmissionStatus.UNKNOWN, said, submission.hint)
-            if isinstance(error, ConnectionLost):
-                raise
-            return
         pending.no_job = pending.no_job.after(look)
         refused = pending.refused
         if look.job_id is None and not (look.certain or pending.no_job.certain):
@@ -168,37 +166,36 @@ class Submitter:
             tries = max(submission.attempt, look.attempts)
             self._change(token, SubmissionStatus.WAITING, sentence, attempt=tries)
 
-    def _send(self, submission: SubmissionState) -> None:
-        context, token = self._context, submission.token
-        directory = context.absolute(submission.remote_dir)
-        files = context.store.snapshot(token)
+    def _prepare(self, submission: SubmissionState) -> bool:
+        """Push its files and store "sending"; return whether it may be sent now. Raises ConnectionLost."""
+        context = self._context
+        directory, files = context.absolute(submission.remote_dir), context.store.snapshot(submission.token)
+        sending = {"status": SubmissionStatus.SENDING, "sentence": "", "hint": ""}
         try:
             context.cluster.push(files, directory)
+            context.journal.intend(methodcaller("with_submission", submission.token, **sending))
         except ConnectionLost:
             raise  # nothing was sent: it stays in the submission queue
         except LabError as error:
-            if isinstance(error, RemoteFailure) and error.wait:
+            if isinstance(error, StoreError):  # it cannot be stored, so nothing is sent
+                context.set_problem(STORE_KEY, error)
+            if isinstance(error, StoreError) or (isinstance(error, RemoteFailure) and error.wait):
                 self._postpone(submission, error, tried=0)
             else:
                 self._give_up(submission, error)
+            return False
+        return True
+
+    def _send(self, submission: SubmissionState) -> Task:
+        if not self._prepare(submission):
             return
-        sending = {"status": SubmissionStatus.SENDING, "sentence": "", "hint": ""}
-        try:
-            context.journal.intend(lambda state: state.with_submission(token, **sending))
-        except LabError as error:  # it cannot be stored, so nothing is sent
-            context.set_problem(STORE_KEY, error)
-            self._postpone(submission, error, tried=0)
-            return
-        options = submission.options
+        token, options = submission.token, submission.options
         if submission.early_end_minutes:  # the student set it before the job was sent
             options += (f"--time={submission.early_end_minutes:d}",)
-        call = submit(directory, SCRIPT_NAME, token, submission.job_name, options, attempt=submission.attempt)
-        self._ask(lambda: context.cluster.ask(call), lambda outcome: self._on_answer(submission, outcome))
-
-    def _on_answer(self, submission: SubmissionState, outcome: Callable[[], str]) -> None:
-        token = submission.token
+        directory, tried = self._context.absolute(submission.remote_dir), submission.attempt
+        call = submit(directory, SCRIPT_NAME, token, submission.job_name, options, attempt=tried)
         try:
-            job_id = outcome()
+            job_id = yield partial(self._context.cluster.ask, call)
             if job_id in self._taken(submission):
                 raise accepted_unread(job_id)
         except SubmitRefused as error:
@@ -208,14 +205,15 @@ class Submitter:
                 self._pending[token].refused = error
                 said = f"Refused: {error.sentence} labtui checks once whether a job exists."
                 self._change(token, SubmissionStatus.SENDING, said, error.hint)
-                self._look_up(submission)
+                yield from self._look_up(submission)
         except RemoteFailure as error:  # neither a job ID nor a known refusal: it is looked up
             self._change(token, SubmissionStatus.UNKNOWN, error.sentence, error.hint)
-        except BaseException:
+        except Exception:
             self._change(token, SubmissionStatus.UNKNOWN, UNKNOWN_SENTENCE)
             raise
         else:
             self._accept(submission, job_id)
+        self._context.note_change()
 
     # ------------------------------------------------------------------ outcomes
 
@@ -226,7 +224,7 @@ class Submitter:
         for future in pending.sent:
             settle(future, token)
         for cancelled in pending.cancelled:
-            self._context.ask_aside(cancel(job_id), cancelled)
+            self._context.run(self._context.asking(cancel(job_id), cancelled))
         del self._pending[token]
 
     def _postpone(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
@@ -281,61 +279,36 @@ class Submitter:
                 self._context.journal.change(lambda state: state.with_accepted(token, first, at, reason))
 
         call = lookup(self._context.absolute(submission.remote_dir), token, submission.job_name)
-        self._context.ask_aside(call, Future(), found)
+        self._context.run(self._context.asking(call, Future(), found))
 
     # ------------------------------------------------------------------ changes by the student
 
-    def change(self, token: str, request: Request, done: Future[None], offline: LabError | None) -> None:
+    def change(self, token: str, request: Request, done: Future[None], offline: LabError | None) -> Task:
         """Cancel a submission, hold or release it, or give it another limit, in any state.
 
         Without a job it is changed here, else in Slurm. `offline` says why the cluster cannot be asked, if so.
         """
-        submission = self._context.state.submissions[token]
-        if request.action == "cancel":
-            self._cancel(submission, done, offline)
-            return
-        hold, minutes, job = request.action == "hold", request.minutes, submission.job
-        changes: dict[str, Any] = {"held": request.held} if hold else {"early_end_minutes": minutes}
-
-        def changed(state: LabState) -> LabState:
-            return state.with_submission(token, **changes)
-
-        if refusal := self._why_refused(submission, request):
-            fail(done, UsageError(*refusal))
-        elif job is None:
-            self._context.journal.change(changed)
+        context, submission = self._context, self._context.state.submissions[token]
+        job, cancels = submission.job, request.action == "cancel"
+        with errors_to(done):
+            if refusal := _why_refused(submission, request):
+                raise UsageError(*refusal)
+            if cancels and submission.status in UNANSWERED:  # settled by what is found
+                self._pending[token].cancelled.append(done)
+                self._pending[token].lookup_at = context.clock.steady()
+                return
+            if job is not None and not submission.over:
+                if offline is not None:
+                    fail(done, offline)
+                    return
+                yield partial(context.cluster.ask, _command(request, job.job_id))
+            elif cancels and submission.status is SubmissionStatus.WAITING:
+                self._withdraw(submission)
+            if not cancels:
+                hold = request.action == "hold"
+                new = {"held": request.held} if hold else {"early_end_minutes": request.minutes}
+                context.journal.change(methodcaller("with_submission", token, **new))
             settle(done, None)
-        elif offline is not None:
-            fail(done, offline)
-        else:
-            question = end_after(job.job_id, minutes)
-            if hold:
-                question = control("hold" if request.held else "release", job.job_id)
-            self._context.ask_aside(question, done, lambda _: self._context.journal.change(changed))
-
-    def _why_refused(self, submission: SubmissionState, request: Request) -> tuple[str, str] | None:
-        if request.action == "hold":
-            waits = submission.status is SubmissionStatus.WAITING or (
-                submission.job is not None and submission.job.phase is JobPhase.QUEUED
-            )
-            sentence = f"Run {submission.run_ids[0]} is no longer waiting."
-            return None if waits else (sentence, "Only a run that waits can be held or released.")
-        return early_end_refusal(submission, request.minutes)
-
-    def _cancel(self, submission: SubmissionState, done: Future[None], offline: LabError | None) -> None:
-        pending, job = self._pending[submission.token], submission.job
-        if submission.status is SubmissionStatus.WAITING:
-            pending.cancelled.append(done)
-            self._withdraw(submission)
-        elif submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
-            pending.cancelled.append(done)
-            pending.lookup_at = self._context.clock.steady()
-        elif job is None or job.phase is JobPhase.FINISHED:
-            settle(done, None)
-        elif offline is not None:
-            fail(done, offline)
-        else:
-            self._context.ask_aside(cancel(job.job_id), done)
 
     def abandon(self, error: LabError) -> None:
         """Fail all open futures when the session closes. Waiting submissions stay stored."""
@@ -343,3 +316,23 @@ class Submitter:
             futures: list[Future[Any]] = [*pending.sent, *pending.cancelled]
             for future in futures:
                 fail(future, error)
+
+
+def _why_refused(submission: SubmissionState, request: Request) -> tuple[str, str] | None:
+    """Why a change by the student is not possible, and what to do; None if it is."""
+    if request.action == "end_after":
+        return early_end_refusal(submission, request.minutes)
+    queued = submission.job is not None and submission.job.phase is JobPhase.QUEUED
+    if request.action == "cancel" or queued or submission.status is SubmissionStatus.WAITING:
+        return None
+    sentence = f"Run {submission.run_ids[0]} is no longer waiting."
+    return sentence, "Only a run that waits can be held or released."
+
+
+def _command(request: Request, job_id: str) -> Call[None]:
+    """The command for Slurm that a change by the student needs."""
+    if request.action == "cancel":
+        return cancel(job_id)
+    if request.action == "hold":
+        return control("hold" if request.held else "release", job_id)
+    return end_after(job_id, request.minutes)

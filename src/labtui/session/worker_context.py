@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -63,23 +64,25 @@ def errors_to(future: Future[Any]) -> Iterator[None]:
         fail(future, error)
         if isinstance(error, ConnectionLost):
             raise
-    except BaseException:
+    except Exception:
         fail(future, LabError("Something went wrong inside labtui.", "The details are in its log file."))
         raise
 
 
-Done = Callable[[Callable[[], Any]], None]
-"""A callback for background work; its argument is a function that returns the result or raises the error."""
+Question = Callable[[], Any]
+"""A function that asks the cluster something that may take long; returns the answer or raises the error."""
+Task = Generator[Question, Any, None]
+"""Work of the worker's thread. Each question that it yields is asked in the background; it goes on with the answer."""
 
 
-def run_now(work: Callable[[], Any], done: Done) -> None:
-    """Run `work` in this thread and pass its outcome to `done`: for tests, and for threads made for one task."""
+def ask_now(question: Question, answered: Callable[[Question], object]) -> None:
+    """Ask in this thread; `answered` gets a function that returns the answer or raises the error."""
     outcome: Future[Any] = Future()
     try:
-        outcome.set_result(work())
+        outcome.set_result(question())
     except Exception as error:
         outcome.set_exception(error)
-    done(outcome.result)
+    answered(outcome.result)
 
 
 class WorkerContext(msgspec.Struct):
@@ -98,8 +101,8 @@ class WorkerContext(msgspec.Struct):
     """A log is not copied beyond this size."""
     changed_at: float = 0.0
     """When something happened that should soon show in the queue (steady seconds): it is polled more often then."""
-    run_in_background: Callable[[Callable[[], Any], Done], None] = run_now
-    """Runs one slow question on a channel of its own; `done` is called in the worker's thread."""
+    ask_aside: Callable[[Question, Callable[[Question], object]], None] = ask_now
+    """As `ask_now`, in the background: a slow answer must not hold up the logs. Only its result is for this thread."""
 
     @property
     def state(self) -> LabState:
@@ -113,18 +116,24 @@ class WorkerContext(msgspec.Struct):
         """Show a problem to the student; it stays in the panel until it is set to None."""
         self.journal.change(lambda state: state.with_problem(key, error))
 
-    def ask_aside(
+    def run(self, task: Task, answer: Question = lambda: None) -> None:
+        """Go on with a task to its next question or its end. `answer` gives what it asked last, or raises the error."""
+        step: Question
+        try:
+            step = partial(task.send, answer())
+        except Exception as error:
+            step = partial(task.throw, error)
+        with contextlib.suppress(StopIteration):
+            self.ask_aside(step(), partial(self.run, task))
+
+    def asking(
         self, call: Call[_T], future: Future[_T], then: Callable[[_T], object] = lambda found: None
-    ) -> None:
-        """Ask in the background: a slow answer must not hold up the logs. `then` gets it in the worker's thread."""
-
-        def answered(outcome: Callable[[], _T]) -> None:
-            with errors_to(future):
-                found = outcome()
-                then(found)
-                settle(future, found)
-
-        self.run_in_background(lambda: self.cluster.ask(call), answered)
+    ) -> Task:
+        """The task that asks one question for `future`; `then` gets the answer first."""
+        with errors_to(future):
+            found = yield partial(self.cluster.ask, call)
+            then(found)
+            settle(future, found)
 
     def absolute(self, path: str) -> str:
         """A remote path made absolute; relative ones start at the remote home."""
