@@ -151,10 +151,8 @@ def _failures() -> dict[str, tuple[Any, str, str]]:
 def failure(reason: str, *, wait: bool = False, **words: object) -> errors.LabError:
     """The error for a reason in `failures.toml`, with `words` filled into its sentence and hint."""
     kind, sentence, hint = _failures()[reason]
-    error: errors.LabError = kind(sentence.format(**words), hint.format(**words).strip())
-    error.reason = reason
-    if isinstance(error, errors.RemoteFailure):
-        error.wait = wait
+    text, advice = sentence.format(**words), hint.format(**words).strip()
+    error: errors.LabError = kind(text, advice, reason=reason, wait=wait)
     return error
 
 

@@ -24,14 +24,16 @@ class LabError(Exception):
     """A sentence for the student (`str(error)`) and a hint that says what to do next.
 
     `reason` names why a connection or login failed, as in `labtui.cluster`'s table of failures: ``timeout``,
-    ``password-expired`` ...
+    ``password-expired`` ... `wait` is true when the same may succeed later: a full disk or queue, a server that opens
+    no more channels.
     """
 
-    def __init__(self, sentence: str, hint: str = "", *, reason: str = "") -> None:
+    def __init__(self, sentence: str, hint: str = "", *, reason: str = "", wait: bool = False) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
         self.reason = reason
+        self.wait = wait
 
 
 class UsageError(LabError):
@@ -83,14 +85,7 @@ class HostKeyProblem(LabError):
 
 
 class RemoteFailure(LabError):
-    """A remote command or file operation failed.
-
-    `wait` is true when the same may succeed later: a full disk, a server that opens no more channels.
-    """
-
-    def __init__(self, sentence: str, hint: str = "", *, wait: bool = False) -> None:
-        super().__init__(sentence, hint)
-        self.wait = wait
+    """A remote command or file operation failed."""
 
 
 class SubmitRefused(RemoteFailure):

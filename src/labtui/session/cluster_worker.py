@@ -105,21 +105,21 @@ class ClusterWorker:
 
     def change(self, token: str, request: Request) -> Future[None]:
         """Cancel, hold, release or limit a submission in any state, then poll the queue soon."""
+        change, cancels = self._context.journal.change, request.action == "cancel"
 
-        def set_cancelling(value: bool) -> None:
-            self._context.journal.change(lambda state: state.with_submission(token, cancelling=value))
+        def done(outcome: Future[None]) -> None:
+            self._poller.request_poll()  # a poll before it would be wasted
+            if cancels and outcome.exception() and not self._closing.is_set():
+                change(methodcaller("with_submission", token, cancelling=False))
 
-        def work(done: Future[None]) -> None:
+        def work(outcome: Future[None]) -> None:
             offline = None if self._ensure_connected() else self._connection.why_offline
-            done.add_done_callback(lambda _: self._poller.request_poll())  # a poll before it would be wasted
-            self._context.run(self._submitter.change(token, request, done, offline))
+            outcome.add_done_callback(done)
+            self._context.run(self._submitter.change(token, request, outcome, offline))
 
-        if request.action != "cancel":
-            return self._enqueue(work)
-        set_cancelling(True)  # stored before the request: if this process dies, the next one asks again
-        future = self._enqueue(work)
-        future.add_done_callback(lambda done: set_cancelling(False) if done.exception() else None)
-        return future
+        if cancels:  # stored before the request: if this process ends, the next one asks again
+            change(methodcaller("with_submission", token, cancelling=True))
+        return self._enqueue(work)
 
     def _ensure_connected(self) -> bool:
         """Whether there is a connection. Waits for the first attempt to connect, not for later ones."""

@@ -177,9 +177,10 @@ class Submitter:
         except ConnectionLost:
             raise  # nothing was sent: it stays in the submission queue
         except LabError as error:
-            if isinstance(error, StoreError):  # it cannot be stored, so nothing is sent
+            stored = not isinstance(error, StoreError)
+            if not stored:
                 context.set_problem(STORE_KEY, error)
-            if isinstance(error, StoreError) or (isinstance(error, RemoteFailure) and error.wait):
+            if error.wait or not stored:
                 self._postpone(submission, error, tried=0)
             else:
                 self._give_up(submission, error)
