@@ -269,15 +269,19 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
     assert only(bench).early_end_minutes == 0 and not only(bench).cancelling
 
 
-@pytest.mark.parametrize("killed", [True, False])
+@pytest.mark.parametrize("status", [SubmissionStatus.ACCEPTED, SubmissionStatus.UNKNOWN])
 def test_a_cancellation_is_stored_before_slurm_is_asked_and_asked_again_by_the_next_process(
-    open_bench, killed
+    open_bench, status
 ):
     first = open_bench()
-    submitted(first)
+    lost = first.cluster.submit_then_cut = status is SubmissionStatus.UNKNOWN
+    first.online()
+    first.session.submit(draft())
+    first.run(9, lambda: only(first).status is status)
     first.session.cancel(1)
+    first.step(lost)
     assert only(first).cancelling and not first.cluster.count("cancel")
-    first.session._worker = None if killed else first.worker  # killed: nobody tells those who wait
+    first.session._worker = first.worker if lost else None  # killed: nobody tells those who wait
     first.session.close()
     second = open_bench(first.cluster)
     second.run(30, lambda: second.cluster.jobs["100"].state == "CANCELLED")
@@ -314,15 +318,6 @@ def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal
     )  # fmt: skip
     refusal = early_end_refusal(submission, minutes)
     assert (refusal_text in refusal[0] and refusal[1]) if refusal else not refusal_text
-
-
-def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(bench):
-    bench.cluster.submit_then_cut = 1
-    bench.cluster.fail("find_token", CUT)
-    bench.session.submit(draft())
-    bench.run(5, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
-    bench.settled(bench.session.cancel(1), 120)
-    assert bench.cluster.jobs["100"].state == "CANCELLED"
 
 
 def calls_of(bench: Bench, verb: str) -> list[object]:

@@ -25,8 +25,8 @@ from labtui.cluster.dial import SshChain, dial, lost_error
 from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, plan_push, put_files, store_of
 from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refusal_in
-from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, failure
-from labtui.domain.errors import CannotConnect, LabError, RemoteFailure
+from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter
+from labtui.domain.errors import CannotConnect, LabError, RemoteFailure, failure
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ import msgspec
 from labtui.cluster.keys import within
 from labtui.cluster.local_files import write_atomic
 from labtui.cluster.login import Login, Memory
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, failure
-from labtui.domain.errors import LabError
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
+from labtui.domain.errors import LabError, failure
 
 if TYPE_CHECKING:
     import paramiko

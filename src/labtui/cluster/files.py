@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from labtui.cluster.target import failure
-from labtui.domain.errors import RemoteFailure
+from labtui.domain.errors import RemoteFailure, failure
 from labtui.slurm.job_control import classify
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 

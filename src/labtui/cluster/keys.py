@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret, failure
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret
+from labtui.domain.errors import failure
 
 if TYPE_CHECKING:
     import paramiko

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labtui.cluster.keys import OfferedKey, choose_key
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, QuestionKind, Secret, failure
-from labtui.domain.errors import LabError, LoginRefused
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, QuestionKind, Secret
+from labtui.domain.errors import LabError, LoginRefused, failure
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:

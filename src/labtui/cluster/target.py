@@ -11,19 +11,16 @@ import re
 import shlex
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 import platformdirs
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home
-from labtui.domain import errors
+from labtui.domain.errors import failure
 from labtui.domain.profile import Profile
 from labtui.domain.state import CLUSTER_OVER
 from labtui.slurm.values import number
@@ -136,24 +133,6 @@ class Secret(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return "Secret()"
-
-
-@cache
-def _failures() -> dict[str, tuple[Any, str, str]]:
-    """The class of error, its sentence and its hint by reason, from `failures.toml`."""
-    text = resources.files("labtui.cluster").joinpath("failures.toml").read_text("utf-8")
-    tables = tomllib.loads(text).items()
-    return {
-        reason: (getattr(errors, kind), *texts) for kind, table in tables for reason, texts in table.items()
-    }
-
-
-def failure(reason: str, *, wait: bool = False, **words: object) -> errors.LabError:
-    """The error for a reason in `failures.toml`, with `words` filled into its sentence and hint."""
-    kind, sentence, hint = _failures()[reason]
-    text, advice = sentence.format(**words), hint.format(**words).strip()
-    error: errors.LabError = kind(text, advice, reason=reason, wait=wait)
-    return error
 
 
 SshSettings = Mapping[str, Sequence[str]]

@@ -17,10 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.target import LoginQuestion, Overrides, Prompter, failure, resolve_hosts
+from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_hosts
 from labtui.doctor.findings import Requirements, check_account, trial_options
 from labtui.domain import decode
-from labtui.domain.errors import LoginRefused, UsageError
+from labtui.domain.errors import LoginRefused, UsageError, failure
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import SbatchAnswer, check_options
 from labtui.slurm.probe import SlurmProbe, from_home, paths_exist, slurm_probe

@@ -16,16 +16,21 @@
     │   └── SubmitRefused       sbatch refused; `wait` says whether later may help
     └── ExportError             a plot, table or deck could not be written
 
-No traceback reaches a screen: one of any other exception goes to the log file that the error panel names.
+No traceback reaches a screen: one of any other exception goes to the log file that the error panel names. Sentences
+and hints stand in `failures.toml`, a table for each class.
 """
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
 
 
 class LabError(Exception):
     """A sentence for the student (`str(error)`) and a hint that says what to do next.
 
-    `reason` names why a connection or login failed, as in `labtui.cluster`'s table of failures: ``timeout``,
-    ``password-expired`` ... `wait` is true when the same may succeed later: a full disk or queue, a server that opens
-    no more channels.
+    `reason` is the key in `failures.toml`. `wait` is true when the same may succeed later: a full disk or queue, a
+    server that opens no more channels.
     """
 
     def __init__(self, sentence: str, hint: str = "", *, reason: str = "", wait: bool = False) -> None:
@@ -94,3 +99,19 @@ class SubmitRefused(RemoteFailure):
 
 class ExportError(LabError):
     """A plot, table or deck could not be made or written."""
+
+
+@cache
+def _failures() -> dict[str, tuple[Any, str, str]]:
+    """The class of error, its sentence and its hint by reason."""
+    tables = tomllib.loads(resources.files("labtui.domain").joinpath("failures.toml").read_text("utf-8"))
+    kinds = ((globals()[name], table) for name, table in tables.items())
+    return {reason: (kind, *texts) for kind, table in kinds for reason, texts in table.items()}
+
+
+def failure(reason: str, *, wait: bool = False, **words: object) -> LabError:
+    """The error for a reason in `failures.toml`, with `words` filled into its sentence and hint."""
+    kind, sentence, hint = _failures()[reason]
+    error: LabError = kind(sentence.format(**words), hint.format(**words).strip())
+    error.reason, error.wait = reason, wait
+    return error

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
+from labtui.domain.errors import ConnectionLost, LabError, StoreError, failure
 from labtui.domain.model import JobPhase, JobView, Stream
 from labtui.domain.state import QUEUE_KEY, Change, SubmissionState
 from labtui.session import worker_context
@@ -77,9 +77,7 @@ class ClusterWorker:
         self._context.cluster.close()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
-        closed = LabError(
-            "labtui was closed.", "What waits in the submission queue is stored and continues next time."
-        )
+        closed = failure("closed")
         while self._requests:
             fail(self._requests.popleft()[1], closed)
         self._submitter.abandon(closed)
@@ -214,10 +212,7 @@ class ClusterWorker:
 
     def _report_fault(self, error: Exception) -> None:
         self._context.faults.write(error)
-        problem = LabError(
-            f"Something went wrong inside labtui ({type(error).__name__}).",
-            f"labtui continues. The details are in {self._context.faults.path.name} in the lab folder.",
-        )
+        problem = failure("bug-named", kind=type(error).__name__, file=self._context.faults.path.name)
         self._context.set_problem(FAULT_KEY, problem)
         self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
 
@@ -266,10 +261,7 @@ class ClusterWorker:
 
 # --------------------------------------------------------------------------- the queue
 
-ACCOUNTING_KEY = "accounting"
 _LOG_CHECK_S = 60.0
-_ACCOUNTING_SILENT = "Slurm's accounting does not answer: how jobs ended is not known yet."
-_QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is shown."
 
 
 class Poller:
@@ -333,15 +325,14 @@ class Poller:
         known = context.state.submissions
         views = job_evidence.observe(context.state, answer, at)
         jobs = {token: view for token, view in views.items() if known[token].job is asked.get(token)}
-        down = RemoteFailure(answer.problem, _QUEUE_HINT) if answer.jobs is None else None
+        down = failure("queue-silent", text=answer.problem) if answer.jobs is None else None
         self._failures = self._failures + 1 if down else 0
         context.set_problem(QUEUE_KEY, down)
         if answer.jobs is None:
             self._store_jobs(jobs)
         else:
-            hint = f"Nothing is lost. It says: {answer.accounting_problem}"
-            silent = RemoteFailure(_ACCOUNTING_SILENT, hint) if answer.accounting is None else None
-            context.set_problem(ACCOUNTING_KEY, silent)
+            silent = failure("accounting-silent", text=answer.accounting_problem)
+            context.set_problem("accounting", silent if answer.accounting is None else None)
             others, clock = job_evidence.other_jobs(context.state, answer.jobs), answer.server_time
             self._store_jobs(
                 jobs, lambda state: replace(state, other_jobs=others, refreshed_at=at, cluster_time=clock)

@@ -23,7 +23,7 @@ import msgspec
 
 from labtui.cluster import local_files
 from labtui.domain import decode
-from labtui.domain.errors import FolderError, UsageError
+from labtui.domain.errors import failure
 from labtui.domain.model import TemplateForm
 from labtui.session.settings import SETTINGS_FILE, Settings, check_trust, read_settings, trust, write_settings
 
@@ -110,8 +110,7 @@ class LabFolder(msgspec.Struct, frozen=True):
         """
         folder = cls(local_files.expand_home(path).resolve())
         if not folder.settings_path.is_file():
-            hint = "`labtui init DIR --lab ID --cluster PROFILE` makes one; `labtui labs` lists the labs."
-            raise FolderError(f"{folder.path} is not a lab folder: it has no {SETTINGS_FILE}.", hint)
+            raise failure("not-a-folder", path=folder.path, file=SETTINGS_FILE)
         return folder
 
     @classmethod
@@ -137,8 +136,7 @@ class LabFolder(msgspec.Struct, frozen=True):
             for place in (folder.scripts, folder.slurm, folder.logs, folder.answers, folder.plots):
                 local_files.make_folder_inside(folder.path, place)
         except OSError as error:
-            sentence = f"{folder.path} cannot be made: {error.strerror}."
-            raise FolderError(sentence, "Choose another place.") from error
+            raise failure("cannot-make", path=folder.path, text=error.strerror) from error
         folder.write_new(".gitignore", _GITIGNORE)
         for name, text in (extra or {}).items():
             folder.write_new(name, text.encode())
@@ -246,7 +244,7 @@ class LabFolder(msgspec.Struct, frozen=True):
         """
         path = self.path / relative
         if not path.is_relative_to(self.path) or ".." in path.parts:
-            raise FolderError(f"{str(relative)!r} is outside the lab folder.")
+            raise failure("outside", path=str(relative))
         return path
 
     def script_files(self) -> dict[str, bytes]:
@@ -262,14 +260,11 @@ class LabFolder(msgspec.Struct, frozen=True):
                 continue
             name = inner.as_posix()
             try:
-                if path.stat().st_size > MAX_SCRIPT_BYTES:
-                    raise FolderError(
-                        f"scripts/{name} is {path.stat().st_size / 1e6:.0f} MB: too large for a script.",
-                        "Data sets stay on the cluster; move the file out of scripts/.",
-                    )
+                if (size := path.stat().st_size) > MAX_SCRIPT_BYTES:
+                    raise failure("large-script", name=name, mb=size / 1e6)
                 files[name] = self.read(path)
             except OSError as error:
-                raise FolderError(f"scripts/{name} cannot be read: {error.strerror}.") from error
+                raise failure("closed-script", name=name, text=error.strerror) from error
         return files
 
     def template(self, form: str) -> str:
@@ -297,8 +292,7 @@ def refuse_lab_folder(path: str | Path) -> Path:
     """
     whole = local_files.expand_home(path).resolve()
     if (whole / SETTINGS_FILE).exists():
-        hint = f"Edit its {SETTINGS_FILE}, or choose another folder."
-        raise FolderError(f"{whole} is a lab folder already.", hint)
+        raise failure("a-folder-already", path=whole, file=SETTINGS_FILE)
     return whole
 
 
@@ -315,6 +309,5 @@ def find_folder(start: str | Path = ".") -> Path:
         if file.is_file() and (candidate == here or {candidate.stat().st_uid, file.stat().st_uid} <= {me}):
             return candidate
     if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice cluster, or the folder the wizard proposes
-        raise UsageError(f"{here} is not a lab folder, but {here / 'lab'} is.", "Name that one, or go there.")
-    hint = "Go to yours, or make one: `labtui init DIR --lab ID --cluster PROFILE`."
-    raise UsageError(f"There is no lab folder in {here} or above it.", hint)
+        raise failure("folder-below", path=here, lab=here / "lab")
+    raise failure("no-folder", path=here)

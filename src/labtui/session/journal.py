@@ -24,7 +24,7 @@ import msgspec
 
 from labtui.cluster.local_files import open_inside, stat_inside
 from labtui.domain import decode
-from labtui.domain.errors import FolderError, LabError, StoreError
+from labtui.domain.errors import LabError, StoreError, failure
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.state import Change, LabState
 from labtui.session.store import Store, open_database, store_errors
@@ -247,15 +247,9 @@ class Mailbox:
                 waited = time.monotonic() - began
                 withdraw = "DELETE FROM requests WHERE id = ? AND taken = 0"
                 if not taken and waited > TAKEN_WITHIN_S and db.execute(withdraw, (number,)).rowcount:
-                    raise FolderError(
-                        "The labtui that has this folder open does not answer; nothing was done.",
-                        "Close it, then run the command again.",
-                    )
+                    raise failure("not-taken")
                 if waited > ANSWERED_WITHIN_S or (taken and waited > TAKEN_WITHIN_S and gone()):
-                    raise FolderError(
-                        "The labtui that has this folder open, or had, took the request and gave no answer.",
-                        "`labtui queue` shows what comes of it.",
-                    )
+                    raise failure("not-answered")
                 time.sleep(LOOK_EVERY_S / 2)
 
     def take(self) -> tuple[int, Request] | None:
@@ -308,6 +302,6 @@ def serve(
 def _answer(token: str, error: BaseException | None) -> Answer:
     if error is None:
         return Answer(token=token)
-    if isinstance(error, LabError):
-        return Answer(sentence=error.sentence, hint=error.hint)
-    return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")
+    if not isinstance(error, LabError):
+        error = failure("bug-elsewhere", kind=type(error).__name__)
+    return Answer(sentence=error.sentence, hint=error.hint)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.target import Prompter, start_again
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import failure
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.session.planning import lab_root
@@ -62,7 +62,7 @@ def fix_check(check: Check, folder: LabFolder) -> str:
     try:
         path.chmod(0o600)
     except OSError as error:
-        raise UsageError(f"{path} cannot be protected: {error.strerror}.", f"chmod 600 {path}") from error
+        raise failure("unprotected", path=path, text=error.strerror) from error
     return f"Only you can read {path} now."
 
 

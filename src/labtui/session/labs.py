@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, get_args
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home, files_inside
-from labtui.domain.errors import FolderError, LabError, UsageError
+from labtui.domain.errors import LabError, failure
 from labtui.domain.profile import Profile, fill
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
@@ -70,8 +70,7 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     path = LABS / f"{text}.toml"
     known = sorted(item.stem for item in LABS.glob("*.toml"))
     if text not in known:
-        hint = f"Known labs: {', '.join(known)}. For your own, give the path of a .toml file."
-        raise UsageError(f"There is no lab {text!r}.", hint)
+        raise failure("no-lab", lab=text, known=", ".join(known))
     return read_edition_file(path)
 
 
@@ -248,15 +247,14 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
     """
     source, path = folder.inside(f"scripts/{original}"), folder.inside(f"scripts/{target}")
     if not source.is_file():
-        sentence = f"scripts/{original} does not exist, so it cannot be copied."
-        raise FolderError(sentence, "`labtui init` puts it there.")
+        raise failure("no-original", name=original)
     try:
         text = folder.read(source)
         old = folder.read(path) if path.exists() else text
         if old != text and not folder.unchanged_scripts({target: old}):
-            raise FolderError(f"scripts/{target} already exists and is not overwritten.", "Edit it.")
+            raise failure("copy-exists", name=target)
     except OSError as error:
-        raise FolderError(f"scripts/{original} cannot be copied: {error.strerror}.") from error
+        raise failure("not-copied", name=original, text=error.strerror) from error
     folder.write(path, text)
     return path
 
@@ -303,10 +301,10 @@ def sheet_text(folder: LabFolder, path: Path) -> str:
         return ""
     try:
         if path.stat().st_size > MAX_ANSWER_BYTES:
-            raise FolderError(f"{path} is too large to be an answer.", "Keep text there, and data elsewhere.")
+            raise failure("large-answer", path=path)
         return folder.read(path).decode("utf-8-sig", "replace")
     except OSError as error:
-        raise FolderError(f"{path} cannot be read: {error.strerror}.") from error
+        raise failure("closed-answer", path=path, text=error.strerror) from error
 
 
 class AnswerFiles:

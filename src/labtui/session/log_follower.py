@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.files import PEEK_BYTES
-from labtui.domain.errors import ConnectionLost, LabError, StoreError
+from labtui.domain.errors import ConnectionLost, LabError, StoreError, failure
 from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
@@ -53,8 +53,6 @@ COPY_AHEAD_S = 1.0
 
 DISK_KEY = "mirror"
 ROOM_KEY = "log-room"
-DIFFERS_KEY = "log-differs"
-SEGMENTS_KEY = "log-segments"
 
 MAX_SEGMENTS = 5
 
@@ -200,11 +198,7 @@ class LogFollower:
         return step
 
     def _report_size_limit(self, item: Followed) -> None:
-        limit = f"{self._context.max_log_bytes / 1024**3:g} GiB"
-        problem = StoreError(
-            f"The log of job {item.job_id} is not copied further: it is over {limit}.",
-            "Set max_log_gib in lab.toml to copy more. The cluster has the whole log.",
-        )
+        problem = failure("log-limit", job=item.job_id, gib=self._context.max_log_bytes / 1024**3)
         self._context.set_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", problem)
 
     def _clear_disk_error(self) -> None:
@@ -215,11 +209,8 @@ class LogFollower:
     def _report_disk_error(self, error: OSError) -> None:
         self._disk_retry_at = self._context.clock.steady() + 5.0
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        problem = StoreError(
-            f"A log cannot be copied to this computer: {error.strerror or error}.",
-            f"{'Free some space' if full else 'Look at the folder logs/'}. The cluster keeps the log; labtui continues "
-            "where it stopped.",
-        )
+        advice = "Free some space" if full else "Look at the folder logs/"
+        problem = failure("log-disk", text=error.strerror or error, advice=advice)
         self._context.set_problem(DISK_KEY, problem)
 
     def _reader(self, submission: SubmissionState) -> SubmissionReader:
@@ -319,9 +310,8 @@ class LogFollower:
             return
         with contextlib.suppress(PermissionError):  # on Windows while a reader has it open
             path.unlink()
-        sentence = f"The log of {submission.job_name} was rewritten more than {MAX_SEGMENTS} times."
-        hint = f"The newest {MAX_SEGMENTS} copies are kept, older ones were deleted."
-        self._context.set_problem(SEGMENTS_KEY, StoreError(sentence, hint))
+        problem = failure("log-rewritten", job=submission.job_name, most=MAX_SEGMENTS)
+        self._context.set_problem("log-segments", problem)
 
     def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
         """After a check without news: a log is complete when its job is over and it was quiet for a while."""
@@ -375,9 +365,9 @@ class LogFollower:
             item.copied_again = True
             self._restart(self._context.state.submissions[item.token], item)
             return False
-        sentence = f"The copy of a log of job {item.job_id} differs from the log on the cluster, also the second time."
-        hint = f"Compare {item.copy.local.name} with {item.copy.remote} yourself."
-        self._context.set_problem(DIFFERS_KEY, StoreError(sentence, hint))
+        ours, theirs = item.copy.local.name, item.copy.remote
+        problem = failure("log-differs", job=item.job_id, ours=ours, theirs=theirs)
+        self._context.set_problem("log-differs", problem)
         return True
 
     def _finish(self, item: Followed) -> None:

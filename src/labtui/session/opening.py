@@ -20,13 +20,13 @@ import msgspec
 from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
-from labtui.domain.errors import FolderError, FolderTaken, LabError, NotWritable, StoreError
+from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError, failure
 from labtui.domain.model import Stream, SubmissionStatus, plural
 from labtui.domain.state import UNKNOWN_SENTENCE, LabState, LogState, SubmissionState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
 from labtui.session.settings import check_trust, effects_of
-from labtui.session.store import NO_WRITING, Store, backup_path, damaged
+from labtui.session.store import NO_WRITING, Store, backup_path
 
 MAX_COPY_BYTES = 1_000_000_000
 """A larger database is not copied to be read: no lab has one, and a sparse file may claim any size."""
@@ -51,9 +51,8 @@ def lock_folder(path: Path) -> FileLock | None:
         return None
     except (OSError, NotImplementedError) as error:
         if isinstance(error, OSError) and error.errno in NO_WRITING:
-            raise NotWritable(f"The lab folder cannot be written: {error.strerror}.") from error
-        sentence = f"The lab folder cannot be locked: {error}."
-        raise FolderError(sentence, "Choose a folder on a disk you can write to.") from error
+            raise failure("not-writable", text=error.strerror) from error
+        raise failure("cannot-lock", text=error) from error
     return lock
 
 
@@ -69,7 +68,7 @@ def open_store(folder: LabFolder) -> tuple[Store, FileLock | None]:
         if lock is not None:
             lock.release()
         if isinstance(error, NotWritable):
-            return copied_store(folder, refusal=_read_only_error(error.sentence)), None
+            return copied_store(folder, refusal=failure("only-read", text=error.sentence)), None
         raise
 
 
@@ -91,22 +90,19 @@ def _refuse_emptied(folder: LabFolder, store: Store) -> Store:
     """The store; refused as damaged if it has no submissions but there are files beside job scripts."""
     if store.is_empty() and records.read_files(folder):
         store.close()
-        raise damaged("it is empty")
+        raise failure("damaged", text="it is empty")
     return store
 
 
-def disk_problem(folder: LabFolder) -> NotWritable | None:
+def disk_problem(folder: LabFolder) -> LabError | None:
     """Why the folder cannot be written, if its disk is read-only or full; found out without writing."""
     if not os.access(folder.path, os.W_OK):
-        return _read_only_error("The lab folder cannot be written: it is read-only for you.")
+        return failure("only-read", text="The lab folder cannot be written: it is read-only for you.")
     if shutil.disk_usage(folder.path).free < _MIN_FREE_BYTES:
-        return _read_only_error("The lab folder cannot be written: the disk of this computer is full.")
+        return failure(
+            "only-read", text="The lab folder cannot be written: the disk of this computer is full."
+        )
     return None
-
-
-def _read_only_error(sentence: str) -> NotWritable:
-    hint = "Free some space, or make the folder writable, then open it again."
-    return NotWritable(f"{sentence} It is open for reading only.", hint)
 
 
 def stored_state(folder: LabFolder) -> LabState:
@@ -139,7 +135,7 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
             name = original.name + ending
             status = folder.status(name)
             if status is not None and status.st_size > MAX_COPY_BYTES:
-                raise StoreError(f"The lab folder's {name} is larger than {MAX_COPY_BYTES / 1e9:.0f} GB.")
+                raise failure("large-database", name=name, gb=MAX_COPY_BYTES / 1e9)
             if status is not None:
                 with folder.reader(name) as source, path.with_name(name).open("wb") as target:
                     shutil.copyfileobj(source, target)
@@ -147,10 +143,9 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
     except BaseException as error:
         place.cleanup()
         if isinstance(error, OSError):
-            problem = error.strerror
-            raise StoreError(f"The lab folder's database cannot be copied to be read: {problem}.") from error
+            raise failure("no-copy", text=error.strerror) from error
         raise
-    store.copy, store.refusal = place, refusal or StoreError("It is a copy, only to be read.")
+    store.copy, store.refusal = place, refusal or failure("a-copy")
     return _refuse_emptied(folder, store)
 
 
@@ -190,7 +185,7 @@ def repair(folder: LabFolder) -> RepairReport:
     """
     lock = lock_folder(folder.lock_path)
     if lock is None:
-        raise FolderError("Another labtui has this lab folder open.", "Close it, then repair.")
+        raise failure("open-elsewhere")
     try:
         return _repair(folder)
     finally:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import read_file
-from labtui.domain.errors import FolderError, UsageError
+from labtui.domain.errors import failure
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural
 from labtui.domain.terminal_text import inert
 from labtui.lab.plan import task_of
@@ -85,7 +85,7 @@ def job_file_draft(
     script = read_script(name, text, given)
     if script.has("array") or _COMPONENTS.search(text):
         kind = "job array" if script.has("array") else "heterogeneous job"
-        raise UsageError(f"{name} is a {kind}, which labtui does not send.", "Send a job for each part.")
+        raise failure("not-one-job", file=name, kind=kind)
     return SubmissionDraft(
         task_id=task_id,
         form="own",
@@ -144,10 +144,9 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     _check_batch(script.name, found, per_gpu)
     if told := [name for name in others if all(name not in run.unknown for run in found)]:
         what, value = _IN_WORDS[told[0]], getattr(found[0], told[0])
-        raise UsageError(f"The command in {script.name} tells the {what}: {value}.", _TOLD_HINT)
+        raise failure("told-otherwise", file=script.name, what=f"{what}: {value}")
     if gpus and answers.get("n_gpus", 0) > gpus:
-        hint = "Change its --gres, or leave --gpus out."
-        raise UsageError(f"{script.name} asks for {plural(gpus, 'GPU')}, not for {answers['n_gpus']}.", hint)
+        raise failure("fewer-gpus", file=script.name, gpus=plural(gpus, "GPU"), wanted=answers["n_gpus"])
     # A script that is not the lab's may find GPUs that its job did not ask for, where Slurm does not manage them.
     if gpus == 1 or (not gpus and not any("model" in run.unknown for run in found)):
         others = {"n_gpus": gpus, **others}
@@ -165,10 +164,9 @@ def _check_batch(name: str, found: list[RunSpec], per_gpu: int) -> None:
         if concerned and run.per_gpu_batch != per_gpu:
             each = f", {run.per_gpu_batch:,} on each" if run.n_gpus > 1 else ""
             told = f"{run.batch_size:,} on {run.devices or 'each GPU'}{each}"
-            raise UsageError(f"The command in {name} tells the batch: {told}, not {per_gpu:,}.", _TOLD_HINT)
+            raise failure("told-otherwise", file=name, what=f"batch: {told}, not {per_gpu:,}")
 
 
-_TOLD_HINT = "Change it there, or leave the option out."
 _IN_WORDS = {"n_gpus": "number of GPUs", "epochs": "epochs", "model": "model"}
 _HELPERS = ("setup", "download", "prepare", "preprocess", "plot", "summary", "convert")
 
@@ -306,5 +304,4 @@ def _read(path: Path, max_bytes: int) -> bytes:
     try:
         return read_file(path, max_bytes)
     except OSError as error:
-        hint = "Name a job file or a training script; large data belongs on the cluster, named by its whole path."
-        raise FolderError(f"{path} cannot be read: {error.strerror}.", hint) from error
+        raise failure("closed-job-file", path=path, text=error.strerror) from error

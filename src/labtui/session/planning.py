@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import failure
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
 from labtui.domain.profile import PLACE, Profile, fill
 from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
@@ -42,9 +42,7 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
     places = {"account": profile.account_of(account, settings.account), "user": user}
     root = fill(settings.root or profile.root, places)
     if lacks := PLACE.search(root):
-        sentence = f"No {lacks[1]} is known, and the lab's folder on the cluster is named after it."
-        hint = f"Set `{lacks[1]}` under [cluster] in lab.toml, or use `labtui init --{lacks[1]}`."
-        raise UsageError(sentence, hint)
+        raise failure("no-place", place=lacks[1])
     return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 
@@ -151,7 +149,7 @@ def run_of(state: LabState, run_id: int) -> RunState:
     """
     run = state.runs.get(run_id)
     if run is None:
-        raise UsageError(f"There is no run {run_id} in this lab folder.", "`labtui queue` lists them.")
+        raise failure("no-run", run=run_id)
     return run
 
 
@@ -211,7 +209,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
     if run.outcome is None and submission.status not in WITHOUT_JOB:
-        raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
+        raise failure("not-over", run=run_id)
     runs = [session.state.runs[number] for number in submission.run_ids]
     specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
     starved = next((each for each in (run, *runs) if each.gpu_memory_ran_out), None)
@@ -239,13 +237,11 @@ def _propose_smaller_batch(
     from labtui.lab.plan import smaller_batch
     from labtui.session.own_jobs import batch_file
 
-    if submission.job_file:
-        raise UsageError(
-            f"The batch size of run {starved.run_id} is set in {batch_file(starved.spec, submission.job_file)}.",
-            f"Halve it there and submit {submission.job_file} again, or retry it as it was: --same.",
-        )
+    if job_file := submission.job_file:
+        where = batch_file(starved.spec, job_file)
+        raise failure("own-batch", run=starved.run_id, file=where, job_file=job_file)
     if starved.spec.per_gpu_batch < 2:
-        raise UsageError(f"There is no smaller batch to try for run {starved.run_id}.", "Try another GPU.")
+        raise failure("no-smaller-batch", run=starved.run_id)
     batch = smaller_batch(starved.spec, session.edition.task(starved.task_id))
     if (planned := _propose_all_sizes(session, starved, batch, minutes)) is not None:
         return planned
@@ -310,7 +306,7 @@ def _redraft_own(session: Session, submission: SubmissionState, minutes: int) ->
         given["time"] = str(minutes)
     name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)
     if content is None:
-        raise UsageError(f"The files of run {submission.run_ids[0]} are lost.", "Submit its job file again.")
+        raise failure("files-lost", run=submission.run_ids[0])
     text = content.decode("utf-8", "surrogateescape")
     draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
     others = ((path, data) for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep")

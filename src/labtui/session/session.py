@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from labtui.domain.errors import FolderError, FolderTaken, LabError, StoreError, UsageError
+from labtui.domain.errors import FolderTaken, LabError, StoreError, failure
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
 from labtui.session import mirrors, planning, records
@@ -389,8 +389,7 @@ class Session:
         if request.job_id:
             job = next((item for item in self.my_jobs() if item.job_id == request.job_id), None)
             if job is None:
-                sentence = f"No job {request.job_id} of yours is in the queue."
-                raise UsageError(sentence, "`labtui queue --all` lists them.")
+                raise failure("not-in-queue", job=request.job_id)
             token = job.token
         else:
             token = planning.run_of(self.state, request.run_id).token
@@ -407,5 +406,5 @@ class Session:
         if (why := self.why_read_only or self._not_started) is not None:
             raise why
         if self._worker is None:
-            raise FolderError("This session only reads what is stored.", "Start it first.")
+            raise failure("not-started")
         return self._worker

@@ -22,7 +22,7 @@ import platformdirs
 
 from labtui.cluster import local_files
 from labtui.domain import decode
-from labtui.domain.errors import DataError, FolderError, LabError, UsageError
+from labtui.domain.errors import DataError, FolderError, LabError, failure
 from labtui.domain.profile import Profile, check_image
 
 if TYPE_CHECKING:
@@ -93,15 +93,13 @@ def read_settings(path: Path) -> Settings:
     for table in ("lab", "cluster"):
         section = document.get(table, {})
         if not isinstance(section, dict):
-            raise DataError(f"[{table}] in {path.name} is not a table.")
+            raise failure("no-table", table=table, file=path.name)
         flat |= {key: value for key, value in section.items() if (key in _LAB_KEYS) == (table == "lab")}
     try:
         return decode.convert(flat, Settings)
     except msgspec.ValidationError as error:
-        hint = f"Correct it in {path}."
-        if "missing required" in str(error):
-            hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
-        raise DataError(f"{path.name} is not valid: {error}.", hint) from error
+        reason = "lacking-settings" if "missing required" in str(error) else "bad-settings"
+        raise failure(reason, file=path.name, path=path, text=error) from error
 
 
 def read_text(path: Path, name: str) -> str:
@@ -113,10 +111,9 @@ def read_text(path: Path, name: str) -> str:
     try:
         return local_files.read_file(path, local_files.MAX_TEXT_BYTES).decode("utf-8-sig")
     except OSError as error:
-        why, fix = f"cannot be read: {error.strerror}", "Check the path."
+        raise failure("closed-text", file=name, text=error.strerror) from None
     except UnicodeDecodeError:
-        why, fix = "is not UTF-8 text", "Save it as UTF-8."
-    raise DataError(f"{name} {why}.", fix)
+        raise failure("not-utf-8", file=name) from None
 
 
 def _toml(text: str, name: str) -> dict[str, Any]:
@@ -127,7 +124,7 @@ def _toml(text: str, name: str) -> dict[str, Any]:
         why = str(error)
     except (RecursionError, ValueError):
         why = "it is nested too deeply, a key has too many parts, or a number too many digits"
-    raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.")
+    raise failure("not-toml", file=name, text=why)
 
 
 def write_settings(path: Path, settings: Settings) -> None:
@@ -160,7 +157,7 @@ def changed(settings: Settings, **changes: Any) -> Settings:
     try:
         return decode.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
     except (msgspec.ValidationError, ValueError) as error:
-        raise UsageError(f"That is not valid: {error}.", "Give another value.") from error
+        raise failure("not-valid", text=error) from error
 
 
 def list_profiles() -> tuple[str, ...]:
@@ -178,9 +175,7 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
         path = (base or Path()) / local_files.expand_home(name)
         return parse_profile(read_text(path, f"The cluster profile {path}"), str(path))
     if name not in list_profiles():
-        known = ", ".join(list_profiles()) or "none"
-        hint = f"Known profiles: {known}. For your own, give the path of a .toml file."
-        raise DataError(f"There is no cluster profile called {name!r}.", hint)
+        raise failure("no-profile", name=name, known=", ".join(list_profiles()) or "none")
     return parse_profile((_PROFILES / f"{name}.toml").read_text(encoding="utf-8"), name)
 
 
@@ -203,7 +198,7 @@ def parse_profile(text: str, name: str) -> Profile:
     try:
         return decode.convert(document, Profile)
     except msgspec.ValidationError as error:
-        raise DataError(f"The cluster profile {name} is not valid: {error}.", "Correct it.") from error
+        raise failure("bad-profile", name=name, text=error) from error
 
 
 def overrides_of(settings: Settings) -> Overrides:
@@ -291,8 +286,7 @@ def trust(folder: Path) -> None:
     try:
         local_files.mkdir_private(place.parent)
     except OSError as error:
-        sentence = f"{place.parent} cannot be made: {error.strerror}."
-        raise FolderError(sentence, "labtui keeps there which folders you trust.") from error
+        raise failure("cannot-note-trust", path=place.parent, text=error.strerror) from error
     local_files.write_private(place.parent, place, msgspec.json.encode(_record(folder)))
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.local_files import open_inside
 from labtui.domain import decode
-from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
+from labtui.domain.errors import FolderTaken, LabError, failure
 from labtui.domain.state import ConnectionState, LabState, SubmissionState
 from labtui.session import records
 from labtui.session.folder import digest_of
@@ -49,10 +49,7 @@ class Store:
         self.refusal: LabError | None = None
         """Why this process may not write; None if it may."""
         if read_only:
-            self.refusal = StoreError(
-                "Another labtui has this lab folder open; this one is read-only.",
-                "Do it in the other window, or close that one and open this one again.",
-            )
+            self.refusal = failure("read-only")
         self.copy: tempfile.TemporaryDirectory[str] | None = None
         """The temporary folder of a copied database, deleted when the store is closed; else None."""
         self._lock = threading.RLock()
@@ -70,21 +67,19 @@ class Store:
         for ending in ("", "-wal", "-shm"):  # SQLite itself follows links
             name = self.path.name + ending
             if self.path.with_name(name).is_symlink():
-                sentence = f"{name} is a link, and labtui follows none in a lab folder."
-                raise StoreError(sentence, "Put a file there.")
+                raise failure("link", name=name)
         if not self.path.exists():
             if read_only:
-                raise _other_version()
+                raise failure("other-version")
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = open_database(f"{self.path.as_uri()}{'?mode=ro' * read_only}")
         try:
             if read_only:
                 if records.version_of(connection) != records.SCHEMA_VERSION:
-                    raise _other_version()
+                    raise failure("other-version")
                 return connection
             if records.version_of(connection) > records.SCHEMA_VERSION:
-                hint = "Update labtui: `pip install --upgrade labtui`."
-                raise StoreError("This lab folder was used with a newer labtui.", hint)
+                raise failure("newer")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             _quick_check(connection)
@@ -126,12 +121,8 @@ class Store:
         with self._transaction() as db:
             last = _writer_in(db)
             if last is not None and writer.copied_from(last):
-                raise FolderTaken(
-                    f"This lab folder is a copy of {last.path[: -len(self.path.name) - 1]} on {last.host}, "
-                    "which may still send its jobs. It is open for reading only.",
-                    "Work in the original, or close labtui there and run `labtui repair` here: the copy then becomes "
-                    "independent.",
-                )
+                original = last.path[: -len(self.path.name) - 1]
+                raise failure("copied-folder", path=original, host=last.host)
             row = (_WRITER, msgspec.json.encode(writer).decode())
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
 
@@ -293,8 +284,8 @@ def store_errors(path: Path) -> Iterator[None]:
     except (sqlite3.Error, UnicodeError) as error:
         raise _store_error(error) from error
     except OSError as error:
-        kind = NotWritable if error.errno in NO_WRITING else StoreError
-        raise kind(f"{path.name} cannot be opened: {error.strerror}.") from error
+        reason = "no-writing" if error.errno in NO_WRITING else "cannot-open"
+        raise failure(reason, name=path.name, text=error.strerror) from error
 
 
 def _data_version(db: sqlite3.Connection) -> int:
@@ -317,28 +308,16 @@ def open_database(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
-def _store_error(error: Exception) -> StoreError:
-    text = str(error).lower()
-    if "disk is full" in text or "disk i/o" in text:
-        hint = "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs."
-        return NotWritable("The disk of this computer is full: the lab folder cannot be written.", hint)
-    if "locked" in text:
-        return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
-    if "readonly" in text or "unable to open" in text:
-        hint = "Check who owns the folder, and its permissions."
-        return NotWritable(f"The lab folder's database cannot be opened for writing: {error}.", hint)
-    return damaged(str(error))
+_REASONS = {
+    "disk is full": "disk-full", "disk i/o": "disk-full", "locked": "busy", "readonly": "closed-database",
+    "unable to open": "closed-database",
+}  # fmt: skip
+"""Why SQLite fails, by its words."""
 
 
-def damaged(what: str) -> StoreError:
-    """The error for a damaged database; `what` names the damage."""
-    hint = "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched."
-    return StoreError(f"The lab folder's database is damaged ({what}).", hint)
-
-
-def _other_version() -> StoreError:
-    hint = "Open it again in a moment, or close the other labtui first."
-    return StoreError("The lab folder has no database yet, or one of another version of labtui.", hint)
+def _store_error(error: Exception) -> LabError:
+    reason = next((reason for words, reason in _REASONS.items() if words in str(error).lower()), "damaged")
+    return failure(reason, text=error)
 
 
 def backup_path(path: Path) -> Path:
@@ -357,16 +336,16 @@ def _decoded(kind: type[_T], of: object, data: object) -> _T:
     try:
         return records.from_json(records.unsealed(data), kind)
     except (ValueError, RecursionError) as error:
-        raise damaged(f"what is stored of {of} cannot be read") from error
+        raise failure("damaged", text=f"what is stored of {of} cannot be read") from error
 
 
 def _content(digest: object, data: object) -> bytes:
     """A file's content, checked against its digest."""
     if not isinstance(data, bytes) or digest_of(data) != digest:
-        raise damaged("a stored file differs")
+        raise failure("damaged", text="a stored file differs")
     return data
 
 
 def _quick_check(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise damaged("quick_check")
+        raise failure("damaged", text="quick_check")

@@ -16,14 +16,7 @@ from typing import Any
 
 import msgspec
 
-from labtui.domain.errors import (
-    ConnectionLost,
-    LabError,
-    RemoteFailure,
-    StoreError,
-    SubmitRefused,
-    UsageError,
-)
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused, failure
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.state import UNANSWERED, UNKNOWN_SENTENCE, SubmissionState, sendable
 from labtui.session.folder import SCRIPT_NAME
@@ -38,10 +31,6 @@ _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 SILENT_SENTENCE = (
     "Slurm has no job of this submission yet. The request may still be under way; labtui checks again."
 )
-GONE_SENTENCE = "Slurm took the job without giving its number, and the queue does not show it."
-GONE_HINT = "What it wrote is in its directory on the cluster. Submit the task again if you need this run."
-REBUILT_SENTENCE = "`labtui repair` found only its job script; the cluster has no job of it."
-REBUILT_HINT = "It is not sent automatically. Submit the task again if you still want this run."
 
 
 _RETRY_AFTER_S = 30.0
@@ -154,11 +143,11 @@ class Submitter:
         elif refused is not None:
             self._give_up(submission, refused)
         elif look.accepted:
-            self._withdraw(submission, GONE_SENTENCE, GONE_HINT)
+            self._withdraw(submission, "gone")
         elif pending.cancelled:
             self._withdraw(submission)
         elif submission.rebuilt:
-            self._withdraw(submission, REBUILT_SENTENCE, REBUILT_HINT)
+            self._withdraw(submission, "rebuilt")
         elif look.refusal is not None and not look.refusal.wait and look.refusal.key != NO_ANSWER:
             self._give_up(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
         else:
@@ -238,10 +227,8 @@ class Submitter:
         tries = submission.attempt + tried
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
 
-    def _withdraw(
-        self, submission: SubmissionState, sentence: str = "Withdrawn before it was sent.", hint: str = ""
-    ) -> None:
-        self._give_up(submission, SubmitRefused(sentence, hint), SubmissionStatus.WITHDRAWN)
+    def _withdraw(self, submission: SubmissionState, reason: str = "withdrawn") -> None:
+        self._give_up(submission, failure(reason), SubmissionStatus.WITHDRAWN)
 
     def _give_up(
         self,
@@ -293,7 +280,7 @@ class Submitter:
         job, cancels = submission.job, request.action == "cancel"
         with errors_to(done):
             if refusal := _why_refused(submission, request):
-                raise UsageError(*refusal)
+                raise refusal
             if cancels and submission.status in UNANSWERED:  # settled by what is found
                 self._pending[token].cancelled.append(done)
                 self._pending[token].lookup_at = context.clock.steady()
@@ -319,15 +306,15 @@ class Submitter:
                 fail(future, error)
 
 
-def _why_refused(submission: SubmissionState, request: Request) -> tuple[str, str] | None:
-    """Why a change by the student is not possible, and what to do; None if it is."""
+def _why_refused(submission: SubmissionState, request: Request) -> LabError | None:
+    """Why a change by the student is not possible; None if it is."""
     if request.action == "end_after":
-        return early_end_refusal(submission, request.minutes)
+        refusal = early_end_refusal(submission, request.minutes)
+        return failure("no-such-limit", text=refusal[0], advice=refusal[1]) if refusal else None
     queued = submission.job is not None and submission.job.phase is JobPhase.QUEUED
     if request.action == "cancel" or queued or submission.status is SubmissionStatus.WAITING:
         return None
-    sentence = f"Run {submission.run_ids[0]} is no longer waiting."
-    return sentence, "Only a run that waits can be held or released."
+    return failure("not-waiting", run=submission.run_ids[0])
 
 
 def _command(request: Request, job_id: str) -> Call[None]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.errors import ConnectionLost, LabError
+from labtui.domain.errors import ConnectionLost, LabError, failure
 from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session.folder import LabFolder
@@ -65,7 +65,7 @@ def errors_to(future: Future[Any]) -> Iterator[None]:
         if isinstance(error, ConnectionLost):
             raise
     except Exception:
-        fail(future, LabError("Something went wrong inside labtui.", "The details are in its log file."))
+        fail(future, failure("bug"))
         raise
 
 
@@ -315,10 +315,7 @@ class ConnectionMonitor:
     def mark_stale(self, seconds: float) -> None:
         """Show that a request has been unanswered for this long. Safe from any thread."""
         if self._state.status == "online":
-            waited = ConnectionLost(
-                f"No answer from the cluster for {seconds:.0f} seconds.", "labtui keeps waiting."
-            )
-            self._set("stale", waited)
+            self._set("stale", failure("stale", seconds=seconds))
 
     def _set(self, status: str, error: LabError | None = None, since: float | None = None) -> None:
         connection = ConnectionState(
