@@ -118,12 +118,11 @@ class SubmissionReader:
             index = index_of.get(number)
             if index is not None:
                 run = self._with_facts(run, parsed_runs[index], report.runs[index])
-            if self.ended and submission.job is not None:
-                run = _with_outcome(run, report, index, submission.job, unmatched)
-                if self._own_job_file and not report.runs and submission.job.slurm_state == "COMPLETED":
-                    run = replace(run, outcome="completed")  # it may have printed what labtui does not read
-            elif index is not None:
-                run = self._with_early_outcome(run, report, index, parsed_runs)
+            job = submission.job if self.ended else None
+            if job is not None or self._is_over(run.spec, index, parsed_runs):
+                run = _with_outcome(run, report, index, job, unmatched)
+            if self._own_job_file and not report.runs and job and job.slurm_state == "COMPLETED":
+                run = replace(run, outcome="completed")  # it may have printed what labtui does not read
             runs.append(run)
         return runs
 
@@ -133,22 +132,14 @@ class SubmissionReader:
         spec = fill_unknown(run.spec, facts_by_field(joined)) if self._own_job_file else run.spec
         return replace(run, **values, started=True, spec=spec, practice=run.practice or bool(parsed.mark))
 
-    def _with_early_outcome(
-        self, run: RunState, report: LogReport, index: int, parsed_runs: Sequence[ParsedRun]
-    ) -> RunState:
-        """Set the outcome of a run that has ended while its job goes on: it said so, or another run began after it."""
-        parsed = report.runs[index]
-        if parsed_runs[index].outcome == "completed":
-            found = (*_gpu_contradiction(run, report, index), *_diagnosis(report, parsed, run.spec))
-            return replace(run, outcome="completed", diagnosis=found)
-        if all(
-            later not in self._match.run_ids
-            and may_be_retry(run.spec, parsed_runs[index], parsed_runs[later])
+    def _is_over(self, spec: RunSpec, index: int | None, parsed_runs: Sequence[ParsedRun]) -> bool:
+        """Whether a run has ended although its job goes on: it says so, or another run began after it."""
+        if index is None or parsed_runs[index].outcome == "completed":
+            return index is not None
+        return any(
+            later in self._match.run_ids or not may_be_retry(spec, parsed_runs[index], parsed_runs[later])
             for later in range(index + 1, len(parsed_runs))
-        ):
-            return run
-        outcome: Outcome = "failed" if parsed.outcome == "unfinished" else parsed.outcome
-        return replace(run, outcome=outcome, diagnosis=_diagnosis(report, parsed, run.spec))
+        )
 
     @property
     def script_ended(self) -> bool:
@@ -258,21 +249,22 @@ def may_be_retry(spec: RunSpec, earlier: ParsedRun, later: ParsedRun) -> bool:
 
 
 def _with_outcome(
-    run: RunState, report: LogReport, index: int | None, job: JobView, unmatched: Iterator[ParsedRun]
+    run: RunState, report: LogReport, index: int | None, job: JobView | None, unmatched: Iterator[ParsedRun]
 ) -> RunState:
-    """The run with its outcome when both logs are complete: from its log first, from Slurm second."""
+    """The run with its outcome: from its log first, then from Slurm, if the `job` is over and the logs complete."""
     parsed = None if index is None else report.runs[index]
     if index is None:
         found = _other_training(run.spec, next(unmatched, None))
     else:
         found = _gpu_contradiction(run, report, index)
-    by_slurm = OUTCOMES.get(job.slurm_state, "unfinished")
+    state = job.slurm_state if job is not None else ""
+    by_slurm: Outcome = OUTCOMES.get(state, "unfinished") if job is not None else "failed"
     outcome = by_slurm if parsed is None or parsed.outcome == "unfinished" else parsed.outcome
-    if outcome == "cancelled" and job.slurm_state in _NOT_CANCELLED:
+    if outcome == "cancelled" and state in _NOT_CANCELLED:
         outcome = by_slurm
     if parsed is None and report.runs and outcome in _NEVER_BEGAN:
         outcome = "unfinished"
-    if outcome == "unfinished" and "epochs" in run.spec.unknown and job.slurm_state == "COMPLETED":
+    if outcome == "unfinished" and "epochs" in run.spec.unknown and state == "COMPLETED":
         outcome = "completed"  # nothing was planned that could be missing
     found = (*found, *_diagnosis(report, parsed, run.spec))
     kinds = {item.kind for item in found}
@@ -280,8 +272,10 @@ def _with_outcome(
     return replace(run, outcome=outcome, diagnosis=(*found, *from_slurm))
 
 
-def _slurm_diagnosis(outcome: Outcome, job: JobView) -> tuple[Diagnosis, ...]:
+def _slurm_diagnosis(outcome: Outcome, job: JobView | None) -> tuple[Diagnosis, ...]:
     """What Slurm says about a failed node or a lack of memory, which may not be in the log."""
+    if job is None:
+        return ()
     text = f"Job {job.job_id} {FINISHED.get(job.slurm_state, '')}."
     if outcome == "failed" and job.slurm_state in _NODE_FAILURES:
         advice = "The fault is not yours: submit it again."
