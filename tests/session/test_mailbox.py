@@ -9,7 +9,7 @@ import pytest
 from labtui.domain.errors import FolderError, LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.session import journal
-from labtui.session.journal import Answer, Mailbox, Request
+from labtui.session.journal import Mailbox, Request
 from labtui.session.session import Session
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import status_line
@@ -113,7 +113,7 @@ def test_a_request_is_taken_once_and_an_old_one_never(tmp_path, monkeypatch):
     while taken is None:
         taken = box.take()
     assert taken[1] == wanted and box.take() is None
-    box.put(taken[0], Answer(token="token"))
+    box.answer(taken[0], "token")
     asker.join()
     assert answers == ["token"]
     monkeypatch.setattr(journal, "TAKEN_WITHIN_S", 0.05)

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,7 +89,10 @@ class Journal:
         An observation is true even if it cannot be stored; an *intention* goes through `intend`.
         """
         with self._changed:
-            before, self._state = self._state, _apply(self._state, changes)
+            before, self._state = (
+                self._state,
+                reduce(lambda state, change: change(state), changes, self._state),
+            )
             if self._state is not before:
                 self._flush()
                 self._changed.notify_all()
@@ -113,7 +117,7 @@ class Journal:
             StoreError: nothing was stored and the state is as before.
         """
         with self._changed:
-            state = _apply(self._state, changes)
+            state = reduce(lambda state, change: change(state), changes, self._state)
             written = self._store.write(self._stored, state, files)
             self._state = self._stored = state
             self._keep(state, written)
@@ -145,12 +149,6 @@ class Journal:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-
-def _apply(state: LabState, changes: Iterable[Change]) -> LabState:
-    for change in changes:
-        state = change(state)
-    return state
 
 
 def repeat(
@@ -263,45 +261,38 @@ class Mailbox:
             ).fetchone()
         return (row[0], decode.from_json(row[1], Request)) if row else None
 
-    def put(self, number: int, answer: Answer) -> None:
-        """Answer a request."""
+    def answer(self, number: int, token: str, error: BaseException | None = None) -> None:
+        """Answer a request with the token of its submission, or with an error."""
+        if error is not None and not isinstance(error, LabError):
+            error = failure("bug-elsewhere", kind=type(error).__name__)
+        answer = Answer(sentence=error.sentence, hint=error.hint) if error else Answer(token=token)
         with self._open() as db:
             text = msgspec.json.encode(answer).decode()
             db.execute("UPDATE requests SET answer = ? WHERE id = ?", (text, number))
 
+    def serve(
+        self, act: Callable[[Request], tuple[str, Future[Any]]], report: Callable[[BaseException], None]
+    ) -> Callable[[], None]:
+        """Act on requests in a thread of its own until the returned function is called.
 
-def serve(
-    database: Path, act: Callable[[Request], tuple[str, Future[Any]]], report: Callable[[BaseException], None]
-) -> Callable[[], None]:
-    """Act on requests in a thread of its own until the returned function is called.
+        `act` returns the token of the submission and a future for the result; "submit" is answered without waiting for
+        it. `report` gets the errors of reading and answering requests.
+        """
 
-    `act` returns the token of the submission and a future for the result; "submit" is answered without waiting for it.
-    `report` gets the errors of reading and answering requests.
-    """
-    box = Mailbox(database)
-
-    def work() -> None:
-        if (taken := box.take()) is None:
-            return
-        number, request = taken
-        try:
-            token, future = act(request)
-        except Exception as error:
-            box.put(number, _answer("", error))
-            if isinstance(error, LabError):
+        def work() -> None:
+            if (taken := self.take()) is None:
                 return
-            raise
-        if request.action == "submit":
-            box.put(number, Answer(token=token))
-        else:
-            future.add_done_callback(lambda done: box.put(number, _answer(token, done.exception())))
+            number, request = taken
+            try:
+                token, future = act(request)
+            except Exception as error:
+                self.answer(number, "", error)
+                if not isinstance(error, LabError):
+                    raise
+                return
+            if request.action == "submit":
+                self.answer(number, token)
+            else:
+                future.add_done_callback(lambda done: self.answer(number, token, done.exception()))
 
-    return repeat("labtui-mailbox", LOOK_EVERY_S, work, report)
-
-
-def _answer(token: str, error: BaseException | None) -> Answer:
-    if error is None:
-        return Answer(token=token)
-    if not isinstance(error, LabError):
-        error = failure("bug-elsewhere", kind=type(error).__name__)
-    return Answer(sentence=error.sentence, hint=error.hint)
+        return repeat("labtui-mailbox", LOOK_EVERY_S, work, report)

@@ -193,13 +193,10 @@ class LogFollower:
         item.whole_until = now + WHOLE_LOOK_S
         step = item.copy.step(files, max(0, room))
         if step.behind and room <= 0:
-            self._report_size_limit(item)
+            problem = failure("log-limit", job=item.job_id, gib=self._context.max_log_bytes / 1024**3)
+            self._context.set_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", problem)
             return CopyStep()
         return step
-
-    def _report_size_limit(self, item: Followed) -> None:
-        problem = failure("log-limit", job=item.job_id, gib=self._context.max_log_bytes / 1024**3)
-        self._context.set_problem(f"{ROOM_KEY}:{item.token}:{item.stream}", problem)
 
     def _clear_disk_error(self) -> None:
         if self._disk_retry_at:

@@ -97,11 +97,9 @@ def _refuse_emptied(folder: LabFolder, store: Store) -> Store:
 def disk_problem(folder: LabFolder) -> LabError | None:
     """Why the folder cannot be written, if its disk is read-only or full; found out without writing."""
     if not os.access(folder.path, os.W_OK):
-        return failure("only-read", text="The lab folder cannot be written: it is read-only for you.")
+        return failure("folder-read-only")
     if shutil.disk_usage(folder.path).free < _MIN_FREE_BYTES:
-        return failure(
-            "only-read", text="The lab folder cannot be written: the disk of this computer is full."
-        )
+        return failure("folder-full")
     return None
 
 

@@ -20,7 +20,7 @@ from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
 from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
-from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat, serve
+from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat
 from labtui.session.opening import lock_folder, open_store
 from labtui.session.settings import cluster_user, load_named
 from labtui.session.store import Store
@@ -399,7 +399,7 @@ class Session:
 
     def serve_requests(self) -> None:
         """Start to act on the requests of other processes."""
-        self._threads["serve"] = serve(self.folder.database_path, self._act, self.faults.write)
+        self._threads["serve"] = Mailbox(self.folder.database_path).serve(self._act, self.faults.write)
 
     def _running_worker(self) -> ClusterWorker:
         """The worker, which only a session that may write has. Raises LabError without one."""
