@@ -101,8 +101,8 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
 
 
 def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:
-    from labtui.domain.state import waiting_reason
     from labtui.results.cost import limit_warning, training_gpu_hours
+    from labtui.slurm.states import waiting_reason
 
     state, run = view.state, line.run
     submission = state.submissions[run.token]

@@ -337,7 +337,8 @@ def exit_code(statuses: set[str], trouble: LabError | None) -> int:
 
 def _settled(lab: OpenLab, state: LabState, tokens: list[str], *, wait: bool) -> bool:
     """Whether to stop waiting: all are accepted or refused or, unless `wait`, none of the rest can be sent soon."""
-    from labtui.domain.state import UNANSWERED, sendable
+    from labtui.domain.state import UNANSWERED
+    from labtui.slurm.states import sendable
 
     lab.check_connection(patient=wait)
     items = [state.submissions[token] for token in tokens]

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from labtui.domain import model
 from labtui.domain.errors import LabError
 from labtui.domain.model import JobPhase, JobView, Outcome, RunPhase, RunSpec, Stream, SubmissionStatus
-from labtui.domain.profile import Profile
 from labtui.domain.run import CAUSES, DEEDS, Mark, RunRecord
 from labtui.domain.terminal_text import file_name
 
@@ -367,67 +366,3 @@ def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:
     """The submissions that wait to be sent, oldest first, without those that the student holds."""
     free = (item for item in state.in_status(SubmissionStatus.WAITING) if not item.held)
     return tuple(sorted(free, key=lambda item: (item.planned_at, item.run_ids)))
-
-
-def sendable(state: LabState, profile: Profile, closed: Iterable[str] = ()) -> SubmissionState | None:
-    """The submission to send next: the oldest whose queue may take it. None when all have to wait.
-
-    Queues at their limit of jobs per user are skipped, and so are those in `closed`, which refused a job lately. Within
-    a queue the order is kept.
-    """
-    shut = set(closed)
-    for submission in submission_queue(state):
-        if submission.queue in shut:
-            continue
-        if _has_room(state, profile, submission.queue):
-            return submission
-        shut.add(submission.queue)
-    return None
-
-
-def _has_room(state: LabState, profile: Profile, queue_name: str, ahead: int = 0) -> bool:
-    """Whether a queue takes another job beside those sent and the `ahead` that are sent before it."""
-    queue = profile.queue(queue_name)
-    if queue is None or queue.max_submit_per_user is None:
-        return True
-    return len(_sent_to(state, queue_name)) + ahead < queue.max_submit_per_user
-
-
-def _sent_to(state: LabState, queue_name: str) -> list[SubmissionState]:
-    """The submissions to a queue that were sent and are not over, in the order in which they were planned."""
-    ours = (item for item in state.submissions.values() if item.queue == queue_name and not item.over)
-    return [item for item in ours if item.status is not SubmissionStatus.WAITING]
-
-
-def waiting_reason(
-    state: LabState,
-    profile: Profile | None,
-    submission: SubmissionState,
-    *,
-    online: bool = True,
-    served: bool = True,
-) -> str:
-    """Why a submission has no job yet, or how it ended: the sentence for screens and commands.
-
-    `served` is false where no process stays connected, so that nothing is sent.
-    """
-    if submission.status is not SubmissionStatus.WAITING:
-        sending = f"The job of run {submission.run_ids[0]} is being sent to Slurm."
-        is_sending = submission.status is SubmissionStatus.SENDING and not submission.sentence
-        return sending if is_sending else f"{submission.sentence} {submission.hint}".strip()
-    if submission.held:
-        return "Held until you release it."
-    if not (served and online):
-        later = "Sent when the cluster can be reached."
-        return later if served else "Not sent yet: `labtui watch` or `labtui` sends it."
-    if submission.sentence:
-        return submission.sentence
-    queue = profile.queue(submission.queue) if profile is not None else None
-    waiting = [item for item in submission_queue(state) if item.queue == submission.queue]
-    before = waiting[: [item.token for item in waiting].index(submission.token)]
-    if profile and queue and not _has_room(state, profile, submission.queue, len(before)):
-        last = [*_sent_to(state, submission.queue), *before][-1].run_ids[-1]
-        one = queue.max_submit_per_user == 1
-        jobs, end = ("one job", f"run {last}") if one else (f"{queue.max_submit_per_user} jobs", "one")
-        return f"{submission.queue} takes {jobs} per user; sent when {end} ends."
-    return "Sent as soon as the queue accepts it."

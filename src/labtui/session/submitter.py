@@ -18,13 +18,13 @@ import msgspec
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused, failure
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.state import UNANSWERED, UNKNOWN_SENTENCE, SubmissionState, sendable
+from labtui.domain.state import UNANSWERED, UNKNOWN_SENTENCE, SubmissionState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import STORE_KEY, Request
 from labtui.session.worker_context import Task, WorkerContext, errors_to, fail, settle
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
-from labtui.slurm.states import early_end_refusal
+from labtui.slurm.states import early_end_refusal, sendable
 from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
 _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)

@@ -5,12 +5,14 @@ An unknown state counts as running: only a known final state of Slurm means "fin
 
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus
-from labtui.domain.state import SubmissionState
+from labtui.domain.profile import Profile
+from labtui.domain.state import LabState, SubmissionState, submission_queue
 
 MAX_MINUTES = 7 * 24 * 60
 """The most that a student may enter; no queue of the lab allows more."""
@@ -103,3 +105,75 @@ def explain_reason(reason: str) -> str:
             thing = next((words for key, words in limits["things"].items() if key in what), "resources")
             return str(rule["sentence"].format(owner=limits["owners"].get(match["owner"]), thing=thing))
     return f"Slurm names the reason {words}. `squeue --help` and the site's pages may say more."
+
+
+# --------------------------------------------------------------------------- which submission a queue takes next
+
+
+def sendable(state: LabState, profile: Profile, closed: Iterable[str] = ()) -> SubmissionState | None:
+    """The submission to send next: the oldest whose queue may take it. None when all have to wait.
+
+    Queues at their limit of jobs per user are skipped, and so are those in `closed`, which refused a job lately. Within
+    a queue the order is kept.
+    """
+    shut = set(closed)
+    for submission in submission_queue(state):
+        if submission.queue in shut:
+            continue
+        if _has_room(state, profile, submission.queue):
+            return submission
+        shut.add(submission.queue)
+    return None
+
+
+def _has_room(state: LabState, profile: Profile, queue_name: str, ahead: int = 0) -> bool:
+    """Whether a queue takes another job beside those sent and the `ahead` that are sent before it."""
+    queue = profile.queue(queue_name)
+    if queue is None or queue.max_submit_per_user is None:
+        return True
+    return len(_sent_to(state, queue_name)) + ahead < queue.max_submit_per_user
+
+
+def _sent_to(state: LabState, queue_name: str) -> list[SubmissionState]:
+    """The submissions to a queue that were sent and are not over, in the order in which they were planned."""
+    ours = (item for item in state.submissions.values() if item.queue == queue_name and not item.over)
+    return [item for item in ours if item.status is not SubmissionStatus.WAITING]
+
+
+def waiting_reason(
+    state: LabState,
+    profile: Profile | None,
+    submission: SubmissionState,
+    *,
+    online: bool = True,
+    served: bool = True,
+) -> str:
+    """Why a submission has no job yet, or how it ended: the sentence for screens and commands.
+
+    `served` is false where no process stays connected, so that nothing is sent.
+    """
+    if submission.status is not SubmissionStatus.WAITING:
+        sending = f"The job of run {submission.run_ids[0]} is being sent to Slurm."
+        is_sending = submission.status is SubmissionStatus.SENDING and not submission.sentence
+        return sending if is_sending else f"{submission.sentence} {submission.hint}".strip()
+    if submission.held:
+        return "Held until you release it."
+    if not (served and online):
+        later = "Sent when the cluster can be reached."
+        return later if served else "Not sent yet: `labtui watch` or `labtui` sends it."
+    if submission.sentence:
+        return submission.sentence
+    queue = profile.queue(submission.queue) if profile is not None else None
+    waiting = [item for item in submission_queue(state) if item.queue == submission.queue]
+    before = waiting[: [item.token for item in waiting].index(submission.token)]
+    if profile and queue and not _has_room(state, profile, submission.queue, len(before)):
+        last = [*_sent_to(state, submission.queue), *before][-1].run_ids[-1]
+        end = (
+            f"run {last} ends"
+            if state.runs[last].outcome is None
+            else f"the job of run {last} has left the queue"
+        )
+        one = queue.max_submit_per_user == 1
+        jobs, end = ("one job", end) if one else (f"{queue.max_submit_per_user} jobs", "one ends")
+        return f"{submission.queue} takes {jobs} per user; sent when {end}."
+    return "Sent as soon as the queue takes another job."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
-from labtui.domain.state import LabState, SubmissionState, submission_queue, waiting_reason
+from labtui.domain.state import LabState, SubmissionState, submission_queue
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -206,6 +206,8 @@ def waiting_text(view: View) -> str:
 
 def waits_for(view: View, submission: SubmissionState) -> str:
     """Why a submission has no job, for example ``Run 5 waits. Sent when the cluster can be reached.``."""
+    from labtui.slurm.states import waiting_reason
+
     numbers = submission.run_ids
     head = f"{run_numbers(numbers)} wait{'s' if len(numbers) == 1 else ''}. "
     online = view.state.connection.status not in NO_LINE
