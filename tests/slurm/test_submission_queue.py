@@ -52,14 +52,12 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
     assert waiting_reason(lab, PROFILE, waits) == "one takes one job per user; sent when run 1 ends."
     done = lab.with_runs([replace(lab.runs[1], outcome="completed")])
     assert waiting_reason(done, PROFILE, waits).endswith("sent when the job of run 1 has left the queue.")
-    lab3 = planned(3, "one")(lab)
-    assert waiting_reason(lab3, PROFILE, lab3.submissions["t3"]).endswith(
-        "when run 2 ends."
-    )  # it goes before
+    third = planned(3, "one")(lab)
+    why = waiting_reason(third, PROFILE, third.submissions["t3"])
+    assert why.endswith("when run 2 ends."), "it goes before"
     assert waiting_reason(lab, PROFILE, waits, online=False) == "Sent when the cluster can be reached."
     assert "`labtui watch` or `labtui` sends it" in waiting_reason(lab, PROFILE, waits, served=False)
     assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
     assert waiting_reason(after(*base), PROFILE, waits).startswith("one takes one job")
     for others in ((), (planned(1, "many"),)):  # nothing is ahead of it in its queue
-        said = waiting_reason(after(*others, base[1]), PROFILE, waits)
-        assert said == "Sent as soon as the queue takes another job."
+        assert "takes another job" in waiting_reason(after(*others, base[1]), PROFILE, waits)
