@@ -317,7 +317,7 @@ def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal
         job=JobView(job_id="1", phase=JobPhase.RUNNING, **changes),  # type: ignore[arg-type]
     )  # fmt: skip
     refusal = early_end_refusal(submission, minutes)
-    assert (refusal_text in refusal[0] and refusal[1]) if refusal else not refusal_text
+    assert (refusal_text in refusal.sentence and refusal.hint) if refusal else not refusal_text
 
 
 def calls_of(bench: Bench, verb: str) -> list[object]:

@@ -309,8 +309,7 @@ class Submitter:
 def _why_refused(submission: SubmissionState, request: Request) -> LabError | None:
     """Why a change by the student is not possible; None if it is."""
     if request.action == "end_after":
-        refusal = early_end_refusal(submission, request.minutes)
-        return failure("no-such-limit", text=refusal[0], advice=refusal[1]) if refusal else None
+        return early_end_refusal(submission, request.minutes)
     queued = submission.job is not None and submission.job.phase is JobPhase.QUEUED
     if request.action == "cancel" or queued or submission.status is SubmissionStatus.WAITING:
         return None

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from labtui.domain.errors import LabError, failure
 from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, SubmissionState, submission_queue
@@ -18,27 +19,26 @@ MAX_MINUTES = 7 * 24 * 60
 """The most that a student may enter; no queue of the lab allows more."""
 
 
-def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, str] | None:
-    """Why this limit is not possible for this submission, and what to do instead; None if it is.
+def early_end_refusal(submission: SubmissionState, minutes: int) -> LabError | None:
+    """Why this limit is not possible for this submission; None if it is.
 
     Minutes count from the start of the job. The limit of a running job can only be shortened; that of a job that does
     not run yet can be anything up to the planned one.
     """
     job = submission.job
     if submission.over:
-        return "It is over: there is nothing left to end.", "`labtui submit` makes a new run."
+        return failure("limit-over")
     if submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
-        return "It is being sent to Slurm.", "Try again in a moment."
+        return failure("limit-sending")
     if not 1 <= minutes <= MAX_MINUTES:
-        return f"{minutes} min is not a useful limit.", f"Give whole minutes from 1 to {MAX_MINUTES:,}."
+        return failure("limit-odd", minutes=minutes, most=MAX_MINUTES)
     limit_s = 60.0 * submission.time_limit_minutes
     if job is not None and job.phase is JobPhase.RUNNING:
         limit_s = job.time_limit_s or limit_s
         if job.elapsed_s is not None and job.elapsed_s >= minutes * 60:
-            sentence = f"It has already been running for {job.elapsed_s / 60:.0f} min."
-            return sentence, "To end it now, cancel it; or give more minutes."
+            return failure("limit-past", minutes=job.elapsed_s / 60)
     if limit_s and minutes * 60 > limit_s:
-        return f"Its limit is {limit_s / 60:g} min: it ends before that.", "Give fewer minutes."
+        return failure("limit-later", minutes=limit_s / 60)
     return None
 
 

@@ -203,7 +203,7 @@ def minutes_problem(line: RunLine, text: str) -> str:
     minutes = int(text) if text.isascii() and text.isdecimal() else 0
     refusal = early_end_refusal(line.submission, minutes) if line.submission is not None else None
     if refusal is not None:
-        return " ".join(refusal)
+        return f"{refusal.sentence} {refusal.hint}"
     return "" if minutes else "Enter a whole number of minutes."
 
 
