@@ -65,7 +65,6 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     accepted: tuple[model.AcceptedFinding, ...] = ()  # findings that the student overrode
     held: bool = False  # the student wants it to wait
     cancelling: bool = False  # the student asked to cancel it; meaningless once it is over
-    rebuilt: bool = False  # rebuilt from its job script: looked up, never sent
     attempt: int = 0  # attempts to send it that are known to have made no job
 
     @property

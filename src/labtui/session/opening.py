@@ -242,18 +242,16 @@ def _set_aside(folder: LabFolder, word: str) -> Path | None:
 
 def _with_json_files(folder: LabFolder, state: LabState) -> LabState:
     """The state with what only the files beside the job scripts tell."""
-    for found in records.read_files(folder):
-        item = found
+    for item in records.read_files(folder):
         known = state.submissions.get(item.token)
-        if known is None:
-            if not state.runs.keys().isdisjoint(item.run_ids):
-                continue
-            item = replace(item, rebuilt=True)
-        elif replace(item, logs=known.logs) == known:
+        if known is None and not state.runs.keys().isdisjoint(item.run_ids):
             continue
-        if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # it may have been sent since
-            item = replace(item, status=SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE, hint="")
+        if known is not None and replace(item, logs=known.logs) == known:
+            continue
         state = state.with_planned(replace(item, logs=_segments(folder, item)))
+        if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # it may have been sent since
+            lost = {"status": SubmissionStatus.UNKNOWN, "sentence": UNKNOWN_SENTENCE, "hint": ""}
+            state = state.with_submission(item.token, **lost)
     return state
 
 

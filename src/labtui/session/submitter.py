@@ -146,7 +146,7 @@ class Submitter:
             self._withdraw(submission, "gone")
         elif pending.cancelled:
             self._withdraw(submission)
-        elif submission.rebuilt:
+        elif not self._context.store.snapshot(token):  # nothing is left to send
             self._withdraw(submission, "rebuilt")
         elif look.refusal is not None and not look.refusal.wait and look.refusal.key != NO_ANSWER:
             self._give_up(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
