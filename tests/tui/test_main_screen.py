@@ -370,7 +370,7 @@ async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
 async def test_waiting_and_pending_are_explained(session):
     session.feed(planned("lt0", "10.5", 2, spec(), held=True), planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
-        await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue takes another job." in text_of(app))
+        await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue takes another" in text_of(app))
         pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": NOW + 600}
         session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
         await until(pilot, lambda: "Run 1 is queued. Slurm expects it to start in about 10:00." in flat(app))
