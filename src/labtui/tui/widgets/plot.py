@@ -21,8 +21,9 @@ MIN_HEIGHT = 8
 MIN_COLUMNS = 24
 MAX_MARKS = 20
 """A line over epochs with more points has a mark at some of them only."""
-FORMULAS = {"Amdahl": "#", "Gustafson": "######      "}
-"""Which dots of a law's curve are drawn: where one law lies on the other, both are seen. Of the ideal: one of four."""
+FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
+IDEAL = "#   ", "⠄ ⠄"
+"""Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
 
@@ -53,14 +54,15 @@ class _Drawing:
 
     def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
-        self.bars = spec.kind != "lines"
-        self.bare = False  # there is no room for a unit behind each value
         self.measured, self.names = spec.measured, names_of(spec)
+        self.formulas = [each for each in spec.series if each.role != "measured" and each.points]
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
-        self.few = len(self.measured) <= 2  # then each mark has its value beside it
+        self.bars, self.crowded = spec.kind != "lines", specs.is_crowded(spec)
+        self.few = len(self.measured) <= 2 and not self.bars  # then each mark has its value beside it
         self.grid = Grid(width, height)
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
         self.rows = height - (3 if height > 11 else 2)
+        self.listed = self.bars or self.crowded or len(self.measured) > self.rows
         self.top = specs.longest_drawn(spec)
         self.scale = specs.scale_of(spec, self.rows)
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
@@ -68,16 +70,7 @@ class _Drawing:
         self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
         self.tick_rows = [self.rows - 1 - int(self.scale.height(n)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
-        ends = [each.name if width > 80 else each.short for each in spec.series if each.role == "fit"]
-        self.crowded = specs.is_crowded(spec)
-        self.listed = self.crowded or len(self.measured) > self.rows
-        ends += [self._label(at, width) for at in range(len(self.names))]
-        firsts = [self._value(each.points[0]) for each in self.measured * self.listed]  # may be longer
-        ends += [f"{name}  {value}" for name, value in zip(self.names, firsts, strict=False)]
-        room = max(map(cell_len, ends), default=0) + (5 if len(ends) < 2 else 7)
-        room = min(room, width // 2 if self.crowded else width * 19 // 40)
-        self.bare = len(self.names) == 2 and not self.bars and any(cell_len(each) > room - 4 for each in ends)
-        self.right = 2 if spec.over_time and len(self.measured) == 1 else room
+        self.right = self._make_room(width)
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
         self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 3))
@@ -85,6 +78,23 @@ class _Drawing:
         if high <= low:
             low, high = low - 1, high + 1
         self.x_low, self.x_high = low - (high - low) * 2.5 / self.columns, high
+
+    def _make_room(self, width: int) -> int:
+        """Set the widths of the names and values beside the plot, which are columns; return that of the labels."""
+        several, points = len(self.measured) > 1, [p for each in self.measured for p in each.points]
+        alone = self.spec.over_time or self.bars
+        timed = (
+            self.spec.over_time and self.spec.unit == "s" and not self.listed
+        )  # it would read as the run's
+        told = [] if timed or self.spec.kind in ("bars", "repeats") else points
+        self.value_room = max((cell_len(self._value(each)) for each in told), default=0)
+        self.name_room = max(map(cell_len, self.names)) if several else 0
+        more = self.value_room + 3 + 4 * several  # with blanks and the mark
+        wide = [cell_len(each.name if width > 80 else each.short or each.name) + 7 for each in self.formulas]
+        wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
+        room = min(max(wide, default=0), width // 2)
+        self.name_room = min(self.name_room, max(3, room - more))
+        return room if several or not alone else 2
 
     def _fx(self, x: float) -> float:
         return math.log2(x) if self.spec.x_log and x > 0 else x
@@ -110,10 +120,12 @@ class _Drawing:
         return point.hollow and point.y > self.top
 
     def _look(self, at: int, *, hollow: bool = False) -> tuple[str, str]:
-        """The mark and the colour of a line; a grey one over epochs has no mark."""
-        chosen = at == self.cursor.series
-        mark, colour = look_of(self.spec, at, self.look, chosen=chosen, hollow=hollow)
-        return mark if chosen or not self.crowded else " ", colour
+        """The mark and the colour of a line, or of bars; a grey line over epochs has no mark."""
+        look, chosen = self.look, at == self.cursor.series
+        if self.spec.kind == "stacked":
+            return "■", (look.busy, look.axis, look.soft, look.quiet, look.line)[at % 5]
+        mark, colour = look_of(self.spec, at, look, chosen=chosen, hollow=hollow)
+        return "■" if self.bars else mark if chosen or not self.crowded else " ", colour
 
     def draw(self) -> list[Text]:
         """Draw frame, formulas, lines (the chosen one last), marks, names and values, and return the rows."""
@@ -127,12 +139,11 @@ class _Drawing:
             return self.grid.lines()
         if self.bars:
             self._draw_bars()
+            self._write_list()
             return self.grid.lines()
         self._draw_formulas()
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        if not any(
-            each.role == "fit" for each in self.spec.series
-        ):  # else marks on curves, as a fit is drawn
+        if all(each.role != "fit" for each in self.formulas):  # else marks on curves, as a fit is drawn
             for at in order:
                 self._draw_line(at)
         self._draw_cursor()
@@ -193,21 +204,22 @@ class _Drawing:
         if self.grid.free(middle, self.rows + 2, len(label)):
             self.grid.put(middle, self.rows + 2, label, self.look.quiet)
 
-    def _colour_of(self, series: Series) -> str:
-        """The colour of a line that was not measured, which no measured line has; "none" is that of text."""
-        return "none" if series.short == "Gustafson" else self.look.soft
+    def _formula(self, series: Series) -> tuple[str, str, str]:
+        """The dots of a curve that was not measured, a sample, and its colour: the law that fits best stands out."""
+        best = min((each.law.misfit for each in self.formulas if each.law), default=0.0)
+        colour = "none" if series.law is not None and series.law.misfit == best else self.look.soft
+        return *FORMULAS.get(series.short, IDEAL), colour
 
     def _draw_formulas(self) -> None:
         """Draw what was not measured: the ideal in dots, laws as curves."""
-        pairs = ((s, *ends) for s in self.spec.series if s.role != "measured" for ends in pairwise(s.points))
-        for series, before, after in pairs:
-            pattern = FORMULAS.get(series.short, "#   ")
+        for series, before, after in ((s, *ends) for s in self.formulas for ends in pairwise(s.points)):
+            pattern, _, colour = self._formula(series)
             first, last = 2 * self._column(before.x), 2 * self._column(after.x) + 1
             low, high = self._height(before.y), self._height(after.y)
             for at in range(first, last + 1):
                 height = low + (at - first) / (last - first) * (high - low)
                 if pattern[at % len(pattern)] == "#":
-                    self.grid.dot([(at, int(4 * (self.rows - height) - 1e-9))], self._colour_of(series))
+                    self.grid.dot([(at, int(4 * (self.rows - height) - 1e-9))], colour)
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks, dotted to a live point."""
@@ -260,32 +272,32 @@ class _Drawing:
 
     def _value(self, point: Point) -> str:
         """A point's value, in brackets if it does not count yet."""
-        text = value_text(self.spec, point).removesuffix(self.unit * self.bare)
+        text = value_text(self.spec, point)
         return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
-    def _told(self, at: int) -> Point | None:
-        """The point whose value stands beside a line's name: of many lines that at the cursor, else the last one."""
-        points, x = self.measured[at].points, self.cursor.x
-        if self.few or x is None:
-            return points[-1]
-        return next((each for each in points if each.x == x), None)
+    def _far(self, last: Point) -> str:
+        """What follows the value in the margin, of a line that ends with this point."""
+        if self.listed:
+            return ""
+        ended = f" in {place_text(self.spec, last.x)}" if self.spec.over_time and last.x < self.xs[-1] else ""
+        return ended + (" warm-up" if last.hollow else " so far" if last.live else "")
 
-    def _label(self, at: int, room: int) -> str:
-        """The name of a line, cut to fit, with a value."""
-        told, name = self._told(at), self.names[at] if len(self.measured) > 1 else ""
-        value, far = self._value(told) if told is not None else NOTHING, ""
-        value *= not (self.spec.over_time and self.spec.unit == "s")  # it reads as that of the run
-        if told is not None and told.x == self.measured[at].points[-1].x:
-            far = " warm-up" if told.hollow else " so far" if told.live else ""
-            if self.spec.over_time and told.x < self.xs[-1]:
-                far = f" in {place_text(self.spec, told.x)}{far}"
-        full = f"{name}  {value}".strip()
-        brief = f"{name} {value}" if self.few else name
-        for text in (f"{full}{far}", full, brief, name or value):
-            if cell_len(text) <= room:
-                return text
-        size = room - len(value) - 2
-        return value if size < 3 else f"{shortened(name, size + 1)} {value}".strip()
+    def _label(self, at: int) -> tuple[str, str]:
+        """A line's mark, name and value, and their style: the value at the cursor, or of few lines the last one."""
+        points, x, chosen = self.measured[at].points, self.cursor.x, at == self.cursor.series
+        last = points[-1]
+        told = last if self.few or x is None else next((each for each in points if each.x == x), None)
+        mark, colour = self._look(at, hollow=last.live)
+        name = shortened(self.names[at], self.name_room)
+        text = f" {mark} {name}{' ' * (self.name_room - cell_len(name))} " * bool(self.name_room)
+        value = NOTHING if told is None else self._value(told)
+        text += f" {value:>{self.value_room}}" * bool(self.value_room)
+        far = self._far(last) if told is last else ""
+        text += far * (cell_len(text) + len(far) + 2 <= self.right)
+        here = chosen and told is not None and told.x == x and not (self.bars or last.live or last.hollow)
+        if self.spec.kind == "stacked":
+            colour = self.look.busy if chosen else self.look.soft  # a part's own may be too dim for text
+        return f"{text.rstrip()} ", "bold " * chosen + "reverse " * here + colour
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
         """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
@@ -298,56 +310,41 @@ class _Drawing:
             rows[at] = min(max(rows[at], least), most)
         return [row for _, row in sorted(zip(down, rows, strict=True))]
 
-    def _entry(self, at: int, width: int) -> tuple[str, str]:
-        """A line's mark, name and value at the cursor in so many cells, and their style."""
-        told = self._told(at)
-        value = self._value(told) if told is not None else NOTHING
-        room = width - cell_len(value) - 5
-        name = shortened(self.names[at], room)
-        chosen = "bold reverse " if self.listed else "bold "
-        mark, colour = self._look(at)
-        style = chosen * (at == self.cursor.series) + colour
-        return f" {mark} {name}{' ' * (room - cell_len(name))} {value} ", style
-
     def _write_list(self) -> None:
-        """Write the names in their order beside the lines, below the place; of many those near the chosen one."""
-        order, width, x = specs.order_of(self.spec), self.right - 1, self.cursor.x
-        head, column = x is not None, self.grid.width - width
-        rows = self.rows - head
-        more = len(order) - rows
-        first = max(0, min(order.index(self.cursor.series) - rows // 2, more))
-        if x is not None:
-            self.grid.put(column, 0, f"{place_text(self.spec, x):>{width - 1}}", self.look.quiet)
-        for row, at in enumerate(order[first : first + rows], head):
-            self.grid.put(column, row, *self._entry(at, width))
-        if more > 0:
-            self.grid.put(column, self.rows, f"  {more} more: ↑ ↓", self.look.quiet)
+        """Write the labels in their order below the place of the cursor; of many those near the chosen one."""
+        order, x, column = specs.order_of(self.spec), self.cursor.x, self.left + self.columns + 2
+        head = x is not None and self.spec.kind not in ("bars", "repeats")
+        start = max(0, self.rows // 2 - 1) if self.bars else 0
+        rows = self.rows - head - start
+        first = max(0, min(order.index(self.cursor.series) - rows // 2, len(order) - rows))
+        if len(order) < 2:
+            return
+        if x is not None and head:
+            place = place_text(self.spec, x)
+            size = cell_len(self._label(0)[0])
+            self.grid.put(column, start, f"{place:>{size - 1}}", self.look.quiet)
+        for row, at in enumerate(order[first : first + rows], start + head):
+            self.grid.put(column, row, *self._label(at))
+            if self.bars:
+                self.grid.put(column + 1, row, *self._look(at))
+        if len(order) > rows:
+            self.grid.put(column, self.rows, f"  {len(order) - rows} more: ↑ ↓", self.look.quiet)
 
     def _write_names(self, order: Sequence[int]) -> None:
-        """Write each line's name at its end, or in the margin with its mark; the most important one comes first."""
-        margin = self._column(self.xs[-1]) + 2
-        fits = [each for each in self.spec.series if each.role == "fit" and each.points]
-        named = [*(self.measured[at] for at in order), *fits][: self.rows]
-        rows = self._label_rows(named)
-        for at, beside in zip(order, rows, strict=False):
-            last, chosen = self.measured[at].points[-1], at == self.cursor.series
-            mark, style = self._look(at, hollow=last.live)
-            counts = chosen and not (last.live or last.hollow)
-            style = "bold " * counts + "reverse " * (counts and last.x == self.cursor.x) + style
-            column, row = self._column(last.x) + 2, self._row(last.y)
-            mark = f" {mark}" * (len(self.measured) > 1)
-            text = f"{mark} {self._label(at, self.grid.width - margin - 2 - len(mark))} "
-            near = [(column, row), (column, row - 1), (column, row + 1)] if last.x < self.xs[-1] else []
-            self._write([*near, (margin, beside)], text, style, 0)
-        for series, row in list(zip(named, rows, strict=True))[len(order) :]:
-            long = cell_len(series.name) < self.grid.width - margin
-            self._write(
-                [(margin, row)], f" {series.name if long else series.short}", self._colour_of(series), 0
-            )
-        for series in (each for each in self.spec.series if each.role == "ideal" and each.points):
-            text, row = f" {series.short or series.name} ", self._row(series.points[-1].y)
-            spots = [(margin, row), (margin, row - 1), (margin - 2 - len(text), row - 1)]
-            self._write(spots, text, self._colour_of(series), 0)
+        """Write each label beside the end of its line, in the margin; the most important one comes first."""
+        margin = self.left + self.columns + 2
+        named = [*(self.measured[at] for at in order), *self.formulas][: self.rows]
+        for series, row in zip(named, self._label_rows(named), strict=True):
+            if series in self.formulas:
+                _, sample, colour = self._formula(series)
+                name = series.name if cell_len(series.name) + 6 <= self.grid.width - margin else series.short
+                self._write([(margin, row)], f" {sample} {name or series.name} ", colour, 0)
+                continue
+            last = series.points[-1]
+            column, beside = self._column(last.x) + 2, self._row(last.y)
+            near = [(column, beside), (column, beside - 1), (column, beside + 1)]
+            spots = [*(near if last.x < self.xs[-1] else []), (margin, row)]
+            self._write(spots, *self._label(self.measured.index(series)), 0)
 
     def _write_values(self) -> None:
         """Write the values of all points but the last; of two marks beside each other both or none."""
@@ -402,12 +399,6 @@ class _Drawing:
         ]:  # lower parts over upper ones
             fill = fills[at % len(fills)] if stack else self._look(at)[1]
             style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
-            if len(self.measured) > 1:
-                column, row = self.left + self.columns + 2, self.rows // 2 + at
-                self.grid.put(column, row, "■", fill)
-                here = [self._value(each) for each in series.points if stack and each.x == self.cursor.x]
-                name = " ".join([self.names[at].ljust(max(map(len, self.names))), *here])
-                self.grid.put(column + 2, row, name[: max(0, self.right - 3)], style)
             for point in series.points:
                 left = self._column(point.x) - count * wide // 2 + (0 if stack else at * wide)
                 chosen = self.cursor == Cursor(at, point.x) and not stack
