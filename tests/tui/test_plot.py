@@ -169,8 +169,8 @@ def test_two_lines_have_their_last_values_beside_their_names(width):
 
 def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     spec = replace(chart({1: 32.7, 2: 18.0, 4: 10.1}, {1: 13.6, 2: 8.1, 4: 5.38}), unit="s")
-    assert {"32.70", "13.60", "18.00", "8.10"} < set("\n".join(rows_of(spec, 95, 18)).split())
-    alone = [rows_of(replace(spec, series=spec.series[1:]), 60, height) for height in range(9, 26)]
+    assert {"32.70", "13.60", "18.00", "8.10"} < set("\n".join(rows_of(spec, 95, 15)).split())
+    alone = [rows_of(replace(spec, series=spec.series[1:]), 60, height) for height in range(10, 26)]
     assert all("13.60 s" in "\n".join(rows) for rows in alone)
     assert not re.search("0 s ┼.*8.10", "\n".join(rows_of(spec, 35, 10))), "no mark is there"
 
@@ -328,7 +328,7 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     told = "\n".join(rows_of(replace(slow, series=tuple(warm))))
     assert "↑ up to 60.00×, warm-up" in told and "▲ net2" in told, "each line keeps its mark"
     text = "\n".join(rows_of(chart(MICRO, TINY), 86, 16))
-    assert all(value in text for value in ("1.93×", "3.72×", "1.96×", "3.86×"))
+    assert not re.search("1.9[36]×|3.[78]", text), "marks on one another have no values"
 
 
 @pytest.mark.parametrize("height", range(8, 26))

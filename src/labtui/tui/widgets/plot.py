@@ -347,33 +347,30 @@ class _Drawing:
             self._write(spots, *self._label(self.measured.index(series)), 0)
 
     def _write_values(self) -> None:
-        """Write the values of all points but the last; of two marks beside each other both or none."""
+        """Write the values of all points but the last, except at marks that touch the other line's."""
         ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
-        found = ((at, p) for at, each in enumerate(self.measured) for p in each.points[:-1])
-        beside: dict[tuple[float, int], list[tuple[int, Point]]] = {}
-        for at, point in (each for each in found if not (ratio and each[1].y == 1)):
-            beside.setdefault((point.x, self._row(point.y)), []).append((at, point))
-        for marks in beside.values():
-            before = self.grid.cells.copy()
-            if not all(self._write_value(*mark) for mark in marks):
-                self.grid.cells = before
+        points = [(at, point) for at, each in enumerate(self.measured) for point in each.points]
+        for at, point in points:
+            height, last = self._height(point.y), self.measured[at].points[-1]
+            rivals = [self._height(p.y) - height for of, p in points if p.x == point.x and of != at]
+            if point is not last and not (ratio and point.y == 1) and all(abs(up) >= 0.5 for up in rivals):
+                self._write_value(at, point, rivals)
 
-    def _write_value(self, at: int, point: Point) -> bool:
-        """Write a point's value where it reads as its own mark's, if there is room; else the strip has it."""
+    def _write_value(self, at: int, point: Point, rivals: Sequence[float]) -> bool:
+        """Write a value above or below its mark, away from the other line, or beside it; else the strip has it."""
         text = f" {self._value(point)} "  # no grid line touches a number
         column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
-        rivals = [p.y for each in self.measured for p in each.points if p.x == point.x]
-        near = -1 if self.measured[1:] and point.y >= max(rivals) else 1
-        rows = [row + near, row - near][: 2 if len(rivals) == 1 else 1]
-        high = self.rows > 12 * len(self.measured[1:])  # else the next row may mean twice the value
-        rows += {row + 2 * near}.difference(self.tick_rows) if high else ()
-        rows = [each for each in rows if each != self.tick_rows[0]]  # a label there reads as a mark
+        end = self._column(self.xs[-1])
+        top = round(4 * (self.rows - self._height(point.y)) - 2)  # of the dots of the mark
+        above, below = top // 4 - 1, (top + 3) // 4 + 1
+        sides = [above, below] if not rivals else [below] if rivals[0] > 0 else [above]
         starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
-        spots = [(start, beside) for beside in rows for start in starts]
+        dense = self.rows <= 4 * len(self.tick_rows)  # then a label on a grid line is too far from its value
+        taken = self.tick_rows if dense else self.tick_rows[:1]
+        spots = [(start, side) for start in starts for side in sides if side not in taken]
+        spots += [(column + gap, row) for gap in (1, 3, 5, 7, -size)]  # the line may be steep
         spots.sort(key=lambda spot: spot[1] in self.tick_rows)
-        gaps = (gap for gap in (1, 3, 5, 7, -size) if column + gap < self._column(self.xs[-1]))
-        spots += [(column + gap, row) for gap in gaps]  # the line may be steep
-        spots = [spot for spot in spots if self._is_nearest(spot, size, (column, row))]
+        spots = [spot for spot in spots if spot[0] < end and self._is_nearest(spot, size, (column, row))]
         return self._write(spots, text, self._look(at)[1], int(" " in self.unit))
 
     def _is_nearest(self, spot: tuple[int, int], size: int, own: tuple[int, int]) -> bool:
