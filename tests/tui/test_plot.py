@@ -198,6 +198,13 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     assert "0.00005 ┼" in "\n".join(rows_of(replace(chart({1: 0.0, 2: 1e-4}), unit=""), 60, 13))
 
 
+def test_in_ascii_a_mark_is_a_character_and_an_axis_of_shares_says_where_it_begins(monkeypatch):
+    shares = replace(chart({1: 1.0, 2: 0.967, 4: 0.93}), unit="%", y_log=False, compares=True)
+    assert "GPUs; y begins at 80 %" in rows_of(shares)[-1]
+    monkeypatch.setenv("LABTUI_ASCII", "1")
+    assert "".join(rows_of(chart(TINY))).count("●") == len(TINY)
+
+
 def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_line():
     text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True)))
     assert "(2.53×) so far" in text and "1.68×" in text
@@ -305,8 +312,8 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     rows_taken = {row for _, row, _ in marks_of(shares)}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"
     curves = replace(chart(*[{x: x + 6.0 * k for x in range(1, 13)} for k in range(3)]), x_axis="epochs")
-    early = replace(curves.series[2], points=curves.series[2].points[:1])
-    ended = rows_of(replace(curves, series=(*curves.series[:2], early)), 86, 30)
+    early = (*curves.series[:2], replace(curves.series[2], points=curves.series[2].points[:1]))
+    ended = rows_of(replace(curves, series=early), 86, 30)
     assert "13.00× in epoch 1" in "\n".join(ended), "of the others it is the last epoch's"
     for at in range(3):  # whichever is chosen
         count = Counter(at for *_, at in marks_of(curves, 86, 30, Cursor(at, None)))
@@ -376,8 +383,8 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_is_marks(hei
     best, others = (dots_of(cells, style) for style in ("none", "white"))
     assert min(len(others), len(best)) > 10, "both are seen, even where they meet"
     assert len(dots_of(cells, "blue")) == 3 * 12, "three marks, and no measured line"
-    ends = re.findall(r"(?:(?:⠄ ⠄|⠤.⠤) |2\.)\w[^\n]*\S", "\n".join(rows))
-    assert ends == ["⠄ ⠄ ideal, within 1 %", "⠤ ⠤ Gustafson, within 1 %", "2.53×", "⠤⠤⠤ Amdahl, within 1 %"]
+    ends = re.findall(r"(?:(?:⠄ |⠤.⠤) [A-Zi]|2\.)\w[^\n]*\S", "\n".join(rows))
+    assert ends == ["⠄  ideal, within 1 %", "⠤ ⠤ Gustafson, within 1 %", "2.53×", "⠤⠤⠤ Amdahl, within 1 %"]
     assert "within" not in "".join(rows_of(fitted, 78, height)), "the curves have the room"
 
 

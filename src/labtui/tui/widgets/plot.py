@@ -1,6 +1,7 @@
 """Draws a `ChartSpec` in rows of cells: lines with plotext; marks, values, names and bars cell by cell."""
 
 import math
+import os
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -9,6 +10,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
+from labtui.domain.terminal_text import ascii_wanted
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import tick_texts
@@ -22,7 +24,7 @@ MIN_COLUMNS = 24
 MAX_MARKS = 20
 """A line over epochs with more points has a mark at some of them only."""
 FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
-IDEAL = "#   ", "⠄ ⠄"
+IDEAL = "#   ", " ⠄ "
 """Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
@@ -73,7 +75,7 @@ class _Drawing:
         self.right = self._make_room(width)
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
-        self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 3))
+        self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 5))
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
         if high <= low:
             low, high = low - 1, high + 1
@@ -190,6 +192,8 @@ class _Drawing:
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
+        if self.spec.percent and not self.bars and self.scale.ticks[0] > 0:
+            label += f"; y begins at {self.y_labels[0]}"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
         for x in sorted(names, key=lambda x: (x != self.cursor.x, x)):  # the chosen one has its name first
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
@@ -250,7 +254,7 @@ class _Drawing:
                 self.grid.put(column, row, "↑", f"bold {style}")
                 continue
             self.marked[column, row] = at
-            if mark.isalpha():
+            if mark.isalpha() or ascii_wanted(os.environ):
                 self.grid.put(column, row, mark, f"bold {style}")
             else:
                 up, colour = self._height(point.y), "none" if here else style
