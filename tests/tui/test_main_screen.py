@@ -362,7 +362,7 @@ async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
         monkeypatch.setattr(app, "repaint", lambda: None)
         await app.main.show_pane("log")
         view = app.main.query_one("#log-view", TailView)
-        await until(pilot, lambda: view.file is not None and view.rows > 0)
+        await until(pilot, lambda: view.file.rows() > 0)
         monkeypatch.undo()
         await until(pilot, lambda: "following" in text_of(app))
 

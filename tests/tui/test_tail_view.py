@@ -69,7 +69,7 @@ async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
             await until(pilot, lambda: tail.follow and "xxx" in text_of(app))
         await until(pilot, lambda: tail.max_scroll_x > 0 and tail.scroll_y == tail.max_scroll_y)
         await pilot.press("right")
-        await until(pilot, lambda: tail.scroll_x > 0)
+        await until(pilot, lambda: tail.scroll_x == 10)
         assert tail.follow
         await pilot.press("home")
         await until(pilot, lambda: tail.scroll_x == tail.scroll_y == 0)
@@ -77,14 +77,15 @@ async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
 
 @pytest.mark.parametrize("stamp", ["[11/25/2026 1:01:37 PM] INFO   ", "2026-11-25 23:01:37,123 - WARNING - "])
 async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, stamp):
-    log.write_text(f"{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n")
+    log.write_text(f"{stamp}[EPOCH: 2] rate: 466.04\n{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n")
     async with bench(log) as (app, tail, pilot):
         ends = "start: 2026-11-25T23:01:37 …", "start: 2026-11-25T23:01:37, and it goes…"
         for tail.brief, search, first in ((True, "", ""), (True, ":37", stamp), (False, "", stamp)):
             tail.search(search)
-            cut = ends[tail.match_line == 3]  # its last piece, unless that is what was searched
-            shown = [f"{first}one", "7/7 - 5s - loss: 2.1", cut]
-            await until(pilot, lambda shown=shown: text_of(app).split("\n")[:3] == shown)
+            cut = ends[tail.match_line == 4]  # its last piece, unless that is what was searched
+            rate = f"{' … ' * bool(first)}[EPOCH: 2] rate: 466.04"
+            shown = [rate, f"{first}one", "7/7 - 5s - loss: 2.1", cut]
+            await until(pilot, lambda shown=shown: text_of(app).split("\n")[:4] == shown)
 
 
 @pytest.mark.parametrize("action", ["page_up", "scroll_up", "scroll_home"])

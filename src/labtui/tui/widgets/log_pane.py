@@ -57,8 +57,8 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail.show_file(self.app.view_model.log_path(self.stream), self.app.session.folder.path)
         tail.why_empty = words.why_it_waits(view, line)
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
-        rows = {at: file.shown_before(at) for at, _ in found} if file is not None else {}
-        tail.read_as = {rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found if rows}
+        rows = {at: file.shown_before(at) for at, _ in found}
+        tail.read_as = {rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found}
         if chosen:
             tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
         if self._to_mark is not None:  # asked for before this pane was laid out, or now
@@ -112,7 +112,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         named = "standard output" if self.stream == "out" else "standard error"
         parts = [line.word] if line.phase in ENDED_BADLY else []
         parts += [f"with {words.run_numbers(others).lower()}"] if others else []
-        for part in (*parts, file.path.name if file is not None else named):
+        for part in (*parts, file.path.name if file.path is not None else named):
             fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
             text.append(f"   {part}" * fits, styles.soft)
         say(self, "#log-title", ends(text, right, max(10, self.size.width)))
@@ -147,7 +147,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
 
 def place_of(view: TailView, *, live: bool) -> str:
     """The position in a log: hidden lines where there is room, the search, following or lines below, the lines."""
-    if view.file is None:
+    if view.file.path is None:
         return "nothing read yet"
     parts = []
     if view.file.hidden and not view.brief:
@@ -155,7 +155,7 @@ def place_of(view: TailView, *, live: bool) -> str:
     if view.needle:
         at = f"  line {view.match_line}" if view.match_line is not None else "  not found" * view.not_found
         parts.append(f"/{view.needle}{at}")
-    below = max(0, view.rows - int(view.scroll_y) - view.size.height)
+    below = max(0, view.file.rows() - int(view.scroll_y) - view.size.height)
     if not view.follow and below:
         parts.append(f"{plural(below, 'line')} below (end)")
     elif live and view.follow:

@@ -42,16 +42,15 @@ class LogText:
     In a file larger than `MAX_BYTES`, the lines before the kept ones are counted once, in chunks.
     """
 
-    def __init__(self, path: Path, root: Path | None = None) -> None:
-        """`root` is the lab folder; links below it are not followed."""
+    def __init__(self, path: Path | None = None, root: Path | None = None) -> None:
+        """`root` is the lab folder; links below it are not followed. Without a path there are no lines."""
         self.path = path
-        self._root = root or path.parent
+        self._root = root
         self.fold = True
         self._forget()
 
     def _forget(self) -> None:
-        self._lines: list[bytes] = []
-        self._open = False  # whether the last line is still being written
+        self._lines = [b""]  # the last one is still being written; empty, it was not begun
         self._first = 1  # the number of the first kept line
         self._rows: list[int] = []  # the line number of each row
         self._bytes = 0
@@ -61,11 +60,11 @@ class LogText:
     @property
     def last(self) -> int:
         """The number of the last line, complete or not."""
-        return self._first + len(self._lines) - 1
+        return self._first + len(self._lines) - 1 - (not self._lines[-1])
 
     @property
     def hidden(self) -> int:
-        return len(self._lines) - len(self._rows)
+        return self.last + 1 - self._first - len(self._rows)
 
     def rows(self) -> int:
         return len(self._rows)
@@ -95,22 +94,27 @@ class LogText:
     def toggle_folding(self) -> None:
         """Show or fold the records."""
         self.fold = not self.fold
-        self._rows = [at for at, line in enumerate(self._lines, self._first) if self._is_row(line)]
+        self._rows = self._with_rows(self._lines, self._first)
 
-    def _is_row(self, line: bytes) -> bool:
-        return not (self.fold and line.startswith(RECORD))
+    def _with_rows(self, lines: list[bytes], first: int) -> list[int]:
+        """The numbers of those of the lines that have a row."""
+        begun = lines if lines[-1] else lines[:-1]
+        return [at for at, line in enumerate(begun, first) if not (self.fold and line.startswith(RECORD))]
 
     def refresh(self) -> tuple[bool, bool]:
         """Read what was appended; return whether anything was, and whether the file was replaced or shrank."""
+        if self.path is None:
+            return False, False
+        root = self._root or self.path.parent
         try:
-            status = stat_inside(self._root, self.path)
+            status = stat_inside(root, self.path)
             if status is None:
                 return False, False
             if restarted := bool(self._at and (status.st_size < self._at or status.st_ino != self._file)):
                 self._forget()
             if status.st_size == self._at:
                 return False, restarted
-            with reader_inside(self._root, self.path) as file:
+            with reader_inside(root, self.path) as file:
                 if not self._at and status.st_size > MAX_BYTES:
                     self._skip_front(file.fileno(), status.st_size - MAX_BYTES)
                 file.seek(self._at)
@@ -136,22 +140,16 @@ class LogText:
 
     def _take(self, data: bytes) -> None:
         self._bytes += len(data)
-        if self._open:  # the last line continues
-            if self._rows and self._rows[-1] == self.last:
-                self._rows.pop()
-            data = self._lines.pop() + data
-        lines = data.split(b"\n")
-        self._open = bool(lines[-1])
-        if not self._open:
-            lines.pop()
-        self._rows += [at for at, line in enumerate(lines, self.last + 1) if self._is_row(line)]
+        first = self._first + len(self._lines) - 1
+        lines = (self._lines.pop() + data).split(b"\n")  # the last line continues
         self._lines += lines
+        self._rows[bisect_left(self._rows, first) :] = self._with_rows(lines, first)
         if self._bytes > MAX_BYTES + SLACK_BYTES:
             self._drop_front()
 
     def _drop_front(self) -> None:
         count = 0
-        while self._bytes > MAX_BYTES and count < len(self._lines) - self._open:
+        while self._bytes > MAX_BYTES and count < len(self._lines) - 1:
             self._bytes -= len(self._lines[count]) + 1
             count += 1
         del self._lines[:count]
@@ -241,7 +239,7 @@ class TailView(ScrollView, can_focus=True):
         """With `brief`, lines are shown without the time stamp and level at their beginning."""
         super().__init__(id=id)
         self.can_focus, self.brief = can_focus, brief
-        self.file: LogText | None = None
+        self.file = LogText()
         self.needle = ""
         self.match_line: int | None = None
         self.not_found = False
@@ -260,14 +258,14 @@ class TailView(ScrollView, can_focus=True):
 
     def show_file(self, path: Path | None, root: Path | None = None) -> None:
         """Show a file of the lab folder `root`, at its end, or no file."""
-        if path != (self.file.path if self.file is not None else None):
-            self.file = None if path is None else LogText(path, root)
+        if path != self.file.path:
+            self.file = LogText(path, root)
             self._begin()
         self.poll()
 
     def show_end_of(self, line: int | None) -> None:
         """Scroll to a line, with one more line below it; None: follow the end."""
-        if line is None or self.file is None:
+        if line is None:
             self.action_follow()
         else:
             self._jump(max(0, self.file.row(line) - self.size.height + 2))
@@ -280,8 +278,6 @@ class TailView(ScrollView, can_focus=True):
 
     def poll(self) -> None:
         """Read the file again; called at each repaint."""
-        if self.file is None:
-            return
         added, restarted = self.file.refresh()
         if restarted:
             self._begin()
@@ -291,17 +287,11 @@ class TailView(ScrollView, can_focus=True):
             self.post_message(self.Moved())
             self.refresh()
 
-    @property
-    def rows(self) -> int:
-        return self.file.rows() if self.file is not None else 0
-
     def _resize(self) -> None:
-        self.virtual_size = Size(self._widest, self.rows)
+        self.virtual_size = Size(self._widest, self.file.rows())
 
     def action_records(self) -> None:
         """Show or fold the machine-readable records; the top line stays."""
-        if self.file is None:
-            return
         top = self.file.number(int(self.scroll_y))
         self.file.toggle_folding()
         self._resize()
@@ -325,6 +315,12 @@ class TailView(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Moved())
 
+    def action_scroll_left(self) -> None:
+        self.scroll_relative(-10, animate=False)
+
+    def action_scroll_right(self) -> None:
+        self.scroll_relative(10, animate=False)
+
     def action_scroll_home(self) -> None:
         """Go to the first line and the first column."""
         self.scroll_home()
@@ -338,7 +334,7 @@ class TailView(ScrollView, can_focus=True):
     def search(self, needle: str) -> None:
         """Search for a text upwards from above the current match, else from the bottom of the view."""
         found = None
-        if needle and self.file is not None:
+        if needle:
             bottom = self.file.number(int(self.scroll_y) + self.size.height - 1)
             found = self.file.find(needle, bottom if self.match_line is None else self.match_line - 1)
         self.needle, self.match_line, self.not_found = needle, None, found is None and bool(needle)
@@ -352,14 +348,14 @@ class TailView(ScrollView, can_focus=True):
         """Mark a line and bring it into view; for a record, all records are shown."""
         self.search("")
         file = self.file
-        if file is not None and file.line(number) and file.number(file.row(number)) != number:
+        if file.line(number) and file.number(file.row(number)) != number:
             file.toggle_folding()
         self._show_match(number)
 
     def _show_match(self, line: int | None) -> None:
         self.refresh()
         self.post_message(self.Moved())
-        if line is None or self.file is None:
+        if line is None:
             return
         self.match_line = line
         self._resize()
@@ -374,14 +370,14 @@ class TailView(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width - self.show_vertical_scrollbar  # nothing touches it
         style = self.rich_style
         row = scroll_y + y
-        if self.file is None or row >= self.rows:
-            empty = f" {self.why_empty or EMPTY}" if y == 0 and self.file is None else ""
+        if row >= self.file.rows():
+            empty = f" {self.why_empty or EMPTY}" if y == 0 and self.file.path is None else ""
             return Strip([Segment(empty, style)]).crop_extend(0, width, style)
         number = self.file.number(row)
         head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered else ""
         read = f" {self.read_as[number]}" if number in self.read_as else ""
         room = max(1, width - len(head) - cell_len(read))
-        line = self._text(self.file, number)
+        line = self._text(number)
         text = Strip([Segment(line, self._line_style(line, number))])
         if text.cell_length > self._widest:
             self._widest = text.cell_length
@@ -398,15 +394,16 @@ class TailView(ScrollView, can_focus=True):
 
     def _left_out(self, text: str, number: int, width: int) -> tuple[int, int]:
         """The cells of a long line to replace by an ellipsis: what says least, or what hides the current match."""
-        begin, end = least(text, width)
+        stamp = STAMP.match(text)
+        begin, end = (0, stamp.end()) if stamp else least(text, width)
         if self.needle and number == self.match_line:
             at = text.lower().find(self.needle.lower())
             begin, end = (9, at - 9) if cell_len(text[: at + len(self.needle)]) >= width else (0, 0)
         return cell_len(text[:begin]), cell_len(text[:end])
 
-    def _text(self, file: LogText, number: int) -> str:
+    def _text(self, number: int) -> str:
         """A line's text; with `brief`, without its time stamp, unless that is what the search has found."""
-        line, needle = file.line(number), self.needle.lower()
+        line, needle = self.file.line(number), self.needle.lower()
         short = STAMP.sub("", line) if self.brief else line
         return line if needle in line.lower() and needle not in short.lower() else short
 
