@@ -294,16 +294,13 @@ TINY = {1: 1.0, 2: 1.96, 4: 3.86, 8: 7.51}
 @pytest.mark.parametrize("height", [9, 16, 24])
 @pytest.mark.parametrize("chosen", [0, 1])
 def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
-    spec = chart(MICRO, TINY)
-    cells = cells_of(spec, 86, height, Cursor(chosen, None))
-    text = "\n".join(rows_of(spec, 86, height, Cursor(chosen, None)))
+    how = (chart(MICRO, TINY), 86, height, Cursor(chosen, None))
+    text, cells = "\n".join(rows_of(*how)), cells_of(*how)
     assert text.count("net0") == text.count("net1") == 1
-    found, own = marks_of(spec, 86, height, Cursor(chosen, None)), COLOURS[chosen][0]
-    marks = sorted(place for place in found if place[2] == chosen)
-    assert {found[place][1] for place in marks} == {own}
     assert {style for sign, style in cells.values() if sign > "\u2840"} == {"blue", "red"}
-    line = {at for (at, _), (_, style) in cells.items() if style == own}
-    assert line >= set(range(marks[0][0], marks[-1][0])), "no name or value lies on the chosen line"
+    marks = sorted(at for at, _, series in marks_of(*how) if series == chosen)
+    line = {at for (at, _), (_, style) in cells.items() if style == COLOURS[chosen][0]}
+    assert line >= set(range(marks[0], marks[-1])), "no name or value lies on the chosen line"
 
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
@@ -383,8 +380,8 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_is_marks(hei
     best, others = (dots_of(cells, style) for style in ("none", "white"))
     assert min(len(others), len(best)) > 10, "both are seen, even where they meet"
     assert len(dots_of(cells, "blue")) == 3 * 12, "three marks, and no measured line"
-    ends = re.findall(r"(?:(?:⠄ |⠤.⠤) [A-Zi]|2\.)\w[^\n]*\S", "\n".join(rows))
-    assert ends == ["⠄  ideal, within 1 %", "⠤ ⠤ Gustafson, within 1 %", "2.53×", "⠤⠤⠤ Amdahl, within 1 %"]
+    ends = re.findall(r"(?:(?:⠄|⠤.⠤) [A-Zi]|2\.)\w[^\n]*\S", "\n".join(rows))
+    assert ends == ["⠄ ideal, within 1 %", "⠤ ⠤ Gustafson, within 1 %", "2.53×", "⠤⠤⠤ Amdahl, within 1 %"]
     assert "within" not in "".join(rows_of(fitted, 78, height)), "the curves have the room"
 
 

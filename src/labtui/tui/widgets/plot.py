@@ -24,7 +24,7 @@ MIN_COLUMNS = 24
 MAX_MARKS = 20
 """A line over epochs with more points has a mark at some of them only."""
 FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
-IDEAL = "#   ", " ⠄ "
+IDEAL = "#   ", "⠄ ⠄"
 """Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
 Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
@@ -195,13 +195,14 @@ class _Drawing:
         if self.spec.percent and not self.bars and self.scale.ticks[0] > 0:
             label += f"; y begins at {self.y_labels[0]}"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
-        for x in sorted(names, key=lambda x: (x != self.cursor.x, x)):  # the chosen one has its name first
+        ends = (self.cursor.x, min(names, default=0.0), max(names, default=0.0))  # have their names first
+        for x in sorted(names, key=lambda x: ends.index(x) if x in ends else 3 + x):
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
             column = self._column(x)
             size = cell_len(text)
             start = max(0, min(column - cell_len(names[x]) // 2, self.grid.width - size))
+            self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
             if row := next((row for row in below if self.grid.free(start, row, size)), 0):
-                self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
                 style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
@@ -246,10 +247,11 @@ class _Drawing:
             between = self.spec.over_time and (len(points) - 1 - place) % self.apart
             if (between or mark == " ") and points[1:] and not (here or point.hollow):
                 continue
-            column, row, lo, hi = self._column(point.x), self._row(point.y), point.lo, point.hi
-            if lo is not None and hi is not None and self._row(lo) - self._row(hi) > 1:
-                for each in range(self._row(hi), self._row(lo) + 1):
-                    self.grid.put(column, each, "│", style)
+            column, row, up = self._column(point.x), self._row(point.y), self._height(point.y)
+            ends = [self._height(y) - up for y in (point.lo, point.hi) if y is not None]
+            if ends and ends[0] < -1 and ends[1] > 1:  # both ends are seen
+                for y in range(round(4 * (self.rows - up - ends[1])), round(4 * (self.rows - up - ends[0]))):
+                    self.grid.dot([(2 * column, y)], style)
             if self._beyond(point):
                 self.grid.put(column, row, "↑", f"bold {style}")
                 continue
@@ -257,8 +259,7 @@ class _Drawing:
             if mark.isalpha() or ascii_wanted(os.environ):
                 self.grid.put(column, row, mark, f"bold {style}")
             else:
-                up, colour = self._height(point.y), "none" if here else style
-                self.grid.mark(column, self.rows, up, mark, colour, hollow=hollow)
+                self.grid.mark(column, self.rows, up, mark, "none" if here else style, hollow=hollow)
 
     def _tell_warmup(self) -> None:
         """Write the longest warm-up beyond the scale, once, beside its arrow."""
@@ -290,7 +291,8 @@ class _Drawing:
         """A line's mark, name and value, and their style: the value at the cursor, or of few lines the last one."""
         points, x, chosen = self.measured[at].points, self.cursor.x, at == self.cursor.series
         last = points[-1]
-        told = last if self.few or x is None else next((each for each in points if each.x == x), None)
+        over = x is not None and self.spec.over_time and not self.listed and last.x < x  # it ended before
+        told = last if self.few or x is None or over else next((p for p in points if p.x == x), None)
         mark, colour = self._look(at, hollow=last.live)
         name = shortened(self.names[at], self.name_room)
         text = f" {mark} {name}{' ' * (self.name_room - cell_len(name))} " * bool(self.name_room)
