@@ -198,14 +198,7 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     assert "0.00005 ┼" in "\n".join(rows_of(replace(chart({1: 0.0, 2: 1e-4}), unit=""), 60, 13))
 
 
-def test_in_ascii_a_mark_is_a_character_and_an_axis_of_shares_says_where_it_begins(monkeypatch):
-    shares = replace(chart({1: 1.0, 2: 0.967, 4: 0.93}), unit="%", y_log=False, compares=True)
-    assert "GPUs; y begins at 80 %" in rows_of(shares)[-1]
-    monkeypatch.setenv("LABTUI_ASCII", "1")
-    assert "".join(rows_of(chart(TINY))).count("●") == len(TINY)
-
-
-def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_line():
+def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_line(monkeypatch):
     text = "\n".join(rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True)))
     assert "(2.53×) so far" in text and "1.68×" in text
     dots = [dots_of(cells_of(chart({1: 5.0}, live=each), 86, 25), "blue") for each in (False, True)]
@@ -215,13 +208,13 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
     assert any("(663 s) warm-up" in row for row in alone), "no result"
     spec = chart({1: 1.0, 32: 29.4}, {1: 1.0, 32: 27.5}, {1: 1.0, 32: 22.7})
     squeezed = re.sub(" +", " ", "\n".join(rows_of(spec, 86, 26, Cursor(0, 32.0))))
-    assert ("none" in {style for _, style in marks_of(spec, 86, 26, Cursor(0, 32.0)).values()}) == (
-        "┊" in squeezed
-    )
+    styles = {style for _, style in marks_of(spec, 86, 26, Cursor(0, 32.0)).values()}
+    assert ("none" in styles) == ("┊" in squeezed)
     assert "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed and squeezed.count("net0") == 1
-    assert re.search(
-        "▲ net2 +· ", "\n".join(rows_of(chart(*[{1: 1.0, 2: 1.9}] * 2, {1: 1.0}), 86, 26, Cursor(0, 2.0)))
-    )
+    three = chart(*[{1: 1.0, 2: 1.9}] * 2, {1: 1.0})
+    assert re.search("▲ net2 +· ", "\n".join(rows_of(three, 86, 26, Cursor(0, 2.0))))
+    monkeypatch.setenv("LABTUI_ASCII", "1")
+    assert "".join(rows_of(chart(TINY))).count("●") == len(TINY), "characters, no dots"
 
 
 @pytest.mark.parametrize(("kind", "told"), [("lines", "↑  (47.00 s) warm-up"), ("bars", "↑(47.00 s)")])
@@ -306,11 +299,12 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
     assert Counter(at for *_, at in marks_of(chart(MICRO, TINY)))[0] == len(MICRO), "on top"
     shares = replace(chart({n: s / n for n, s in TINY.items()}), unit="%", y_log=False, compares=True)
+    assert "GPUs (log scale); y begins at 90 %" in rows_of(shares)[-1]
     rows_taken = {row for _, row, _ in marks_of(shares)}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"
     curves = replace(chart(*[{x: x + 6.0 * k for x in range(1, 13)} for k in range(3)]), x_axis="epochs")
     early = (*curves.series[:2], replace(curves.series[2], points=curves.series[2].points[:1]))
-    ended = rows_of(replace(curves, series=early), 86, 30)
+    ended = rows_of(replace(curves, series=early), 86, 30, Cursor(0, 12.0))
     assert "13.00× in epoch 1" in "\n".join(ended), "of the others it is the last epoch's"
     for at in range(3):  # whichever is chosen
         count = Counter(at for *_, at in marks_of(curves, 86, 30, Cursor(at, None)))
