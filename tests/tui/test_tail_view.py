@@ -77,7 +77,9 @@ async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
 
 @pytest.mark.parametrize("stamp", ["[11/25/2026 1:01:37 PM] INFO   ", "2026-11-25 23:01:37,123 - WARNING - "])
 async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, stamp):
-    log.write_text(f"{stamp}[EPOCH: 2] rate: 466.04\n{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n")
+    log.write_text(
+        f"{stamp}[EPOCH: 2] rate: 466.04\n{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n"
+    )
     async with bench(log) as (app, tail, pilot):
         ends = "start: 2026-11-25T23:01:37 …", "start: 2026-11-25T23:01:37, and it goes…"
         for tail.brief, search, first in ((True, "", ""), (True, ":37", stamp), (False, "", stamp)):
