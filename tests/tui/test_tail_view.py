@@ -77,16 +77,14 @@ async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
 
 @pytest.mark.parametrize("stamp", ["[11/25/2026 1:01:37 PM] INFO   ", "2026-11-25 23:01:37,123 - WARNING - "])
 async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, stamp):
-    log.write_text(
-        f"{stamp}[EPOCH: 2] rate: 466.04\n{stamp}one\n7/7 - 5s - loss: 2.1\nstart: 2026-11-25T23:01:37, and it goes on\n"
-    )
+    start = "start: 2026-11-25T23:01:37, and it goes"
+    log.write_text(f"{stamp}[EPOCH: 2] rate: 466.04\n{stamp}one\n7/7 - 5s - loss: 2.1\n{start} on\n")
     async with bench(log) as (app, tail, pilot):
-        ends = "start: 2026-11-25T23:01:37 …", "start: 2026-11-25T23:01:37, and it goes…"
+        ends = "start: 2026-11-25T23:01:37 …", f"{start}…"
         for tail.brief, search, first in ((True, "", ""), (True, ":37", stamp), (False, "", stamp)):
             tail.search(search)
-            cut = ends[tail.match_line == 4]  # its last piece, unless that is what was searched
-            rate = f"{' … ' * bool(first)}[EPOCH: 2] rate: 466.04"
-            shown = [rate, f"{first}one", "7/7 - 5s - loss: 2.1", cut]
+            brief = f"{' … ' * bool(first)}[EPOCH: 2] rate: 466.04"
+            shown = [brief, f"{first}one", "7/7 - 5s - loss: 2.1", ends[tail.match_line == 4]]
             await until(pilot, lambda shown=shown: text_of(app).split("\n")[:4] == shown)
 
 
