@@ -114,7 +114,7 @@ class Fold:
     def mark_without_gpu(self) -> None:
         """Mark a run whose program warned that it trains on the CPU; before its banner, that is the next run."""
         run = self.open
-        about = self.coming if run is None or run.ended or run.done else run
+        about = self.coming if run is None or run.ended or run.outcome == "completed" else run
         about.masked = True
 
     def fail(self, failure: Failure) -> None:
@@ -295,7 +295,7 @@ def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
         return fold.begin(line)
     if not run.trained or run.form in ("", said.form):
         return fold.begin(line) if run.records.epochs and run.form != said.form else run
-    another = said.total or said.first or run.fresh or run.done
+    another = said.total or said.first or run.fresh or run.outcome == "completed"
     return fold.begin(line) if another else None
 
 

@@ -92,17 +92,12 @@ class OpenRun(msgspec.Struct):
         return self.ended or (self.failure is not None and not self.trained)
 
     @property
-    def done(self) -> bool:
-        """Whether the run said that it succeeded, or all planned epochs are there."""
-        planned = self.facts.epochs_planned
-        if self.success or self.ended:
-            return self.success
-        return planned is not None and max(self.last, self.records.reach) >= planned
-
-    @property
     def outcome(self) -> Outcome:
-        """The outcome so far; `unfinished` until a line says otherwise."""
-        if self.done:
+        """The outcome so far; `unfinished` until a line says otherwise, or all planned epochs are there."""
+        planned = self.facts.epochs_planned
+        if self.success or (
+            planned is not None and not self.ended and max(self.last, self.records.reach) >= planned
+        ):
             return "completed"
         if self.failure is not None:
             return self.failure.outcome
@@ -310,7 +305,7 @@ class OpenRun(msgspec.Struct):
         """No more lines come: decide how the run ended. `job_known`: the job's end decides where no line does."""
         if self.failure is not None or not self.epochs:
             return
-        if self.keras.evaluates and not self.done:
+        if self.keras.evaluates and self.outcome != "completed":
             self.success = True
             self.note("The training stopped before its planned epochs and went on to evaluate.")
         unplanned = self.facts.epochs_planned is None and self.facts.program is None and self.form != COURSE
@@ -340,7 +335,9 @@ class OpenRun(msgspec.Struct):
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
         records = self.records
-        over = records.open is not None and (self.rates or self.last > records.open.last)
+        over = records.open is not None and (
+            self.rates or self.last >= records.open.number + max(1, records.open.count)
+        )
         if over and self.form and not (records.epochs or self.ended):
             return self._without_records().view()
         apart = self._times_apart()
@@ -353,10 +350,8 @@ class OpenRun(msgspec.Struct):
         if note := self._contradicted_images(samples):
             notes, told = (*notes, note), told | {"images": None}
         if note or self.interleaved:  # each process prints its own rate
-            samples = tuple(
-                replace(one, metrics={name: value for name, value in one.metrics.items() if name != RATE})
-                for one in samples
-            )
+            others = [{name: one.metrics[name] for name in one.metrics if name != RATE} for one in samples]
+            samples = tuple(replace(one, metrics=its) for one, its in zip(samples, others, strict=True))
         if grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
             samples, notes = (), (*notes, _TOTAL)
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay

@@ -161,11 +161,6 @@ class Opened(msgspec.Struct, frozen=True):
     at: float | None
     count: int = 0
 
-    @property
-    def last(self) -> int:
-        """The last epoch of the block."""
-        return self.number + max(1, self.count) - 1
-
     def seconds_until(self, at: float | None, slack: float = 0.001) -> Interval | None:
         """The seconds from here to `at`, give or take the clock's `slack`; None without a clock that goes on."""
         seconds = -1.0 if self.at is None or at is None else at - self.at
