@@ -199,6 +199,7 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys, command):
             for gpu in range(4)
             for busy in [100 if gpu == 0 or second > 48 else 0]
         ]
+        lines.insert(0, "timestamp, index, utilization.gpu\n")
         (folder / "logs" / "ResNet50.41.gpu.csv").write_text("".join(lines))
         use = [(each["n_gpus"], each["standing_by"], each["steady"]) for each in report_of(capsys)["gpu_use"]]
         assert use == [(1, 3, 1.0), (4, 0, four)]

@@ -19,9 +19,9 @@ def line(second: int, index: int, busy: int) -> str:
 
 @pytest.mark.parametrize(("text", "read"), [
     (HEADER + line(0, 0, 97) + line(0, 1, 0), [(0, 0.97), (1, 0.0)]),
-    ("2025/11/21 09:40:00.000, 0, 97 %, 30 %, 60000 MiB, 65247 MiB, 500.25 W\n", [(0, 0.97)]),
-    ("2025/11/21 09:40:02, 0, [N/A], 1, 2, 3, [Not Supported]\n", [(0, None)]),
-    (line(0, 0, 50) + "Unable to determine the device handle\n2025/11/2", [(0, 0.5)]),
+    (HEADER + "2025/11/21 09:40:00.000, 0, 97 %, 30 %, 60000 MiB, 65247 MiB, 500.25 W\n", [(0, 0.97)]),
+    (HEADER + "2025/11/21 09:40:02, 0, [N/A], 1, 2, 3, [Not Supported]\n", [(0, None)]),
+    (HEADER + line(0, 0, 50) + "Unable to determine the device handle\n2025/11/2", [(0, 0.5)]),
     (f"node1, {HEADER}node1, {line(0, 1, 50)}", [(1, 0.5)]),
 ])  # fmt: skip
 def test_the_samplers_lines(text, read):
@@ -30,11 +30,10 @@ def test_the_samplers_lines(text, read):
     assert samples[0].at == pytest.approx(START, abs=2) and samples[0].name == f"GPU {samples[0].index}"
 
 
-@pytest.mark.parametrize("heads", ["node1, ", ""])
-def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads):
-    """One file for all nodes, whose lines come as they are written: with a header from each node, or with none."""
+def test_the_gpus_of_several_nodes_are_numbered_through_and_named():
+    """One file for all nodes, whose lines come as they are written, with a header from each node."""
     rows = [("node2", 1, 80), ("node1", 0, 20), ("node1", 1, 40), ("node2", 0, 60)]
-    text = heads and "".join(f"{node}, {HEADER}" for node in ("node1", "node2"))
+    text = "".join(f"{node}, {HEADER}" for node in ("node1", "node2"))
     text += "".join(f"{node}, {line(second, gpu, busy)}" for second in (0, 2) for node, gpu, busy in rows)
     samples = read_samples(text.encode())
     assert {sample.name: sample.index for sample in samples}["node2 · GPU 1"] == 3

@@ -22,13 +22,14 @@ from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.patterns import SUMMARY
 from labtui.training_logs.run import OpenRun
-from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts
+from labtui.training_logs.runs import NO_FACTS, Failure, GpuCount, ParsedRun, RunFacts
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 
 MAX_LISTED = 1000
 _GAPS = "Epochs are not printed one by one: a time may be that of several epochs."
 _BARS = "An epoch has several bars without a name, and nothing shows which is the training's."
+_TWO_BATCHES = "The log has two global batches, {:,} and {:,}: the later one counts."
 _MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
 
 
@@ -69,8 +70,8 @@ class Fold:
         run = self.open = self.coming
         self.coming = OpenRun()
         run.first_line = run.last_line = line
-        run.update_facts(self.plan.get(len(self.closed) + 1, RunFacts()), sure=False)
-        run.update_facts(self.hints, sure=False)
+        for told in (self.plan.get(len(self.closed) + 1, NO_FACTS), self.hints):
+            run.update_facts(told, sure=False)
         return run
 
     def close(self, *, job_known: bool = False) -> None:
@@ -158,9 +159,7 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         fold.refuse(line, f"global_batch_size {batch}")  # the records of another training, too
     run.update_facts(said.facts, sure=said.sure and not run.trained and not run.ended)
     if run.batch_line and before is not None and run.facts.batch_size != before:
-        run.note(
-            f"The log has two global batches, {before:,} and {run.facts.batch_size:,}: the later one counts."
-        )
+        run.note(_TWO_BATCHES.format(before, run.facts.batch_size))
     if said.facts.images:
         run.images_line = line
     if said.about == "begun run" and said.facts.n_gpus and "banner" not in run.gpus:
@@ -229,11 +228,9 @@ def _with_global_batch(fold: Fold, facts: RunFacts) -> RunFacts:
 
 def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     run = fold.open
-    late = run is not None and said.form == SUMMARY and int(said.number or 0) + run.shift != run.last
-    if run is None or late:  # of an epoch that is not over
-        return
+    if run is None or (said.form == SUMMARY and int(said.number or 0) + run.shift != run.last):
+        return  # of an epoch that is not over
     run.last_line = line
-    number = next(reversed(run.records.epochs), run.last)
     if said.form == IMAGENET:
         spans.complete(fold, run, proven=True)
         number = run.begun
@@ -241,6 +238,8 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
         number = run.last
     elif said.number is not None and (said.form == COURSE or not run.records.zero_based):
         number = int(said.number)
+    else:
+        number = next(reversed(run.records.epochs), run.last)
     if run.has_epoch(number):
         told = {name: (value, line) for name, value in said.metrics.items()}
         run.measures.setdefault(number, {}).update(told)

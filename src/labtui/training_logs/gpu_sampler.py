@@ -49,26 +49,17 @@ def read_samples(data: bytes) -> tuple[GpuSample, ...]:
     )
 
 
-_FIRST = ("timestamp", "index", "utilization.gpu")
-"""The columns of a file without a header."""
-
-
 def _read_rows(data: bytes) -> Iterator[Mapping[str, str]]:
-    """Each complete line as texts by column name (without unit), with its `node`, "" where none is named."""
+    """Each complete line as texts by the header's names (without units), with its `node`, "" where none is named."""
     heads: dict[str, Sequence[str]] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        node, rest = ("", cells) if _is_first(cells[0]) else (cells[0][:80], cells[1:])
-        if not rest or not _is_first(rest[0]):
-            continue
-        if rest[0] == _FIRST[0]:
-            heads[node] = [name.partition(" [")[0] for name in rest]
-        elif len(rest) >= len(names := heads.get(node, _FIRST)):
-            yield {"node": node, **dict(zip(names, rest, strict=False))}
-
-
-def _is_first(cell: str) -> bool:
-    return cell == _FIRST[0] or _parse_time(cell) is not None
+        begins = cells[0] == "timestamp" or _parse_time(cells[0]) is not None
+        node = "" if begins else cells.pop(0)[:80]
+        if cells[:1] == ["timestamp"]:
+            heads[node] = [name.partition(" [")[0] for name in cells]
+        elif node in heads and len(cells) >= len(heads[node]):
+            yield {"node": node, **dict(zip(heads[node], cells, strict=False))}
 
 
 def _read_sample(row: Mapping[str, str]) -> GpuSample | None:

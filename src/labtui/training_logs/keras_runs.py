@@ -104,13 +104,15 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     """Take a header, ``Epoch k/N``."""
     run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
-        if _is_other_process(run, number, planned):
+        last, alike = run.keras.epoch.number, planned == run.facts.epochs_planned
+        if alike and number == last and _is_other_process(run):
             run.last_line, run.interleaved = line, True
             run.keras.epoch.headers += 1
             run.keras.workers = max(run.keras.workers, run.keras.epoch.headers)
             return
-        settle(fold, run, line, header)
-        run = fold.open or run
+        if alike and last is not None and number == last + 1:
+            settle(fold, run, line, follows=True)
+            run = fold.open or run
         if _is_parallel_training(fold, run, number, planned):
             fold.refuse(line, f"Epoch {number}/{planned}")
             return
@@ -164,15 +166,12 @@ def union(one: Interval, other: Interval) -> Interval:
     return Interval.between(min(one.lo, other.lo), max(one.hi, other.hi))
 
 
-def settle(fold: Fold, run: OpenRun, line: int, header: Opens | None = None) -> None:
-    """Recognise the last epoch's own line, at the header that follows it or (None) at the end of the run."""
-    keras, epoch, planned = run.keras, run.keras.epoch, run.facts.epochs_planned
-    follows = header is not None and header.planned == planned and header.number == (epoch.number or 0) + 1
-    if epoch.number is None or not (follows or header is None):
-        return
-    if epoch.headers < keras.workers:
-        fold.refuse(line, f"Epoch {epoch.number}/{planned}")
-    elif header is None:
+def settle(fold: Fold, run: OpenRun, line: int, *, follows: bool = False) -> None:
+    """Recognise the last epoch's own line, where the next one's header `follows` or at the end of the run."""
+    keras, epoch = run.keras, run.keras.epoch
+    if epoch.number is not None and epoch.headers < keras.workers:
+        fold.refuse(line, f"Epoch {epoch.number}/{run.facts.epochs_planned}")
+    elif not follows:
         known = run.fresh_header or any(keras.may_be_own(one) for one, _ in epoch.seen)
         if known and epoch.awaited is not None and len(epoch.seen) > (keras.before or 0):
             _keep_own(fold, run, epoch)
@@ -183,12 +182,9 @@ def settle(fold: Fold, run: OpenRun, line: int, header: Opens | None = None) -> 
         keras.after = max(keras.after, epoch.lines_after)
 
 
-def _is_other_process(run: OpenRun, number: int, planned: int | None) -> bool:
-    """Whether a header is another process's, which repeats the last one."""
-    epoch = run.keras.epoch
-    if number != epoch.number or run.facts.epochs_planned != planned or run.fresh:
-        return False
-    return epoch.headers < run.keras.workers or not epoch.seen
+def _is_other_process(run: OpenRun) -> bool:
+    """Whether a header that comes twice is another process's: none began, and not all of the known ones said it."""
+    return not run.fresh and (run.keras.epoch.headers < run.keras.workers or not run.keras.epoch.seen)
 
 
 def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:

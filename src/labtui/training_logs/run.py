@@ -163,16 +163,13 @@ class OpenRun(msgspec.Struct):
     def keep(self, sample: EpochSample) -> None:
         """Keep an epoch; one that is kept again keeps its `starts_process`."""
         known = self.records.epochs.get(sample.epoch) or self.epochs.get(sample.epoch)
-        starts = self.fresh if self.fresh_header is None else self.fresh_header
-        if known is not None:
-            starts = known.starts_process
-        elif not self.any_epoch:
-            starts = True
-        mine = self.epochs
-        if sample.source in (CLOCK, BLOCK):
-            mine = self.records.epochs
+        process = self.fresh if self.fresh_header is None else self.fresh_header
+        starts = known.starts_process if known is not None else process or not self.any_epoch
+        clocked = sample.source in (CLOCK, BLOCK)
+        if clocked:
             self.records.reach = max(self.records.reach, sample.epoch + sample.count - 1)
-        mine[sample.epoch] = replace(sample, starts_process=True) if starts else sample
+        epochs = self.records.epochs if clocked else self.epochs
+        epochs[sample.epoch] = replace(sample, starts_process=True) if starts else sample
         self.failure, self.fresh, self.fresh_header = None, False, None
 
     @property

@@ -51,8 +51,7 @@ class Record(msgspec.Struct, frozen=True):
     def count(self, *names: str, most: int = 10**9) -> int | None:
         """The first of these values that is a number, as a count: whole, not negative, not more than is plausible."""
         number = self.number(*names)
-        whole = number is not None and number.is_integer() and 0 <= number <= most
-        return int(number) if number is not None and whole else None
+        return None if number is None or not number.is_integer() or not 0 <= number <= most else int(number)
 
     def word(self, *names: str) -> str:
         """The first of these values that is a string."""
@@ -295,14 +294,11 @@ _METER = re.compile(rf"([A-Za-z][\w@]{{0,30}}) +{NUMBER} \( *({NUMBER}|nan|inf)\
 class ImagenetEpoch(msgspec.Struct):
     """An epoch in these lines: its last batch with its line, the index of its first; `open` until it is over."""
 
+    number: int
     batch: Batch
     line: int
     first: int
     open: bool = True
-
-    @property
-    def number(self) -> int:
-        return self.batch.epoch
 
     @property
     def done(self) -> int:
@@ -329,7 +325,7 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
             complete(fold, run, proven=said.epoch == last.epoch + 1)
     run.form, run.last_line = IMAGENET, line
     if run.imagenet is None or not run.imagenet.open:
-        run.imagenet, run.fresh_header = ImagenetEpoch(said, line, said.index), run.fresh
+        run.imagenet, run.fresh_header = ImagenetEpoch(said.epoch, said, line, said.index), run.fresh
     run.imagenet.batch, run.imagenet.line = said, line
 
 
