@@ -271,7 +271,7 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
 
 def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused():
     ticks = tuple((float(size), str(size)) for size in (1, 2, 4))
-    empty = replace(chart(), x_ticks=ticks)
+    empty = replace(chart(), x_ticks=ticks, unit="%")
     for width, height in itertools.product(range(24, 90, 3), range(8, 26)):
         *_, axis, label = rows_of(empty, width, height)
         sizes = re.findall(r"\d|GPUs", f"{axis} {label}")

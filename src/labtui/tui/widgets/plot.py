@@ -192,7 +192,7 @@ class _Drawing:
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
-        if self.spec.percent and not self.bars and self.scale.ticks[0] > 0:
+        if self.spec.percent and not self.bars and min(self.scale.ticks, default=0) > 0:
             label += f"; y begins at {self.y_labels[0]}"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
         ends = (self.cursor.x, min(names, default=0.0), max(names, default=0.0))  # have their names first
