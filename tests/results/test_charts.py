@@ -48,10 +48,8 @@ def test_the_precise_reading_carries_intervals_and_the_same_numbers_as_the_rows(
 def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
     results = compute_results([*read_logs(*BOTH), *read_logs(*CPU_GPU)])
     charts = lab_charts(results)
-    keys = by_key(charts)
-    assert {*KEYS, *(f"{key}-ResNet50" for key in KEYS)} < set(keys)
-    assert {"cpu-gpu-ResNet50", "efficiency-loss"} < set(keys)
-    assert {"laws-ResNet50", "laws-ResNet152"} < set(keys)
+    named = {f"{key}-ResNet50" for key in (*KEYS, "cpu-gpu", "laws")}
+    assert {*KEYS, *named, "efficiency-loss", "laws-ResNet152"} < set(by_key(charts))
     for chart in charts:
         assert chart.title and chart.x_label and chart.y_label and not chart.empty
         points = (point for series in chart.series for point in series.points if point.lo is not None)
@@ -148,8 +146,8 @@ def test_epochs_and_accuracy_over_time():
     assert [point.hollow for point in epochs.series[0].points] == [True, False]
     accuracy = accuracy_chart(results)
     assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]
-    assert accuracy.percent and accuracy.message == "Accuracy after two epochs: 20.6 to 22.0 %"
-    assert accuracy_chart(results_of(*BOTH)).message == "Accuracy after two epochs: 18.4 to 22.0 %"
+    assert accuracy.percent and accuracy.message == "Training accuracy after two epochs: 20.6 to 22.0 %"
+    assert accuracy_chart(results_of(*BOTH)).message == "Training accuracy after two epochs: 18.4 to 22.0 %"
     unlike = [run(1, [9, 8]), run(2, [9, 8, 8]), run(2, [9, 8], batch=1024)]
     for several in (unlike[:2], unlike[::2]):
         assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"
@@ -157,29 +155,35 @@ def test_epochs_and_accuracy_over_time():
     named = [each.name.partition(", ")[2] for each in epoch_chart(compute_results([*unlike[1:], cut])).series]
     assert named == ["global batch 1,024", "global batch 4,096"], "what differs, not the runs' numbers"
     flat = [run(1, [9, 8]), run(2, [9, 8]), run(2, [9, 8], batch=1024)]
-    told = [tuple(replace(one, metrics={"acc": 0.2}) for one in each.run.epochs) for each in flat]
-    level = [replace(a, run=replace(a.run, epochs=epochs)) for a, epochs in zip(flat, told, strict=True)]
-    assert accuracy_chart(compute_results(level[1:])).message == "Accuracy after two epochs: 20.0 %"
+
+    def telling(one, lines=(), **top):
+        epochs = tuple(replace(each, metrics=top, metric_lines=dict(lines)) for each in one.run.epochs)
+        return replace(one, run=replace(one.run, epochs=epochs))
+
+    level, apart = (
+        [telling(one, acc=0.2) for one in flat],
+        [telling(one, acc=0.3, val_acc=0.2) for one in flat],
+    )
+    told = [accuracy_chart(compute_results(each[1:])).message for each in (level, apart)]
+    assert told == [f"{which} accuracy after two epochs: 20.0 %" for which in ("Training", "Validation")]
     highest = "Training accuracy is highest with ResNet50 · 2 GPUs: 21.1 % after one epoch"
-    for more, said in ((0.009, "Accuracy after two epochs: 20.0 to 20.9 %"), (0.011, highest)):
-        one = tuple(replace(each, metrics={"acc": 0.2 + more}) for each in level[1].run.epochs)
-        two = (level[0], replace(level[1], run=replace(level[1].run, epochs=one)))
+    for more, said in ((0.009, "Training accuracy after two epochs: 20.0 to 20.9 %"), (0.011, highest)):
+        two = (level[0], telling(level[1], acc=0.2 + more))
         assert accuracy_chart(compute_results(two)).message == said, "less than a point may be chance"
     curve = best_curve(compute_results(level[:1]))
     ends = [accuracy_message(curve, target).rpartition(", ")[2] for target in (0.1, 0.2, 0.3)]
     assert ends == ["above 10 %", "the aim of 20 %", "below 30 %"]
-    both = {"accuracy": 0.2, "top1": 20.04, "val_top1": 30.0, "val_accuracy": 0.3}
+    both = {"val_top1": 30.0, "accuracy": 0.2, "top1": 20.04, "val_accuracy": 0.3}
     for metrics, names, places in (
-        ({"loss": 1.0, "acc": 0.2}, [""], [71]), (both, ["training", "validation"], [70, 72]),
+        ({"loss": 1.0, "acc": 0.2}, [""], [71]), (both, ["training", "validation"], [71, 70]),
     ):  # fmt: skip
         lines, measured = {name: 70 + at for at, name in enumerate(metrics)}, run(1, [9, 8])
-        told = tuple(replace(each, metrics=metrics, metric_lines=lines) for each in measured.run.epochs)
-        chart = accuracy_chart(compute_results([replace(measured, run=replace(measured.run, epochs=told))]))
+        chart = accuracy_chart(compute_results([telling(measured, lines, **metrics)]))
         assert [each.name.partition(", ")[2] for each in chart.series] == names
         assert [each.points[0].line for each in chart.series] == places
     one, other = (replace(each, metrics={"loss": 2.0 / each.epoch}) for each in measured.run.epochs)
     first, last = replace(one, metrics={"acc": 0.1}), replace(other, metrics={"acc": 0.2, "val_acc": 0.3})
-    some = "Only some epochs were validated: those with a mark."
+    some = "Validated after epoch 2 only."
     for epochs, lines, notes in (((one, other), ["loss"], ()), ((first, last), ["acc", "val_acc"], (some,))):
         results = compute_results([replace(measured, run=replace(measured.run, epochs=epochs))])
         (chart,) = (each for each in catalogue(results) if each.view == "training")
@@ -209,17 +213,13 @@ def test_no_line_is_drawn_across_a_size_that_nobody_ran(sizes, pieces):
 
 
 def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_nothing_is_not_there():
-    alone = [chart.family for chart in catalogue(results_of(BOTH[0]))]
-    assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
-    assert {"efficiency-loss", "laws", "epochs"} < set(alone)
-    results = results_of(*BOTH)
-    together = catalogue(results)
-    assert {"speedup", "efficiency-loss"} <= {chart.family for chart in together}
-    assert all(chart.family != "tuning" for chart in together)
-    assert all(len(chart.series) <= 6 for chart in together)
-    keys = [chart.key for chart in catalogue(results, model="ResNet50")]
-    results = results_of(BOTH[0])
-    assert keys == [chart.key for chart in catalogue(results)]
+    results, both = results_of(BOTH[0]), results_of(*BOTH)
+    alone = {chart.family: chart.key for chart in catalogue(results)}
+    assert tuple(alone)[:4] == KEYS and {"efficiency-loss", "laws", "epochs"} < set(alone)
+    together = {chart.family: len(chart.series) for chart in catalogue(both)}
+    assert {"speedup", "efficiency-loss"} <= set(together) and "tuning" not in together
+    assert max(together.values()) <= 6
+    assert [chart.key for chart in catalogue(both, model="ResNet50")] == [*alone.values()]
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
     assert not any(chart.empty for chart in catalogue(lone))

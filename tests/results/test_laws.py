@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results, measure
 from labtui.results.laws import fit, karp_flatt
-from labtui.results.messages import fit_sentences, laws_message
+from labtui.results.messages import fit_sentences, law_lines, laws_message
 from labtui.results.report import row_json
 from labtui.results.rows import ResultRow, Scatter, law_speedup, student_t95
 from labtui.results.scaling import outlooks
@@ -70,8 +70,8 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert all(says in " ".join(fit.remarks) for fit in results.fits)
     unsure = replace(results.fits[0], serial_fraction=Interval(0.02, -0.02, 0.06))
     assert "serial fraction 2 % (at most 6 %)" in fit_sentences([unsure])[0]
-    negative = says == "superlinear"  # and not clipped
-    assert {fit.serial_fraction.hi < 0 for fit in results.fits} == {negative}
+    negative = says == "superlinear"
+    assert {fit.serial_fraction.hi < 0 for fit in results.fits} == {negative}, "not clipped"
     assert not negative or "cost that grows" not in str(results.fits)
     assert {row.karp_flatt.value < 0 for row in results.rows if row.karp_flatt} == {negative}
     told = [laws_message(results, ()), *fit_sentences(results.fits)]
@@ -82,6 +82,7 @@ def test_a_fit_that_means_little_says_why(times, says):
     told = [" ".join(fit_sentences(found.fits)) for found in (twice, unlike)]
     assert ["256 images per GPU" in text for text in told] == [True, False] and "within 1.8 % of" in told[0]
     assert told[0].count("Amdahl") == told[0].count("of each speedup, fits best") == 2
+    assert "'All of these: 3 sizes are too few" in str(law_lines(twice.fits))
     tunings = [(("lr_policy", name),) for name in ("naive", "linear")]
     found = compute_results(run(n, [9, 9 / n], tuning=tuning) for n in (1, 2, 4) for tuning in tunings)
     assert "ResNet50, naive, 2" in fit_sentences(found.fits)[-1]

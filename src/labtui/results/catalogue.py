@@ -20,7 +20,6 @@ from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
 from labtui.results.measured import (
-    AccuracyCurve,
     MeasuredRun,
     accuracy_curves,
     best_curve,
@@ -165,49 +164,47 @@ MAX_POINTS = 240
 """Longer series are averaged down to at most this many marks."""
 
 
-Named = Sequence[tuple[str, str, int, MeasuredRun]]
+Lines = Sequence[tuple[Series, MeasuredRun]]
+"""Lines of runs, still without marks: the group is the run's configuration, the name tells repeats of it apart."""
 
 
-def _named_runs(results: Results) -> Named:
-    """The runs that have epochs: configuration, an ending that tells repeats apart, the network's colour, the run.
+def _lines(results: Results) -> Lines:
+    """The lines of the runs that have epochs.
 
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
     hues = specs.hues_of(row.model for row in results.rows)
-    runs = []
+    found = []
     for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
-        if row.epoch_seconds is not None and not (run.live or steady_samples(run)):
-            continue
-        gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
-        told = (row.model, row.configuration.data_set, policy(run) or ", ".join(row.apart_by), gpus)
-        runs.append((" · ".join(filter(None, told)), hues[row.model], run))
-    repeats = Counter(name for name, *_ in runs)
-    alike = Counter((name, run.run.batch_size) for name, _, run in runs)
+        if row.epoch_seconds is None or run.live or steady_samples(run):
+            gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
+            told = (row.model, row.configuration.data_set, policy(run) or ", ".join(row.apart_by), gpus)
+            name = " · ".join(filter(None, told))
+            found.append((Series(name=name, points=(), hue=hues[row.model], group=name), run))
+    repeats = Counter(line.group for line, _ in found)
+    alike = Counter((line.group, run.run.batch_size) for line, run in found)
 
-    def end(name: str, run: MeasuredRun) -> str:
+    def end(group: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size
-        apart = f"global batch {batch:,}" if batch and alike[name, batch] == 1 else run.who
-        return f", {apart}" * (repeats[name] > 1)
+        apart = f"global batch {batch:,}" if batch and alike[group, batch] == 1 else run.who
+        return f", {apart}" * (repeats[group] > 1)
 
-    return [(name, end(name, run), hue, run) for name, hue, run in runs]
+    return [(replace(line, name=line.name + end(line.group, run)), run) for line, run in found]
 
 
 def epoch_chart(results: Results) -> ChartSpec:
     """Time of every epoch of every run, warm-up hollow; without CPU runs where they would flatten the rest."""
-    runs = _named_runs(results)
-    fast = [each for each in runs if each[-1].run.device != "cpu"]
-    left_out = bool(fast) and len(fast) < len(runs) and _longest(runs) >= _TOO_SLOW * _longest(fast)
-    runs = fast if left_out else runs
+    lines = _lines(results)
+    fast = [each for each in lines if each[1].run.device != "cpu"]
+    left_out = bool(fast) and len(fast) < len(lines) and _longest(lines) >= _TOO_SLOW * _longest(fast)
     series = []
-    for name, end, hue, run in runs:
-        warmup = warmup_epochs(run)
-        marks = (
-            interval_point(
-                s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **of_run(run)
-            )
+    for line, run in fast if left_out else lines:
+        warmup, told = warmup_epochs(run), of_run(run)
+        marks = [
+            interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs
-        )
-        series.append(Series(name=name + end, points=tuple(marks), hue=hue, group=name))
+        ]
+        series.append(replace(line, points=tuple(marks)))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
     return _over_epochs("epochs", series, notes=("Hollow: warm-up, not counted.", *slow))
 
@@ -217,45 +214,48 @@ def of_run(run: MeasuredRun, metric: str = "") -> dict[str, Any]:
     return {"live": run.live, "run": run.run_id, "metric": metric}
 
 
-def _longest(runs: Named) -> float:
-    return max(sample.seconds.value for *_, run in runs for sample in run.run.epochs)
+def _longest(lines: Lines) -> float:
+    return max(sample.seconds.value for _, run in lines for sample in run.run.epochs)
 
 
 def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpec:
     """Accuracy after each epoch, in training and in validation; with a `target`, only the best curve and the target."""
-    runs, best = _named_runs(results), best_curve(results)
-    series = []
-    for name, which, hue, run in runs:
+    runs, best = _lines(results), best_curve(results)
+    drawn: list[tuple[bool, Series]] = []
+    for line, run in runs:
         # A log may print one accuracy twice, as a fraction and in percent: the first of each set is drawn.
-        curves: dict[bool, AccuracyCurve] = {}
-        for curve in accuracy_curves(run) if target is None else [best] if best and best.run is run else []:
-            curves.setdefault(curve.validation, curve)
-        for curve in curves.values():
-            points = tuple(
-                Point(x=at, y=top, label=percent_text(top), line=line, **of_run(run, curve.metric))
-                for at, top, line in curve.points
-            )
+        first = {curve.validation: curve for curve in reversed(accuracy_curves(run))}
+        curves = [first[validation] for validation in sorted(first)]
+        if target is not None:
+            curves = [best] if best and best.run is run else []
+        for curve in curves:
+            told = of_run(run, curve.metric)
+            points = (Point(x=at, y=y, label=percent_text(y), line=of, **told) for at, y, of in curve.points)
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            series.append(Series(name=f"{name}{which}{end}", points=points, hue=hue, group=name))
+            drawn.append((curve.validation, replace(line, name=line.name + end, points=tuple(points))))
+    series = [each for _, each in drawn]
+    validated = [each for validation, each in drawn if validation]
+    as_long = len({each.points[-1].x for each in series}) == 1
     trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
-    lasts = sorted((each.points[-1] for each in series), key=lambda point: point.y)
-    as_long = len({point.x for point in lasts}) == 1
-    alike = as_long and len(trained) == 1 and not any(policy(run) for *_, run in runs)  # else no run is best
+    alike = as_long and len(trained) == 1 and not any(policy(run) for _, run in runs)  # else no run is best
     near = best.best.accuracy - _CHANCE + 1e-9 if best is not None else 0.0
     highest = [each.group for each in series if any(point.y > near for point in each.points)]
     compared = best if target is not None or (alike and 1 in (len(runs), len(highest))) else None
     message = messages.accuracy_message(compared, target, highest[0] if len(highest) == 1 < len(runs) else "")
     if not message and as_long:
+        lasts = sorted((each.points[-1] for each in validated or series), key=lambda point: point.y)
         after = messages.count_words(int(lasts[0].x), "epoch")
         shown = " to ".join(dict.fromkeys((lasts[0].label, lasts[-1].label))).replace(" % to", " to")
-        message = f"Accuracy after {after}: {shown}"
+        message = f"{'Validation' if validated else 'Training'} accuracy after {after}: {shown}"
+    seldom = as_long and len({len(each.points) for each in series}) > 1
+    epochs = {point.x for each in validated for point in each.points}
+    when = f"after epoch {max(epochs):g}" if len(epochs) == 1 else "after some epochs"
+    notes = (f"Validated {when} only.",) * bool(validated and seldom)
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
-    told = {len(each.points) for each in series if each.role == "measured"}
-    notes = ("Only some epochs were validated: those with a mark.",) * (len(told) > 1 and as_long)
     chart = _over_epochs("accuracy", series, message=message, notes=notes)
-    return replace(chart, mark=joint_mark(run.mark for *_, run in runs))
+    return replace(chart, mark=joint_mark(run.mark for _, run in runs))
 
 
 def _lines_of(
@@ -265,16 +265,16 @@ def _lines_of(
 
     Runs of one learning-rate policy share a panel where there are several policies.
     """
-    runs = _named_runs(results)
-    several = len({policy(run) for *_, run in runs}) > 1
+    lines = _lines(results)
+    several = len({policy(run) for _, run in lines}) > 1
     return [
-        Series(
-            name=f"{which}, {name}{end}".removeprefix(", "),  # what tells repeats apart is never cut
+        replace(
+            line,  # what tells repeats apart is never cut
+            name=f"{line.name.removeprefix(line.group)}, {line.group}{end}".removeprefix(", "),
             points=points,
-            hue=hue,
-            group=(policy(run) or "constant rate") if several else name,
+            group=(policy(run) or "constant rate") if several else line.group,
         )
-        for name, which, hue, run in runs
+        for line, run in lines
         for metric, end in metrics.items()
         if (points := _by_epoch(run, metric, shown))
     ]
@@ -290,7 +290,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
 
     Each policy has a panel for its many lines.
     """
-    tuned = [run for *_, run in _named_runs(results) if policy(run)]
+    tuned = [run for _, run in _lines(results) if policy(run)]
     if not tuned:
         return
     rates = _lines_of(results, {"learning_rate": ""})

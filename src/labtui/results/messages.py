@@ -383,11 +383,12 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     """Each fit with its own remarks under it, then the remarks that all fits share."""
     counts = Counter(remark for fit in fits for remark in fit.remarks)
     shared = [remark for remark, count in counts.items() if count == len(fits) > 1]
+    of_all = "All of these: " * (len({fit.baseline for fit in fits}) > 1)
     lines = []
     for fit, sentence in zip(fits, fit_sentences(fits), strict=True):
         lines.append(sentence)
         lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
-    return [*lines, *shared]
+    return [*lines, *(f"{of_all}{remark}" for remark in shared)]
 
 
 def _rows_of_notes(rows: Iterable[ResultRow]) -> dict[str, list[str]]:
