@@ -89,9 +89,6 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert row_json(found.rows[-1])["tuning"] == ["naive rate"]
 
 
-# --------------------------------------------------------------------------- noise
-
-
 def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sigma: float, unit: float):
     """A point per size: epochs that scatter by sigma, printed in whole `unit`s (seconds)."""
     points = []
