@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from labtui.domain.errors import TemplateError
+from labtui.domain.errors import failure
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
 from labtui.domain.profile import PLACE, Launch, Profile, fill
 from labtui.slurm.remote_command import shell_file
@@ -24,8 +24,7 @@ def render(template: str, values: Mapping[str, str]) -> str:
         TemplateError: for an unknown placeholder, or a value that is not allowed there.
     """
     if unknown := sorted(set(PLACEHOLDER.findall(template)) - values.keys()):
-        hint = "Correct it in slurm/templates/, or delete that file: labtui's own template is used then."
-        raise TemplateError(f"The job script template has an unknown placeholder @{{{unknown[0]}}}.", hint)
+        raise failure("placeholder", name=unknown[0])
     rendered = []
     for line in template.split("\n"):
         block = PLACEHOLDER.fullmatch(line.strip())
@@ -40,10 +39,7 @@ def _render_line(line: str, values: Mapping[str, str]) -> str:
     def word(place: re.Match[str]) -> str:
         value = _one_line(values[place[1]])
         if line.startswith("#SBATCH") and not _DIRECTIVE_VALUE.fullmatch(value):
-            raise TemplateError(
-                f"{value!r} cannot be used in the job script as {place[1].replace('_', ' ')}.",
-                "Use letters, digits, dots, dashes and underscores, without spaces.",
-            )
+            raise failure("directive-value", value=value, place=place[1].replace("_", " "))
         return value if line.startswith("#") else shlex.quote(value)
 
     return PLACEHOLDER.sub(word, line)
@@ -180,10 +176,7 @@ def _torch_options(
     if run.reads_folder:
         folder = _fill(draft.data_dir or profile.data_folder(images=True), draft, profile, context)
         if not folder.startswith("/"):
-            raise TemplateError(
-                f"Where {data} is on the cluster is not known: the data folder is {folder!r}.",
-                f"Write data_dir under [cluster] in lab.toml: the whole path of the folder that holds {data}.",
-            )
+            raise failure("data-folder", data=data, folder=folder)
         data = f"{folder.rstrip('/')}/{data}"
     name = run.model.lower() if run.model.startswith("ResNet") else run.model  # the script's own names
     words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
@@ -199,12 +192,11 @@ def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) 
 
 def _check(draft: SubmissionDraft) -> None:
     if not draft.runs:
-        raise TemplateError("The job has no training to run.")
+        raise failure("no-training")
     if not _FILE_NAME.fullmatch(draft.job_name) or len(draft.job_name) > 120:
-        hint = "Use letters, digits, dots, dashes and underscores, without spaces."
-        raise TemplateError(f"{draft.job_name!r} cannot be a job name: the logs are named after it.", hint)
+        raise failure("job-name", name=draft.job_name)
     if draft.cpus < 1 or draft.time_limit_minutes < 1:
-        raise TemplateError("A job needs at least one CPU core and one minute.")
+        raise failure("no-time")
 
 
 def _title(draft: SubmissionDraft) -> str:
@@ -276,7 +268,7 @@ def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) 
     data = "" if folders else _fill(draft.data_dir or profile.data_dir, draft, profile, context)
     for name, value in launch.env.items():
         if not _VARIABLE.fullmatch(name):
-            raise TemplateError(f"{name!r} cannot be the name of an environment variable.")
+            raise failure("variable", name=name)
         lines.append(f"export {name}={shlex.quote(_fill(value, draft, profile, context))}")
     if data:
         lines.append(f"export {DATA_VARIABLE}={_quote_path(data)}")
@@ -294,15 +286,11 @@ def _fill(text: str, draft: SubmissionDraft, profile: Profile, context: JobConte
     """A profile's text with ``{account}`` and ``{user}`` filled in."""
     filled = fill(text, {"account": draft.account, "user": context.user or profile.user})
     if lacks := PLACE.search(filled):
-        hint = f"Name the {lacks[1]} in lab.toml, or write the path out."
-        raise TemplateError(f"The path {text!r} needs the {lacks[1]}, which is not known.", hint)
+        raise failure("path-lacks", path=text, name=lacks[1])
     return filled
 
 
 def _one_line(line: str) -> str:
     if any(not char.isprintable() and char != "\t" for char in line):
-        raise TemplateError(
-            f"A line of the job script would contain a line break or a control character: {line!r}.",
-            "Type the value again by hand: such characters come with copied text.",
-        )
+        raise failure("line-break", line=line)
     return line

@@ -20,7 +20,7 @@ from typing import Any
 
 import re2
 
-from labtui.domain.errors import DataError
+from labtui.domain.errors import DataError, failure
 from labtui.domain.model import Interval, Program, WorkUnit
 from labtui.training_logs.runs import RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
@@ -252,28 +252,19 @@ def own_pattern(text: str) -> OwnPattern:
     Raises:
         DataError: when it is not a valid regular expression, or names neither a time nor a rate.
     """
-    hint = r"For instance: --pattern 'epoch (?P<epoch>\d+) took (?P<seconds>[\d.]+) s'"
     shown = text if len(text) <= 80 else text[:79] + "…"
     try:
         own = re2.compile(text, _OPTIONS)
     except re2.error as error:
-        reason = error.args[0] if error.args else "not supported"
-        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        raise DataError(
-            f"The pattern {shown} cannot be used: {reason}.",
-            f"RE2 reads patterns, without look-arounds and references to groups. {hint}",
+        why = error.args[0] if error.args else "not supported"
+        raise failure(
+            "pattern", shown=shown, text=why.decode("utf-8", "replace") if isinstance(why, bytes) else why
         ) from None
     groups = own.groupindex.keys()
     if not groups & {*TIMES, "rate"}:
-        raise DataError(
-            f"The pattern {shown} names no time and no rate.",
-            f"Name at least one of these groups: {', '.join((*TIMES, 'rate'))}. {hint}",
-        )
+        raise failure("pattern-time", shown=shown, groups=", ".join((*TIMES, "rate")))
     if groups & STEP_TIMES.keys() and "steps" not in groups:
-        raise DataError(
-            f"The pattern {shown} has the time of a step, but not how many steps an epoch has.",
-            "Name the number of steps `steps`.",
-        )
+        raise failure("pattern-steps", shown=shown)
     return own
 
 
