@@ -84,9 +84,8 @@ def test_the_log_is_followed_to_its_end(lab, cluster):
     lab("submit", "10.5", "--gpus", "1", "--epochs", "10", "--force", "a test", "--script-args=--pace 0.3")
     followed = lab("log", "1", "--follow").stdout
     assert followed.count("loss:") == 10
-    assert lab("log", "#1").stdout == followed and check_mirrors(cluster, lab.folder, ("out",)) == len(
-        followed.encode()
-    )
+    assert lab("log", "#1").stdout == followed
+    assert check_mirrors(cluster, lab.folder, ("out",)) == len(followed.encode())
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, argum
 
 @pytest.mark.parametrize("option", [(), ("--offline",)])
 def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_asked(folder, command, option):
-    captured = command(["submit", "10.5", "--dry-run", *option])
+    captured = command(["submit", "10.5", "--dry-run", *option], 0 if option else 2)
     assert "#SBATCH --job-name=" in captured.out and "# file ResNet50.py" in captured.out
     assert ("Not checked on the cluster." in captured.err) is (option == ())
 
@@ -68,7 +68,9 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Runs 1 to 3 are held.\n" in command(["hold", "2"]).err
     assert "waiting (held)" in command(["queue"]).out
     command(["release", "1"])
-    assert "`labtui watch` or `labtui` sends it." in command(["queue"]).out
+    for words in (["queue"], ["log", "1", "--follow"]):  # which only show
+        said = command(words, words[0] == "log")
+        assert "`labtui watch` or `labtui` sends it." in said.out + said.err
     assert "Runs 1, 2 were cancelled (and 3, in the same job).\n" in command(["cancel", "1", "2"]).err
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1", "--yes"]).err
     assert "cancelled" in command(["queue"]).out

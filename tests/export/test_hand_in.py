@@ -14,7 +14,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
-from labtui.export.documents import chart_height, picture_size
+from labtui.export.documents import chart_height, pdf, picture_size
 from labtui.export.drawing import MARK_LINES, chart_rows, chart_style, chart_text, end_text, panels, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
@@ -120,9 +120,8 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
         fails = run.task_id == "10.6" and run.spec.n_gpus == 1
         return replace(run, epochs=(), outcome="oom") if fails else run
 
-    shown = "".join(
-        page_text(each) for each in document_of(lab, one_fails).pages if each.kicker.startswith("10.6")
-    )
+    pages = document_of(lab, one_fails).pages
+    shown = "".join(page_text(each) for each in pages if each.kicker.startswith("10.6"))
     assert "ResNet152 · 1 GPU: run 6 ran out of memory." in shown and "`labtui retry`" not in shown
     assert "There is no one-GPU run of this model here, so there is no speedup." in shown
 
@@ -366,11 +365,8 @@ def test_no_error_bar_runs_through_a_number(kind):
     runs = [run(n, [9, t / n - 1, t / n + 1], model=name) for n in (1, 2) for name, t in (("a", 5), ("b", 6))]
     axes = drawn(replace(catalogue(compute_results(runs))[0], kind=kind)).axes[0]
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
-    bars = [
-        axes.transData.transform_path(path).get_extents()
-        for bar in axes.collections
-        for path in bar.get_paths()
-    ]
+    paths = (path for bar in axes.collections for path in bar.get_paths())
+    bars = [axes.transData.transform_path(path).get_extents() for path in paths]
     assert len(boxes) == len(bars) == 4 and not any(box.overlaps(bar) for box in boxes for bar in bars)
 
 
@@ -413,8 +409,9 @@ def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(models, counts
 
 def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     lab = make_lab(tmp_path / "lab", "thesis-2019", answer=f"{ANSWER}\n\n- One.\n- Two.")
-    _, rate, error, *_, last, sources = hand_in(lab.contents()).pages
-    assert "accuracy 71.0 %: 36 (18)" in page_text(sources), "each accuracy can be traced"
+    _, rate, error, *_, last, sources = (document := hand_in(lab.contents())).pages
+    assert "4 (2) to 36 (18), 17 lines; accuracy 71.0 %: 36 (18)" in page_text(sources), "can be traced"
+    assert b"/Count 7/" in pdf(document, "report"), "the table of sources is no narrow column over pages"
     assert (rate.title, rate.answers, rate.facts) == ("The naive way", (), ())
     assert error.title.startswith("Top-1 error") and error.answers and error.kicker == rate.kicker
     assert rate.charts[0].heading == "Learning rate, the same for 1, 2, 16, 24, 32 GPUs"

@@ -15,10 +15,10 @@ import msgspec
 
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
-from labtui.commands.terminal import OpenLab, error_lines, print_line, run_row, say
+from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, run_row, say
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import LabState, RunState, SubmissionState, waiting_reason
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.job_control import known_logs
 from labtui.slurm.states import reason_words
@@ -47,10 +47,11 @@ def run_log(args: argparse.Namespace) -> int:
     """Copy the mirror of a log to stdout: as it is into a pipe, sanitized on a terminal."""
     from labtui.session.planning import run_of
 
-    with OpenLab(args, start=False, view_only=not args.follow) as lab:
+    lab_folder(args.folder, args, writes=args.follow)
+    with OpenLab(args, start=False, view_only=True) as lab:
         record = run_of(lab.state, args.run)
-        printer = _LogPrinter()
-        if args.follow:
+        printer, sent = _LogPrinter(), record.phase is not RunPhase.WAITING
+        if args.follow and (sent or lab.session.elsewhere):
             lab.session.start()
             lab.session.watch_logs({record.token})
             for _ in lab.updates(lambda state: _stream_over(state, record, args.stream)):
@@ -75,8 +76,9 @@ def run_log(args: argparse.Namespace) -> int:
 
 def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     item, name = lab.state.submissions[run.token], f"run {run.run_id}"
-    if item.job is None and item.sentence:
-        return f"Run {run.run_id} has no log. {item.sentence} {item.hint}".rstrip()
+    why = waiting_reason(lab.state, lab.session.profile, item, served=lab.session.elsewhere)
+    if item.job is None and why:
+        return f"Run {run.run_id} has no log. {why}"
     if not _stream_over(lab.state, run, stream):
         return f"The log of {name} is not read yet. `labtui watch` or --follow fetches it."
     if stream not in item.remote_logs:

@@ -33,7 +33,9 @@ from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport, ParsedRun
 
 CHUNK = 1 << 20
-_WHICH_FILE = "Give the job's .out or .err file, or - for standard input."
+_WHICH_FILE = (
+    "Give the job's .out or .err file, or - for standard input. `labtui results` alone shows the lab's runs."
+)
 _INDENT = " " * 4
 
 

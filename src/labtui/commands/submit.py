@@ -234,8 +234,10 @@ def _show_dry_run(
                 print_line(f"# {job_files.finding_line(found)}")
             if answer is not None:
                 print_line(f"# the cluster says: {answer.sentence}")
-    refused = any(not answer.ok and not answer.wait for answer in answers)
-    return 1 if refused or job_files.is_blocked(previews) else 0
+    if job_files.is_blocked(previews) or any(not answer.ok and not answer.wait for answer in answers):
+        return 1
+    unasked = len(answers) < len(drafts) and not (args.offline or lab.session.elsewhere)
+    return 2 if unasked else 0
 
 
 def _ask_cluster(lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError | None) -> list[SbatchAnswer]:

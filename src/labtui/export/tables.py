@@ -74,7 +74,8 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
 def sources_table(results: Results) -> Table:
     """Where every time and rate was read: job, log and lines."""
     rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
-    headings = ("training", "value", "job", "log", "lines (epoch)" if results.rows else "line")
+    named = ("epoch or rate", "lines (epoch)") if results.rows else ("time", "line")
+    headings = ("training", named[0], "job", "log", named[1])
     return Table(headings, tuple(rows), (False, True, True, False, False))
 
 
@@ -88,7 +89,8 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")
         best = (curve.best for curve in learned if curve.run.source == source)
-        told = (f"accuracy {numbers.percent_text(top.accuracy)}: {top.line} ({top.epoch})" for top in best)
+        reached = {numbers.percent_text(top.accuracy): f"{top.line} ({top.epoch})" for top in best}
+        told = (f"accuracy {share}: {place}" for share, place in reached.items())
         lines = "; ".join(filter(None, (lines or numbers.ABSENT, *told, ends.get(source))))
         yield (*first, clean(job) or numbers.ABSENT, clean(source), lines)
 
@@ -96,9 +98,8 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
 def _lines_text(origins: Sequence[Origin], epochs: bool) -> str:
     """The lines with their epochs; of many only the first, the last and how many (results.json has them all)."""
     shown = [f"{o.line} ({o.epoch})" if epochs and o.epoch is not None else str(o.line) for o in origins]
-    if len(shown) > _MAX_LINES:
-        shown = [*shown[:3], "…", f"{shown[-1]}: {len(origins)} lines"]
-    return ", ".join(shown)
+    many = len(shown) > _MAX_LINES
+    return f"{shown[0]} to {shown[-1]}, {len(shown)} lines" if many else ", ".join(shown)
 
 
 # --------------------------------------------------------------------------- facts in large type
