@@ -18,10 +18,10 @@ from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, run_row, say
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
-from labtui.domain.state import LabState, RunState, SubmissionState, waiting_reason
+from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import sanitize
 from labtui.slurm.job_control import known_logs
-from labtui.slurm.states import reason_words
+from labtui.slurm.states import reason_words, waiting_reason
 
 if TYPE_CHECKING:
     from labtui.tui.view import View
