@@ -306,14 +306,12 @@ class _Drawing:
         return f"{text.rstrip()} ", "bold " * chosen + "reverse " * here + colour
 
     def _label_rows(self, named: Sequence[Series]) -> list[int]:
-        """The rows of the labels in the margin, in the order of the last values: the first one's beside its end."""
+        """The rows of the labels in the margin, in the order of the last values and as near to them as possible."""
         places = [self.spec.series.index(series) for series in named]  # of equal values, the first is above
         down = sorted(range(len(named)), key=lambda at: (-round(named[at].points[-1].y, 9), places[at]))
-        rows, first = [self._row(named[at].points[-1].y) for at in down], down.index(0)
-        for at in (*range(first, len(rows)), *range(first)[::-1]):
-            least = rows[at - 1] + 1 if at > first else at
-            most = rows[at + 1] - 1 if at < first else self.rows - len(rows) + at
-            rows[at] = min(max(rows[at], least), most)
+        wanted = enumerate(self._row(named[at].points[-1].y) for at in down)
+        inside = [min(max(row, at), self.rows - len(named) + at) for at, row in wanted]
+        rows = map(int, specs.spread(inside, 1.0))
         return [row for _, row in sorted(zip(down, rows, strict=True))]
 
     def _write_list(self) -> None:
@@ -376,20 +374,11 @@ class _Drawing:
         spots = [(start, side) for start in starts for side in sides if side not in taken]
         spots += [(column + gap, row) for gap in (1, 3, 5, 7, -size)]  # the line may be steep
         spots.sort(key=lambda spot: spot[1] in self.tick_rows)
-        spots = [spot for spot in spots if spot[0] < end and self._is_nearest(spot, size, (column, row))]
+        others = {at for at, _ in self.marked} - {column}  # a label above or below one would read as its
+        spots = [
+            spot for spot in spots if spot[0] < end and others.isdisjoint(range(spot[0], spot[0] + size))
+        ]
         return self._write(spots, text, self._look(at)[1], int(" " in self.unit))
-
-    def _is_nearest(self, spot: tuple[int, int], size: int, own: tuple[int, int]) -> bool:
-        """Whether a label at a spot is nearest to its own mark, over no other and not right of one."""
-        first, end = spot[0], spot[0] + size
-        for mark in self.marked.keys() - {own}:  # a row is as high as two columns
-            near, other = (
-                math.hypot(max(first + 1 - x, x + 2 - end, 0), 2 * (spot[1] - y)) for x, y in (own, mark)
-            )
-            over = mark[0] != own[0] and first <= mark[0] < end
-            if other <= near or over or (mark[1] == spot[1] != own[1] and 0 < first - mark[0] < 12):
-                return False
-        return True
 
     def _draw_bars(self) -> None:
         look, stack = self.look, self.spec.kind == "stacked"
