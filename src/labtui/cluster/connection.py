@@ -26,7 +26,7 @@ from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, plan
 from labtui.cluster.keys import within
 from labtui.cluster.login import Memory, refusal_in
 from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter
-from labtui.domain.errors import CannotConnect, LabError, RemoteFailure, failure
+from labtui.domain.errors import CannotConnect, LabError, failure
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Connection:
         for digest, file in contents.items():
             self.files.write_atomic(f"{store_of(remote_dir)}/{digest}", file.data, 0o600)
         if needed and missing(needed):
-            raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
+            raise failure("push-missing", wait=True)
         return sum(len(file.data) for file in contents.values())
 
     def run(self, script: str, *, timeout_s: float = COMMAND_LIMIT_S) -> CommandResult:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
-from labtui.domain.errors import ExportError, FolderError
+from labtui.domain.errors import failure
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = _NOFOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -254,8 +254,7 @@ def write_private(root: Path, path: Path, data: bytes) -> None:
     try:
         write_inside(root, path, data)
     except OSError as error:
-        hint = "Free disk space, or choose a folder you can write to."
-        raise FolderError(f"{path} cannot be written: {error.strerror}.", hint) from error
+        raise failure("cannot-write", path=path, text=error.strerror) from error
 
 
 def write_export(path: Path, data: bytes, root: Path | None = None) -> None:
@@ -273,7 +272,5 @@ def write_export(path: Path, data: bytes, root: Path | None = None) -> None:
         write_inside(root or path.parent, path, data, mode)
     except OSError as error:
         kept = " The file that was there is unchanged." if path.is_file() else ""
-        raise ExportError(
-            f"{path.name} could not be written: {error.strerror or type(error).__name__}.{kept}",
-            "Close it where another program has it open, make room, or use --out to write elsewhere.",
-        ) from error
+        why = error.strerror or type(error).__name__
+        raise failure("no-export", name=path.name, text=why, kept=kept) from error

@@ -324,7 +324,10 @@ class LogFollower:
             context.run(self._compare(item))
 
     def _compare(self, item: Followed) -> Task:
-        """Compare size and SHA-256 of both sides once; then the log is complete."""
+        """Compare size and SHA-256 of both sides; then the log is complete.
+
+        A log that differs is copied once more from its beginning, then taken as it is.
+        """
         context, copy, size = self._context, item.copy, item.copy.size
         if not size or size > MAX_COMPARED_BYTES or size >= context.max_log_bytes:
             self._finish(item)
@@ -351,21 +354,14 @@ class LogFollower:
             return
         if copy.size != size or remote.size not in (None, size):
             item.grown_at = context.clock.steady()
-        elif self._check_digest(item, remote.sha256, ours):
-            self._finish(item)
-
-    def _check_digest(self, item: Followed, theirs: str, ours: str) -> bool:
-        """Whether the digests agree. If not, the log is copied once more from its beginning, then taken as it is."""
-        if theirs in ("", ours):
-            return True
-        if not item.copied_again:
+        elif remote.sha256 not in ("", ours) and not item.copied_again:
             item.copied_again = True
-            self._restart(self._context.state.submissions[item.token], item)
-            return False
-        ours, theirs = item.copy.local.name, item.copy.remote
-        problem = failure("log-differs", job=item.job_id, ours=ours, theirs=theirs)
-        self._context.set_problem("log-differs", problem)
-        return True
+            self._restart(context.state.submissions[item.token], item)
+        else:
+            if remote.sha256 not in ("", ours):
+                problem = failure("log-differs", job=item.job_id, ours=copy.local.name, theirs=copy.remote)
+                context.set_problem("log-differs", problem)
+            self._finish(item)
 
     def _finish(self, item: Followed) -> None:
         """Record that a log is complete. Once all logs of a submission are, it is known how its runs ended."""

@@ -8,6 +8,7 @@ converted when such a folder is opened.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import sqlite3
@@ -46,8 +47,6 @@ def last_seen(state: LabState) -> LabState:
 
 def to_json(value: SubmissionState | Reading | LabState) -> bytes:
     """One line of JSON, with NaN and Infinity allowed: a loss can be either."""
-    import json  # late: slow to import, and the first paint of a new folder does not need it
-
     return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
 
 
@@ -57,8 +56,6 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     Raises:
         ValueError: when it is not of this kind (`msgspec.DecodeError` is a ValueError).
     """
-    import json
-
     value = decode.convert(json.loads(line), kind, strict=False)
     if isinstance(value, SubmissionState) and len(value.runs) != len(value.run_ids):
         raise ValueError("its runs are not those of its numbers")
