@@ -227,23 +227,23 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         """The submissions in one of these statuses, in the order in which they were planned."""
         return tuple(item for item in self.submissions.values() if item.status in statuses)
 
-    def with_planned(self, submission: SubmissionState) -> LabState:
-        """Add a submission with its runs, or more runs to a known one."""
-        new = {n: new_run(submission, n) for n in submission.run_ids if n not in self.runs}
-        state = replace(
-            self,
-            submissions=MappingProxyType({**self.submissions, submission.token: submission}),
-            runs=MappingProxyType({**self.runs, **new}),
-        )
-        return state._with_phases(submission.token)
+    def with_planned(self, submission: SubmissionState, news: Iterable[RunState] = ()) -> LabState:
+        """Add or replace a submission. Runs that it has not yet are added, `news` replace others; phases follow."""
+        changed, first_open = {run.run_id: run for run in news}, True
+        for run_id in submission.run_ids:
+            run = changed.get(run_id) or self.runs.get(run_id) or new_run(submission, run_id)
+            phase = run_phase(submission, run, first_open=first_open)
+            if run_id not in self.runs or phase is not run.phase:
+                changed[run_id] = replace(run, phase=phase)
+            first_open = first_open and run.outcome is not None
+        submissions = MappingProxyType({**self.submissions, submission.token: submission})
+        runs = MappingProxyType({**self.runs, **changed}) if changed else self.runs
+        return replace(self, submissions=submissions, runs=runs)
 
     def with_submission(self, token: str, **changes: Any) -> LabState:
         """Change these fields of one submission."""
         known = self.submissions.get(token)
-        if known is None:
-            return self
-        submissions = MappingProxyType({**self.submissions, token: replace(known, **changes)})
-        return replace(self, submissions=submissions)._with_phases(token)
+        return self if known is None else self.with_planned(replace(known, **changes))
 
     def with_accepted(self, token: str, job_id: str, at: float, sentence: str = "") -> LabState:
         """Record that Slurm gave a submission this job; `at` is when we learned it, in UNIX seconds."""
@@ -256,13 +256,14 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_job(self, token: str, job: JobView) -> LabState:
         """Set what Slurm says of a submission's job. A new job id resets its runs and logs."""
-        known = self.submissions.get(token)
+        old = self.submissions.get(token)
+        if old is None:
+            return self
         begun = job.phase in (JobPhase.RUNNING, JobPhase.SETTLING, JobPhase.FINISHED)
-        changes = {"job": job} | ({"held": False} if begun else {})  # a job that has started cannot be held
-        if known is None or (known.job is not None and known.job.job_id == job.job_id):
-            return self.with_submission(token, **changes)
-        state = self.with_runs(new_run(known, number) for number in known.run_ids)
-        return state.with_submission(token, **changes, logs={})
+        new = replace(old, job=job, held=old.held and not begun)  # a job that has started cannot be held
+        if old.job is not None and old.job.job_id == job.job_id:
+            return self.with_planned(new)
+        return self.with_planned(replace(new, logs={}), [new_run(new, number) for number in new.run_ids])
 
     def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:
         """Set what the mirror of a log holds."""
@@ -270,26 +271,10 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return self if known is None else self.with_submission(token, logs={**known.logs, stream: log})
 
     def with_runs(self, runs: Iterable[RunState]) -> LabState:
-        """Replace these runs as read from their logs; unknown ones are ignored."""
-        news = {run.run_id: run for run in runs if run.run_id in self.runs and run.token in self.submissions}
-        news = {number: run for number, run in news.items() if run != self.runs[number]}
-        state = replace(self, runs=MappingProxyType({**self.runs, **news})) if news else self
-        for token in dict.fromkeys(run.token for run in news.values()):
-            state = state._with_phases(token)
-        return state
-
-    def _with_phases(self, token: str) -> LabState:
-        """Update the phases of one submission's runs."""
-        submission = self.submissions[token]
-        runs: dict[int, RunState] = {}
-        first_open = True
-        for run_id in submission.run_ids:
-            run = self.runs[run_id]
-            phase = run_phase(submission, run, first_open=first_open)
-            if phase is not run.phase:
-                runs[run_id] = replace(run, phase=phase)
-            first_open = first_open and run.outcome is not None
-        return replace(self, runs=MappingProxyType({**self.runs, **runs})) if runs else self
+        """Replace these runs of one submission, as read from its logs; unknown ones are ignored."""
+        known = (run for run in runs if run.run_id in self.runs and run.token in self.submissions)
+        news = [run for run in known if run != self.runs[run.run_id]]
+        return self.with_planned(self.submissions[news[0].token], news) if news else self
 
     # ------------------------------------------------------------------ the cluster
 
