@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.files import PEEK_BYTES
-from labtui.domain.errors import ConnectionLost, LabError, StoreError, failure
+from labtui.domain.errors import ConnectionLost, LabError, failure
 from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
@@ -379,8 +379,7 @@ class LogFollower:
         readings = self._context.readings
         self._context.journal.change(lambda state: readings.read_whole(state, token))
         self._context.note_change()
-        with contextlib.suppress(StoreError):
-            readings.save(self._context.state, (token,))
+        readings.save(self._context.state, (token,))
 
     def _settle(self, item: Followed) -> None:
         """Stop following a complete log; the reader that its last check made goes, too."""

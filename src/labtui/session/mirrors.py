@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import make_folder_inside, open_inside, reader_inside, stat_inside
-from labtui.domain.errors import LabError
+from labtui.domain.errors import LabError, StoreError
 from labtui.domain.model import JobPhase, Stream
 from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
@@ -280,15 +280,14 @@ class Readings:
         return reader.feed(stream, data) if data else None
 
     def save(self, state: LabState, tokens: Iterable[str] | None = None) -> None:
-        """Store the runs computed (for `tokens` only, if given), and drop the readers of finished logs.
-
-        Raises:
-            StoreError: they could not be stored; they are computed again the next time.
-        """
+        """Store the runs computed (for `tokens` only, if given), and drop the readers of finished logs."""
         read = [state.submissions[token] for token in (self._readers if tokens is None else tokens)]
         sources = {item.token: self._source(item) for item in read if not self.are_current(item)}
         if sources and not self._store.read_only:
-            self._store.write_readings(state, sources)
+            try:
+                self._store.write_readings(state, sources)
+            except StoreError:  # they are computed again the next time
+                return
         for item in read:
             if has_whole_logs(item) and item.token in self._readers and self._readers[item.token].ended:
                 self.drop(item.token)

@@ -6,7 +6,6 @@ Actions return a `Future` at once; the worker carries them out when it can, and 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from labtui.domain.errors import FolderTaken, LabError, StoreError, failure
+from labtui.domain.errors import FolderTaken, LabError, failure
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
 from labtui.session import mirrors, planning, records
@@ -57,7 +56,7 @@ class Session:
         self._journal = Journal(store, functools.partial(records.keep_files, folder))
         self.readings = mirrors.Readings(folder, store)
         self._journal.change(self._mirrored)
-        self._save_readings()
+        self.readings.save(self.state)
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
         self._threads: dict[str, Callable[[], None]] = {}
@@ -166,10 +165,6 @@ class Session:
             lock.release()
         return lock is not None
 
-    def _save_readings(self) -> None:
-        with contextlib.suppress(StoreError):  # they are computed again the next time
-            self.readings.save(self._journal.state)
-
     def close(self, timeout_s: float = 1.0) -> None:
         """Stop everything; returns within about `timeout_s`. Jobs stay in Slurm, waiting submissions in the store."""
         if self._closed:
@@ -180,7 +175,7 @@ class Session:
             end()
         self._journal.close()
         if ended:  # a worker that is still in a call must not find its database closed
-            self._save_readings()
+            self.readings.save(self.state)
             self._store.close()
         if self._lock is not None:
             self._lock.release()
