@@ -19,14 +19,7 @@ from labtui.results import charts as specs
 from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
-from labtui.results.measured import (
-    MeasuredRun,
-    accuracy_curves,
-    best_curve,
-    grouped,
-    steady_samples,
-    warmup_epochs,
-)
+from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, steady_samples
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
@@ -54,11 +47,11 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
     """
     rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
-    several, seen = Counter(line.model for line in lines), scaling_charts.looks_of(lines)
+    several, seen = Counter(line.last.model for line in lines), scaling_charts.looks_of(lines)
     found: dict[str, Callable[[], Charts]] = {}
     for line, short in zip(lines, distinct([line.name for line in lines]), strict=True):
-        alone = several[line.model] == 1
-        mine = [row for row in rows if row.model == line.model and (alone or row in line.rows)]
+        alone = several[line.last.model] == 1
+        mine = [row for row in rows if row.model == line.last.model and (alone or row in line.rows)]
         programs = line.rows if line.last.program is not None else ()
         part = replace(of_rows(results, mine), programs=programs)
         found[short] = cache(partial(_charts_of_line, part, marked, seen[line.name], short, sizes))
@@ -199,7 +192,7 @@ def epoch_chart(results: Results) -> ChartSpec:
     left_out = bool(fast) and len(fast) < len(lines) and _longest(lines) >= _TOO_SLOW * _longest(fast)
     series = []
     for line, run in fast if left_out else lines:
-        warmup, told = warmup_epochs(run), of_run(run)
+        warmup, told = measured.warmup_epochs(run), of_run(run)
         marks = [
             interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs

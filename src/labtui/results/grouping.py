@@ -130,19 +130,15 @@ def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unkn
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:
     """A sort key: real before practice, one line after another, CPU before GPUs, fewer GPUs first."""
+    made = configuration
+    options = " ".join(f"{name} {value}" for name, value in made.options)
     return (
-        bool(configuration.mark),
-        *_natural(configuration.model),
-        configuration.framework,
-        *_natural(configuration.data_set),
-        *_natural(" ".join(f"{name} {value}" for name, value in configuration.options)),
-        {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
-        configuration.n_gpus if configuration.n_gpus is not None else math.inf,
-        *_natural(" ".join(value for _, value in configuration.tuning)),
-        configuration.per_gpu_batch or 0,
-        configuration.images or 0,
-        configuration.steps or 0,
-        configuration.apart,
+        bool(made.mark),
+        *map(_natural, (made.model, made.framework, made.data_set, options)),
+        {"cpu": 0, "gpu": 1}.get(made.device, 2),
+        made.n_gpus if made.n_gpus is not None else math.inf,
+        _natural(" ".join(value for _, value in made.tuning)),
+        (made.per_gpu_batch or 0, made.images or 0, made.steps or 0, made.apart),
     )
 
 

@@ -89,8 +89,8 @@ def _many_sentence(rows: Sequence[ResultRow], families: Set[str]) -> str:
 
 def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     """Which of two lines is faster, and which scales better, on the most GPUs that both were measured on."""
-    one_model = lines[0].model == lines[1].model
-    names = [clean(line.model) for line in lines]
+    one_model = lines[0].last.model == lines[1].last.model
+    names = [clean(line.last.model) for line in lines]
     if one_model:
         names = list(map(clean, distinct([line.name for line in lines])))
     elif families & {"epoch-time", "throughput"} and (text := _faster_everywhere(lines, rows, names)):
@@ -316,7 +316,7 @@ def results_message(results: Results) -> str:
 def program_message(rows: Sequence[ResultRow]) -> str:
     """How programs scale, else how long they take on one number of processes; "" for strong and weak scaling."""
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
-    weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
+    weak = [row for row in rows if row.is_weak and row.efficiency is not None and row.processes > 1]
     if len({(row.counted, row.size) for row in rows}) == 1:
         timed = sorted((row for row in rows if row.shown), key=lambda row: value_of(row.epoch_seconds))
         said = [f"{clean(row.model)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
@@ -325,7 +325,7 @@ def program_message(rows: Sequence[ResultRow]) -> str:
         return ""
     if weak:
         last = max(weak, key=lambda row: row.processes)
-        share = percent_text(last.weak_efficiency)
+        share = percent_text(last.efficiency)
         return f"{clean(last.model)} keeps {share} weak efficiency on {last.counted}"
     best = max(strong, key=lambda row: value_of(row.speedup))
     many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted

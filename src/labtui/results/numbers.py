@@ -314,8 +314,10 @@ PROGRAM = (
     Column("time", time_text),
     Column("±", lambda row: _half_width(row.shown)),
     replace(SPEEDUP, optional=True),
-    replace(EFFICIENCY, optional=True),
-    Column("weak efficiency", lambda row: percent_text(row.weak_efficiency), optional=True),
+    Column("efficiency", lambda row: percent_text(None if row.is_weak else row.efficiency), optional=True),
+    Column(
+        "weak efficiency", lambda row: percent_text(row.efficiency if row.is_weak else None), optional=True
+    ),
 )
 """The columns of programs that are timed without epochs."""
 

@@ -179,11 +179,11 @@ _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed ba
     joules_per_image framework=configuration.framework {_SOURCES}"""
 _UNSTEADY = f"{_IDENTITY} epochs_read warmup_seconds {_SOURCES}"
 _FIT = "model=baseline.model law serial_fraction n_gpus baseline_batch_size=baseline.batch_size practice=baseline.mark"
-_OUTLOOK = """model=line.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
+_OUTLOOK = """model=line.last.model line=line.name measured n_gpus speedup_same_step=same speedup_growing_step=grows
     practice=line.last.mark"""
 _LEFT_OUT = "path=run.source run=run.run_id model=run.run.model n_gpus=run.run.n_gpus reason"
 _PROGRAM = """program=model scaling=program.scaling size counts=program.counts baseline=compared_with
-    processes runs seconds=epoch_seconds speedup efficiency weak_efficiency notes sources=origins
+    processes runs seconds=epoch_seconds speedup efficiency weak_efficiency=efficiency notes sources=origins
     practice=mark"""
 _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_size run=run.run_id path=run.source
     metric validation"""
@@ -240,7 +240,8 @@ def row_json(row: ResultRow) -> Json:
 
 
 def program_json(row: ResultRow) -> Json:
-    return _json(row, _PROGRAM) | {"size": row.size or None}
+    other = "efficiency" if row.is_weak else "weak_efficiency"
+    return _json(row, _PROGRAM) | {"size": row.size or None, other: None}
 
 
 def accuracy_json(results: Results) -> list[Json]:

@@ -120,8 +120,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0) are as the script prints them; `step_times` are
     the parts of a step's time in the log, `controls` the steps of its control runs by their kind.
     `apart_by` is the part of the tuning that tells it from other rows of its model.
-    A program that is timed without epochs has its time in `epoch_seconds`; `speedup` and `efficiency` are for strong
-    scaling, `weak_efficiency` for weak scaling.
+    A program that is timed without epochs has its time in `epoch_seconds`; with weak scaling it has no `speedup`, and
+    its `efficiency` is T1 / Tn.
     """
 
     configuration: Configuration
@@ -139,7 +139,6 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: Interval | None = None
     speedup: Interval | None = None
     efficiency: Interval | None = None
-    weak_efficiency: Interval | None = None
     batch_factor: float | None = None
     step_factor: Interval | None = None
     karp_flatt: Interval | None = None

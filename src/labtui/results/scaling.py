@@ -25,10 +25,6 @@ class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[ResultRow, ...]
 
     @property
-    def model(self) -> str:
-        return self.rows[0].model
-
-    @property
     def compared(self) -> tuple[ResultRow, ...]:
         """The baseline, then the rows on more GPUs that can be compared with it; () without a baseline."""
         base = next((row for row in self.rows if row.is_baseline and row.speedup is not None), None)
@@ -110,24 +106,22 @@ def _own_baseline(row: ResultRow) -> Interval | None:
 
 def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     """The row with its ratios to the time of one process."""
-    base, one_process = row.compared_with, None
+    base = row.compared_with
     ones = [one for one in rows if (one.model, one.mark, one.processes) == (row.model, row.mark, 1)]
-    fitting = (one for one in ones if (_has_grown(row, one) if row.is_weak else one.size == row.size))
-    first = next(fitting, ones[0] if ones and row.is_weak else None)
-    if first is not None:
-        one_process = first.epoch_seconds
-    elif not row.is_weak and (one_process := _own_baseline(row)) is not None:
-        row = row.with_notes(f"Compared with the time of {base} in its own line.")
+    alike = (one for one in ones if (_has_grown(row, one) if row.is_weak else one.size == row.size))
+    first = next(alike, None)
+    if row.is_weak and first is None and ones:
+        said = f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
+        return replace(row, baseline=ones[0]).with_notes(said)
+    own = None if first is not None or row.is_weak else _own_baseline(row)
+    one_process = own if first is None else first.epoch_seconds
     if one_process is None or row.epoch_seconds is None:
         return row.with_notes(f"There is no time of {base} to compare with.")
     ratio = Interval.exact(1.0) if first is row else one_process.over(row.epoch_seconds)
-    row = replace(row, baseline=first)
-    if not row.is_weak:
-        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
-    if first is not None and not _has_grown(row, first):
-        said = f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
-        return row.with_notes(said)
-    return replace(row, weak_efficiency=ratio)
+    row = row.with_notes(*[f"Compared with the time of {base} in its own line."] * (own is not None))
+    if row.is_weak:
+        return replace(row, baseline=first, efficiency=ratio)
+    return replace(row, baseline=first, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
 
 
 def _has_grown(row: ResultRow, one: ResultRow) -> bool:

@@ -16,13 +16,6 @@ from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 from labtui.slurm.values import number
 
-_FIELDS = {
-    "epoch-time": "epoch_seconds",
-    "program-time": "shown",
-    "weak-time": "shown",
-    "weak-efficiency": "weak_efficiency",
-}
-"""The field of a row that a family of charts shows, where its name is not that of the family."""
 _RATIOS = ("×", "%")
 _TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text}
 _IDEAL = Series(name="ideal", points=(), role="ideal")
@@ -60,8 +53,8 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
 
 def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
     """The look of each line, by name."""
-    hues = specs.hues_of(line.model for line in lines)
-    return specs.looks([Series(name=line.name, points=(), hue=hues[line.model]) for line in lines])
+    hues = specs.hues_of(line.last.model for line in lines)
+    return specs.looks([Series(name=line.name, points=(), hue=hues[line.last.model]) for line in lines])
 
 
 def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
@@ -85,9 +78,9 @@ def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
-    unit = specs.FAMILIES[family].unit
+    unit, quantity = specs.FAMILIES[family].unit, family.rpartition("-")[2]
     for row in rows:
-        value: Interval | None = getattr(row, _FIELDS.get(family, family.removeprefix("program-")))
+        value: Interval | None = getattr(row, "shown" if quantity == "time" else quantity)
         if row.n_gpus is not None and value is not None:
             yield _uncertain_point(row.n_gpus, row, value, label=_TEXTS[unit](value), ratio=unit in _RATIOS)
         elif row.n_gpus is not None and family == "epoch-time" and row.warmup_seconds is not None:
@@ -264,7 +257,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
     lines = [line for line in scaling_lines(results.rows) if of_rows(results, line.rows).fits]
     for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True):
         rows, fitted = line.rows, of_rows(results, line.rows)
-        points, hue = tuple(points_of("speedup", rows)), specs.MODEL_HUES.get(line.model, 0)
+        points, hue = tuple(points_of("speedup", rows)), specs.MODEL_HUES.get(line.last.model, 0)
         series = [Series(name=line.name, points=points, hue=hue)]
         for fit in fitted.fits:
             name = fit.law.capitalize()

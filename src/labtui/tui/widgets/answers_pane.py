@@ -325,6 +325,6 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
         time = epoch if row.program is None else time_text(row)
         text.append(f"{row.label}{', so far' * row.live}\n", style="bold").append(f"  {time}\n")
         if row.speedup is not None and not row.is_baseline:
-            share = words.percent(row.weak_efficiency or row.efficiency)
+            share = words.percent(row.efficiency)
             text.append(f"  speedup {words.ratio(row.speedup)}, {share}\n")
     text.append("\n")

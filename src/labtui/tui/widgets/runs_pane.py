@@ -235,7 +235,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
-        "efficiency": words.percent(row.weak_efficiency or row.efficiency) if row is not None else NOTHING,
+        "efficiency": words.percent(row.efficiency) if row is not None else NOTHING,
         "accuracy": words.percent(validated(line.run)),
         "cost": hours_text(cost) if cost else NOTHING,
         "state": state_text(view, line, styles, state),
