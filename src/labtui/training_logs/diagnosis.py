@@ -86,8 +86,8 @@ class Diagnoser:
         """All findings so far, in the order of the log."""
         return tuple(sorted(self._found, key=lambda finding: finding.line))
 
-    def take(self, number: int, text: str, run: int) -> Failure | None:
-        """Read one line of the run with number `run`; return the failure that it shows, if any."""
+    def take(self, number: int, text: str, run: int) -> Outcome | None:
+        """Read one line of the run with number `run`; return how the process failed, if it shows that."""
         self._enter(run)
         self._container |= _shows("container", text)
         if self.in_trace:
@@ -127,7 +127,7 @@ class Diagnoser:
 
     # ------------------------------------------------------------------ tracebacks
 
-    def _inside_trace(self, number: int, text: str) -> Failure | None:
+    def _inside_trace(self, number: int, text: str) -> Outcome | None:
         if text[:1] in (" ", "\t"):
             self._see_frame(text)
             return None
@@ -177,7 +177,7 @@ class Diagnoser:
 
     # ------------------------------------------------------------------ rules
 
-    def _judge(self, number: int, text: str) -> Failure | None:
+    def _judge(self, number: int, text: str) -> Outcome | None:
         if _HARMLESS.search(text):
             return None
         near = (rule for rule in RULES if any(word in text for word in rule.near))
@@ -216,14 +216,14 @@ class Diagnoser:
         self.add(rule.kind, number, text, advice)
         self._reported[key] = (rank, self._found[-1])
 
-    def _fail(self, outcome: Outcome, job_level: bool = False) -> Failure:
-        failure, key = Failure(outcome, job_level), outcome if job_level else self._episode
+    def _fail(self, outcome: Outcome, job_level: bool = False) -> Outcome:
+        key = outcome if job_level else self._episode
         before = self.failures.get(key)
         if len(self.failures) < _MAX_FINDINGS and (before is None or is_worse(outcome, before.outcome)):
-            self.failures[key] = failure
+            self.failures[key] = Failure(outcome, job_level)
         if not job_level:
             self._signs.add("failed")
-        return failure
+        return outcome
 
 
 # --------------------------------------------------------------------------- both streams of a job

@@ -10,19 +10,20 @@ Lines of Keras and PyTorch that depend on the lines around them are read in `ker
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, Interval
+from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.training_logs import keras_runs, spans
 from labtui.training_logs.diagnosis import Diagnoser
 from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.patterns import SUMMARY
 from labtui.training_logs.run import OpenRun
-from labtui.training_logs.runs import NO_FACTS, Failure, GpuCount, ParsedRun, RunFacts
+from labtui.training_logs.runs import NO_FACTS, GpuCount, ParsedRun, RunFacts
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 
@@ -45,7 +46,7 @@ class Fold:
         self.hints = RunFacts()
         self.plan: dict[int, RunFacts] = {}
         self.job_gpus: GpuCount | None = None
-        self.strategies: list[GpuCount] = []
+        self.strategies: deque[GpuCount] = deque(maxlen=MAX_LISTED)
 
     @property
     def runs(self) -> tuple[ParsedRun, ...]:
@@ -118,10 +119,10 @@ class Fold:
         about = self.coming if run is None or run.ended or run.outcome == "completed" else run
         about.masked = True
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, outcome: Outcome) -> None:
         """A process failed. The gravest failure of a run is kept: a time limit rather than a traceback."""
         if self.open is not None:
-            self.open.fail(failure)
+            self.open.fail(outcome)
         if self.open is None or self.open.over:
             self.coming = OpenRun()  # what that process said of itself
 
@@ -188,8 +189,7 @@ def _take_gpus(fold: Fold, line: int, found: GpuCount) -> None:
     if found.source == "job":
         fold.job_gpus = found
         return
-    if len(fold.strategies) < MAX_LISTED:
-        fold.strategies.append(found)
+    fold.strategies.append(found)
     again = found.source == "devices" and "devices" in run.gpus
     (fold.coming if run.failure or again else run).gpus[found.source] = found
 

@@ -13,7 +13,7 @@ from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
 from labtui.training_logs.patterns import RATE, grow_like_total
-from labtui.training_logs.runs import Failure, GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
+from labtui.training_logs.runs import GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetEpoch, Opened, RecordLines
 
@@ -59,7 +59,7 @@ class OpenRun(msgspec.Struct):
     out_of_data: int | None = None
     ended: bool = False
     success: bool = False
-    failure: Failure | None = None  # since the last epoch
+    failure: Outcome | None = None  # since the last epoch
     resumed: bool = False  # the epochs before were another run's
     fresh: bool = False  # a process began since the last epoch was kept
     fresh_header: bool | None = None  # `fresh` when the open epoch began
@@ -100,7 +100,7 @@ class OpenRun(msgspec.Struct):
         ):
             return "completed"
         if self.failure is not None:
-            return self.failure.outcome
+            return self.failure
         return "failed" if self.ended else "unfinished"
 
     def accepts(self, form: str) -> bool:
@@ -290,13 +290,13 @@ class OpenRun(msgspec.Struct):
         if said.success and self.records.open is not None:
             self.note(f"Epoch {self.records.open.number} began, but its end is not in the log.")
         if said.outcome is not None and self.failure is None:
-            self.failure = Failure(said.outcome)
+            self.failure = said.outcome
         self.ended = True
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, outcome: Outcome) -> None:
         self.fresh = True
-        if self.failure is None or is_worse(failure.outcome, self.failure.outcome):
-            self.failure = failure
+        if self.failure is None or is_worse(outcome, self.failure):
+            self.failure = outcome
 
     def shut(self, *, job_known: bool) -> None:
         """No more lines come: decide how the run ended. `job_known`: the job's end decides where no line does."""
