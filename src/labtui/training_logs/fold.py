@@ -141,15 +141,15 @@ class Fold:
 
 def _take_fact(fold: Fold, line: int, said: Says) -> None:
     """Take a fact about the announced run, else about the next."""
-    if said.run:
-        fold.plan[said.run] = said.facts
+    if isinstance(said.about, int):
+        fold.plan[said.about] = said.facts
         return
     if said.about == "job":
         fold.hints = fold.hints.with_others(said.facts)
         return
     run = fold.open
     if run is not None:
-        run.fresh, run.resumed = run.fresh or said.starts, run.resumed or said.resumes
+        run.fresh, run.resumed = run.fresh or said.starts != "", run.resumed or said.starts == "resumed"
         if said.shortage is not None:
             run.out_of_data = said.shortage
     run = _run_of_fact(fold, line, said)

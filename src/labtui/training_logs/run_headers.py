@@ -100,7 +100,7 @@ def read_job_header(text: str) -> list[Said] | None:
         nodes = whole_number(pairs.get("nodes")) or 1
         known["batch_shares"] = batch_shares(option, known.get("n_gpus", 0), nodes, pairs.get("launcher", ""))
     tuning = tuning_of(named_options(pairs.get("options", "").split(","))) or None
-    return [Says(RunFacts(**known, tuning=tuning), run=int(match[1]))]
+    return [Says(RunFacts(**known, tuning=tuning), about=int(match[1]))]
 
 
 _DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)

@@ -14,21 +14,18 @@ class Says(msgspec.Struct):
     """A fact about the run that is announced and not yet training, else about the next.
 
     `about`: a `begun run` may have begun or ended before the line, which then fills gaps; a fact about the whole `job`
-    fills gaps in all runs. `run` (from 1): the fact is about that run of the job. `sure` is false for a fact that only
+    fills gaps in all runs, one about a run by its number (from 1) in that run. `sure` is false for a fact that only
     fills gaps. `batch_line`: the line gives the batch, of all GPUs or perhaps (`open`) of each; two such lines are of
-    two runs. `option` is an option of the script with its value. `starts`: only a starting process prints it;
-    `resumes`: and goes on with a training. `shortage`: Keras's input ran out; the number of batches it needed (0: not
-    given).
+    two runs. `option` is an option of the script with its value. `starts`: only a starting process prints it, which may
+    go on with a training. `shortage`: Keras's input ran out; the number of batches it needed (0: not given).
     """
 
     facts: RunFacts = NO_FACTS
-    about: Literal["", "job", "begun run"] = ""
+    about: Literal["", "job", "begun run"] | int = ""
     batch_line: Literal["", "global", "open"] = ""
-    run: int = 0
     option: tuple[str, str] | None = None
     sure: bool = True
-    starts: bool = False
-    resumes: bool = False
+    starts: Literal["", "anew", "resumed"] = ""
     shortage: int | None = None
 
 
