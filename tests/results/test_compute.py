@@ -11,6 +11,7 @@ from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, own_options
+from labtui.results.messages import baseline_notes
 from labtui.results.numbers import epochs_text
 from labtui.results.report import results_json
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -129,10 +130,11 @@ def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
     note = "The one-GPU baseline is the mean of runs 3, 15."
     assert [note in row.notes for row in results.rows] == [False, True]
     assert {note in chart.notes for chart in task_charts(results)} == {False, True}
+    both = compute_results([*ones, run(4, [9, 4]), *(run(n, [9, 8 / n], model="vit") for n in (1, 2))])
+    assert baseline_notes(both.rows) == [note.replace(" is", " of ResNet50 is")]
     far = compute_results([run(1, [50, 40.0]), run(1, [90, 80.0]), run(2, [30, 22.0])]).rows[1]
     assert "The runs of the one-GPU baseline differ: 40 to 80 s an epoch." in far.notes
-    cut = "Run 15 was cancelled before its end."
-    assert all(cut in chart.notes for chart in task_charts(results))
+    assert all("Run 15 was cancelled before its end." in chart.notes for chart in task_charts(results))
 
 
 def test_what_differs_or_is_unknown_is_never_pooled_and_no_gpu_run_is_without_one():

@@ -9,7 +9,7 @@ from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
 from labtui.results.grouping import devices
-from labtui.results.measured import AccuracyCurve
+from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
 from labtui.results.rows import LawFit, ResultRow, Results
 from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, scaling_lines
@@ -405,9 +405,15 @@ def _rows_of_notes(rows: Iterable[ResultRow]) -> dict[str, list[str]]:
 
 
 def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
-    """What is said of the baselines of some rows; "this run" is named."""
-    told = {note: who for note, who in _rows_of_notes(rows).items() if "one-GPU baseline" in note}
-    return [note.replace("this run", " and ".join(who)) for note, who in told.items()]
+    """What is said of the baselines of some rows; "this run" is named, and the network where there are several."""
+    lines, found = grouped(rows, lambda row: clean(row.name)), []
+    for name, mine in lines.items():
+        whose = f"he one-GPU baseline of {name}" if len(lines) > 1 else "he one-GPU baseline"
+        told = ((note, who) for note, who in _rows_of_notes(mine).items() if "one-GPU baseline" in note)
+        found += [
+            note.replace("he one-GPU baseline", whose).replace("this run", who) for note, (who,) in told
+        ]
+    return found
 
 
 def note_lines(results: Results) -> list[str]:

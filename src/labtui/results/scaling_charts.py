@@ -78,9 +78,9 @@ def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
-    unit, quantity = specs.FAMILIES[family].unit, family.rpartition("-")[2]
+    unit, view = specs.FAMILIES[family].unit, specs.FAMILIES[family].view
     for row in rows:
-        value: Interval | None = getattr(row, "shown" if quantity == "time" else quantity)
+        value: Interval | None = getattr(row, "shown" if view == "time" else view)
         if row.n_gpus is not None and value is not None:
             yield _uncertain_point(row.n_gpus, row, value, label=_TEXTS[unit](value), ratio=unit in _RATIOS)
         elif row.n_gpus is not None and family == "epoch-time" and row.warmup_seconds is not None:
