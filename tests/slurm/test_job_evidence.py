@@ -10,7 +10,7 @@ from labtui.slurm.queue import POLLS_PER_MINUTE, QueueAnswer, job_row, next_poll
 from labtui.slurm.states import FINISHED
 from tests import changes
 from tests.changes import after, seen
-from tests.domain.test_submission_queue import planned, status
+from tests.slurm.test_submission_queue import planned, status
 
 
 @given(
