@@ -99,17 +99,31 @@ def chart_text(spec: ChartSpec) -> str:
     return clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
 
 
-def panels(spec: ChartSpec) -> list[tuple[str, list[Series]]]:
-    """The heading and the lines of each panel; one panel for a chart with few enough lines."""
-    lines = list(spec.measured)
+def panels(spec: ChartSpec) -> list[ChartSpec]:
+    """A chart of too many lines as one for each group of them, where all others are grey; any other chart alone."""
     groups: dict[str, list[Series]] = {}
-    for series in lines:
+    for series in spec.measured:
         groups.setdefault(series.group or series.short or series.name, []).append(series)
-    few_marks = spec.x_axis == "batch"
-    if spec.kind != "lines" or few_marks or len(lines) <= MAX_LINES or not 1 < len(groups) <= 12:
-        return [("", lines)]
-    found = zip(distinct(list(groups)), groups.values(), strict=True)
-    return [(name + f", {len(mine)} runs" * (len(mine) > MAX_IN_PANEL), mine) for name, mine in found]
+    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch"
+    if spec.kind != "lines" or few or not 1 < len(groups) <= 12:
+        return [spec]
+    found = []
+    for name, mine in zip(distinct(list(groups)), groups.values(), strict=True):
+        rest = (each for each in spec.series if each not in mine)
+        grey = (replace(each, role="other") if each.role == "measured" else each for each in rest)
+        heading = name + f", {len(mine)} runs" * (len(mine) > MAX_IN_PANEL)
+        found.append(replace(spec, heading=heading, series=(*grey, *mine)))
+    return found
+
+
+def is_panel(spec: ChartSpec) -> bool:
+    """Whether a chart is one of several panels."""
+    return any(each.role == "other" for each in spec.series)
+
+
+def are_named(spec: ChartSpec) -> bool:
+    """Whether there is room for the names of all lines."""
+    return len(spec.measured) <= (MAX_IN_PANEL if is_panel(spec) else MAX_NAMED)
 
 
 def without_repeats(spec: ChartSpec) -> ChartSpec:
@@ -121,9 +135,9 @@ def without_repeats(spec: ChartSpec) -> ChartSpec:
     return replace(spec, series=lines[:1], heading=f"{spec.heading}, the same for {names}")
 
 
-def rows_of(parts: Sequence[tuple[str, Sequence[Series]]]) -> int:
+def rows_of(parts: Sequence[ChartSpec]) -> int:
     """The number of rows of panels: one for up to five panels of one line, or three whose lines need room for names."""
-    return 1 if len(parts) <= (5 if all(len(lines) == 1 for _, lines in parts) else 3) else 2
+    return 1 if len(parts) <= (5 if all(len(each.measured) == 1 for each in parts) else 3) else 2
 
 
 @functools.lru_cache(maxsize=1)
@@ -207,7 +221,11 @@ def free_side(series: Series) -> int:
 def has_numbers(spec: ChartSpec) -> bool:
     """Whether each mark has room for its number; the y axis is then left out unless it is cut (shares)."""
     curves = any(series.role in ("fit", "reference") for series in spec.series)
-    return not (spec.over_time or curves) and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
+    return (
+        not (spec.over_time or curves or is_panel(spec))
+        and len(spec.x_ticks) <= 4
+        and len(spec.measured) <= 2
+    )
 
 
 def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, int]]:

@@ -96,12 +96,12 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.03)
     ratios = drawing.widths(specs) if len(specs) > 1 else [1.0]
-    parts = figure.subfigures(1, len(specs), squeeze=False, width_ratios=ratios)
-    for place, (spec, part) in enumerate(zip(specs, parts.flat, strict=True)):
-        if len(groups := panels(spec)) > 1:
-            _draw_panels(part, spec, groups)
+    places = figure.subfigures(1, len(specs), squeeze=False, width_ratios=ratios)
+    for spec, place in zip(specs, places.flat, strict=True):
+        if len(parts := panels(spec)) > 1:
+            _draw_panels(place, spec, parts)
         else:
-            _draw(part.subplots(), spec, named=place == 0 or not names_alike(spec, specs[0]))
+            _draw(place.subplots(), spec, named=spec is specs[0] or not names_alike(spec, specs[0]))
     return figure
 
 
@@ -112,19 +112,20 @@ def names_alike(one: ChartSpec, other: ChartSpec) -> bool:
     return alike and (one.kind != "lines" or len({s.hue for s in lines}) == len(lines))
 
 
-def _draw_panels(part: Any, spec: ChartSpec, groups: Sequence[tuple[str, list[Series]]]) -> None:
-    """One panel for each group, all on one scale: the group's lines in colour, all others in grey."""
-    rows = drawing.rows_of(groups)
-    columns = math.ceil(len(groups) / rows)
+def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None:
+    """Draw the panels of a chart, all on one scale."""
+    rows = drawing.rows_of(parts)
+    columns = math.ceil(len(parts) / rows)
     grid = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     part.suptitle(clean(spec.y_title), x=0.012, ha="left", weight="bold")
-    for axes in grid.flat[len(groups) :]:
+    for axes in grid.flat[len(parts) :]:
         axes.set_axis_off()
-    for axes, (name, mine) in zip(grid.flat, groups, strict=False):
-        axes.set_title("\n".join(textwrap.wrap(clean(name), 75 // columns + 6)[:2]), size=drawing.TEXT_SIZE)
-        draw_lines(axes, spec, mine, named=True, panel=True)
+    for axes, each in zip(grid.flat, parts, strict=False):
+        name = "\n".join(textwrap.wrap(clean(each.heading), 75 // columns + 6)[:2])
+        axes.set_title(name, size=drawing.TEXT_SIZE)
+        draw_lines(axes, each, named=True)
         axes.grid(visible=True, axis="y")
-    style_axes(grid[0][0], spec, panel=True)
+    style_axes(grid[0][0], parts[0])
     grid[0][0].set_xlabel("")
     grid[-1][0].set_xlabel(clean(spec.x_title))
 
@@ -140,19 +141,19 @@ def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     elif spec.kind == "bars":
         draw_bars(axes, spec, named=named)
     else:
-        draw_lines(axes, spec, spec.measured, named=named, panel=False)
-        style_axes(axes, spec, panel=False)
+        draw_lines(axes, spec, named=named)
+        style_axes(axes, spec)
 
 
 # --------------------------------------------------------------------------- lines
 
 
-def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: bool, panel: bool) -> None:
-    """Draw `lines` in colour, the other measured lines in grey."""
-    seen = looks(lines)
-    labelled, grey = drawing.has_numbers(spec) and not panel, {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
+def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
+    """Draw lines, and their names and numbers where these have room."""
+    lines, panel = spec.measured, drawing.is_panel(spec)
+    seen, grey = looks(lines), {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
     for series in spec.series:
-        if series.role != "measured" and series.points:
+        if not series.is_run and series.points:
             law = series.law.law if series.law else ""
             look: Any = {**grey, "ls": DASHES.get(law, "dashed"), "gid": law, "label": series.short}
             axes.plot(*_path(series.points), **look)
@@ -162,7 +163,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
     if laws := [line for line in axes.lines if line.get_gid() in DASHES]:
         axes.legend(handles=laws, loc="upper left", frameon=False)
     end = max(point.x for each in lines for point in each.points)  # beyond it stand the names
-    others = (piece for each in spec.measured if each not in lines for piece in line_pieces(spec, each))
+    others = (piece for each in spec.series if each.role == "other" for piece in line_pieces(spec, each))
     within = ([point for point in piece if point.x <= end] for piece in others)
     axes.plot(*_path(*within), color=drawing.OTHER, lw=1.2, zorder=1)
     tall = not spec.over_time and any(is_tall(spec, point) for each in lines for point in each.points)
@@ -173,14 +174,14 @@ def draw_lines(axes: Axes, spec: ChartSpec, lines: Sequence[Series], *, named: b
         _draw_line(axes, spec, series, look, shift)
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
-        text *= len(lines) <= (drawing.MAX_IN_PANEL if panel else drawing.MAX_NAMED)
+        text *= drawing.are_named(spec)
         tones = any(each.tone for each in seen.values())  # of one colour, and much alike
         if text and tones and not spec.over_time:
             text = f"{drawing.SIGNS[look.mark % len(drawing.SIGNS)]} {text}"
         *before, last = series.points
         beyond = replace(series, points=(*before, replace(last, x=_shifted(spec, last.x, widest))))
         name_line(axes, beyond, text, drawing.SERIES[look.hue], bold=named)
-        for point, number, x, y in drawing.mark_numbers(spec, series) if labelled else ():
+        for point, number, x, y in drawing.mark_numbers(spec, series) if drawing.has_numbers(spec) else ():
             beside = _shifted(spec, point.x, x * widest)
             axes.annotate(
                 number, (beside, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
@@ -271,13 +272,14 @@ def _move_name(axes: Any, name: Any, x: float, y: float, height: float) -> None:
         )  # fmt: skip
 
 
-def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
+def style_axes(axes: Axes, spec: ChartSpec) -> None:
     """Set limits, scales and ticks of the axes of lines; no y axis where every mark has its number and y begins at 0.
 
     Panels share their axes, so one call sets those of all.
     """
     from matplotlib.ticker import NullLocator
 
+    panel = drawing.is_panel(spec)
     xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
     axes.set(xscale="log" if spec.x_log else "linear", yscale="log" if spec.y_log else "linear")
     for axis in (axes.xaxis, axes.yaxis):
@@ -291,7 +293,7 @@ def style_axes(axes: Axes, spec: ChartSpec, *, panel: bool) -> None:
     else:
         margin = (max(xs) - min(xs)) * (0.02 if spec.over_time else 0.12) or 0.5
         axes.set_xlim(min(xs) - margin, max(xs) + margin * 0.6)
-    if drawing.has_numbers(spec) and not panel and not spec.percent:
+    if drawing.has_numbers(spec) and not spec.percent:
         axes.yaxis.set_major_locator(NullLocator())
         return
     steps = drawing.y_ticks(*drawing.y_limits(spec), log=spec.y_log)

@@ -184,8 +184,8 @@ class _Slides:
     def add_charts(self) -> None:
         """Charts side by side, where there is room for their numbers and names; one with panels has its own slide."""
         charts, height = self.page.charts, documents.chart_height(self.page)
-        if len(panels(charts[0])) > 1:
-            self.add_panels(charts[0], height - 0.35 * bool(self.page.answered))  # for the questions
+        if len(parts := panels(charts[0])) > 1:
+            self.add_panels(charts[0], parts, height - 0.35 * bool(self.page.answered))  # for the questions
             return
         shares, x = drawing.widths(charts), LEFT
         for spec, share in zip(charts, shares, strict=True):
@@ -194,20 +194,19 @@ class _Slides:
             x += WIDTH * share / sum(shares)
         self.y += height + 0.1
 
-    def chart(self, spec: ChartSpec, box: Box, **how: Any) -> None:
-        add_chart(self.slide, spec, box, **how)
+    def chart(self, spec: ChartSpec, box: Box, *, named: bool = True) -> None:
+        add_chart(self.slide, spec, box, named=named)
         self.describe(drawing.chart_text(spec), f"chart {spec.key}")
 
-    def add_panels(self, spec: ChartSpec, height: float) -> None:
+    def add_panels(self, spec: ChartSpec, parts: Sequence[ChartSpec], height: float) -> None:
         self.add_words([Paragraph((Run(clean(spec.y_title), bold=True),))], size=17)
-        parts, top = panels(spec), self.y
-        rows = rows_of(parts)
+        top, rows = self.y, rows_of(parts)
         columns = math.ceil(len(parts) / rows)
         wide, high = WIDTH / columns, (height - 0.4) / rows
-        for at, (name, mine) in enumerate(parts):
+        for at, each in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
             x_label = spec.x_label if at == columns * (rows - 1) else ""  # on one panel only
-            self.chart(replace(spec, x_label=x_label), place, chosen=mine, heading=clean(name))
+            self.chart(replace(each, x_label=x_label), place)
         self.y += height - 0.4
 
     # ----------------------------------------------------------------------- words

@@ -35,30 +35,22 @@ _DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_S
 Box = tuple[float, float, float, float]
 
 
-def add_chart(
-    slide: Any,
-    spec: ChartSpec,
-    box: Box,
-    *,
-    chosen: Sequence[Series] = (),
-    heading: str = "",
-    named: bool = True,
-) -> Any:
-    """Add a chart to a slide, `box` in inches; with `chosen`, these lines are in colour and the others in grey."""
-    bars = spec.kind != "lines"
-    kind, data = _bar_data(spec) if bars else _line_data(spec, chosen)
+def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True) -> Any:
+    """Add a chart to a slide, `box` in inches."""
+    bars, panel = spec.kind != "lines", drawing.is_panel(spec)
+    kind, data = _bar_data(spec) if bars else _line_data(spec)
     chart = slide.shapes.add_chart(kind, *map(Inches, box), data).chart
     _set_font(chart.font, THEME.TEXT_1)
     chart.has_legend, chart.has_title = False, True
-    title = heading or clean(spec.y_title)
-    size = drawing.TEXT_SIZE if chosen else 17
+    title = clean(spec.heading if panel else spec.y_title)
+    size = drawing.TEXT_SIZE if panel else 17
     _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=size)
     _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
     if bars:
         _style_bars(chart, spec)
     else:
-        _style_lines(chart, spec, box, chosen, named=named)
-    if chosen:  # all panels leave room for a two-line heading and an axis title
+        _style_lines(chart, spec, box, named=named)
+    if panel:  # all panels leave room for a two-line heading and an axis title
         area = chart._chartSpace.chart.plotArea
         _move(area, "", 0.22, 0.65 / box[3], 0.74, 1 - 1.5 / box[3], edge=True)
     return chart
@@ -137,10 +129,9 @@ def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
 # --------------------------------------------------------------------------- lines
 
 
-def _drawn_series(spec: ChartSpec, chosen: Sequence[Series] = ()) -> list[Series]:
-    """The lines from the bottom to the top: the chosen ones lie over the others."""
-    lines = [each for each in spec.series if each.role == "measured" or each.points]
-    return sorted(lines, key=lambda each: each in chosen)
+def _drawn_series(spec: ChartSpec) -> list[Series]:
+    """The lines from the bottom to the top."""
+    return [each for each in spec.series if each.is_run or each.points]
 
 
 def _x_values(spec: ChartSpec, series: Series) -> list[float]:
@@ -148,9 +139,9 @@ def _x_values(spec: ChartSpec, series: Series) -> list[float]:
     return sorted({point.x for point in series.points}.union(skipped_sizes(spec, series)))
 
 
-def _line_data(spec: ChartSpec, chosen: Sequence[Series]) -> tuple[Any, Any]:
+def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
     data: Any = XyChartData(number_format="General")  # type: ignore[no-untyped-call]
-    drawn = _drawn_series(spec, chosen)
+    drawn = _drawn_series(spec)
     rows = max(len(_x_values(spec, series)) for series in drawn)
     for series in drawn:
         line = data.add_series(spreadsheet_cell(series.short or series.name))
@@ -162,11 +153,10 @@ def _line_data(spec: ChartSpec, chosen: Sequence[Series]) -> tuple[Any, Any]:
     return xl.XL_CHART_TYPE.XY_SCATTER_LINES, data
 
 
-def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series], *, named: bool) -> None:
+def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
-    drawn, height = _drawn_series(spec, chosen), box[3] * 72
-    labelled = has_numbers(spec) and not chosen
-    shown = chosen or spec.measured
+    drawn, height = _drawn_series(spec), box[3] * 72
+    labelled, shown = has_numbers(spec), spec.measured
     seen = looks(shown)
     named = named and len(shown) > 1
     names = dict(zip((each.name for each in shown if named), drawing.names_of(shown), strict=False))
@@ -175,14 +165,14 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         native.smooth = False
         line, colour = native.format.line, QUIET
         native.marker.style = xl.XL_MARKER_STYLE.NONE
+        if series.role == "other":
+            line.color.theme_color, line.color.brightness, line.width = GRID, -0.1, Pt(1)
+            continue
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
             line.dash_style = _DASHES[series.law.law] if series.law else MSO_LINE_DASH_STYLE.DASH
             if series.role == "fit":  # close to the measured line: a legend names it
                 continue
-        elif chosen and series not in chosen:
-            line.color.theme_color, line.color.brightness, line.width = GRID, -0.1, Pt(1)
-            continue
         else:
             look = seen[series.name]
             colour, line.width = ACCENTS[look.hue], Pt(2.5)
@@ -195,8 +185,8 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, chosen: Sequence[Series]
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
     if laws := {each.short: at for at, each in enumerate(drawn) if each.role == "fit"}:
         _add_legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
-    low, high = _axes(chart, spec, labelled=labelled, named=bool(names), chosen=bool(chosen))
-    ends = ends if len(shown) <= (drawing.MAX_IN_PANEL if chosen else drawing.MAX_NAMED) else []
+    low, high = _axes(chart, spec, named=bool(names))
+    ends = ends if drawing.are_named(spec) else []
     scale = math.log if spec.y_log else float
     share = height * 0.68 / (scale(high) - scale(low))
     farthest = max((series.points[-1].x for _, series, *_ in ends), default=0.0)
@@ -232,9 +222,9 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
         (edge if marker is native.marker else inside).theme_color = THEME.BACKGROUND_1
 
 
-def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, chosen: bool) -> tuple[float, float]:
+def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
     """Set scales and tick labels of both axes, with room for labels at the lines' ends; return the limits of y."""
-    xs = [p.x for s in _drawn_series(spec) if s.role != "fit" for p in s.points]
+    xs, panel = [p.x for s in spec.series if s.role != "fit" for p in s.points], drawing.is_panel(spec)
     across, up = _style_axes(chart, clean(spec.x_title))
     first, last = min(xs), max(xs)
     if spec.x_log:
@@ -244,7 +234,7 @@ def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, chosen: b
     else:
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
-        step = span / (2 if chosen else 6) if spec.over_time else step
+        step = span / (2 if panel else 6) if spec.over_time else step
         crowded = step < span / drawing.MAX_TICKS
         step = 2 ** math.ceil(math.log2(span / drawing.MAX_TICKS)) if crowded else max(1, round(step))
         across.minimum_scale = 0 if spec.over_time or first <= step else first - step
@@ -257,10 +247,10 @@ def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, chosen: b
     low, high = drawing.y_limits(spec)
     if spec.y_log:
         _set_log(up, 10)
-        least = min(p.y for s in _drawn_series(spec) for p in s.points)
+        least = min(p.y for s in spec.series for p in s.points)
         low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
     up.minimum_scale, up.maximum_scale = low, high
-    if labelled and not spec.percent:
+    if has_numbers(spec) and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
         return low, high
     up.has_major_gridlines = True
@@ -268,7 +258,7 @@ def _axes(chart: Any, spec: ChartSpec, *, labelled: bool, named: bool, chosen: b
     digits = "0" if spec.percent else "#,##0.###" if high < 10 else "#,##0"
     _set_format(up, digits + drawing.UNITS.get(spec.unit, "").replace("×", '"×"'))
     if not spec.y_log and len(steps := drawing.y_ticks(low, high, log=False)) > 1:
-        up.major_unit = (steps[1] - steps[0]) * (2 if chosen and len(steps) > 4 else 1)
+        up.major_unit = (steps[1] - steps[0]) * (2 if panel and len(steps) > 4 else 1)
     return low, high
 
 

@@ -74,8 +74,9 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
 def sources_table(results: Results) -> Table:
     """Where every time and rate was read: job, log and lines."""
     rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
-    named = ("epoch or rate", "lines (epoch)") if results.rows else ("time", "line")
-    headings = ("training", named[0], "job", "log", named[1])
+    timed = all(row.epoch_seconds is not None for row in results.rows) and not results.programs
+    place = "lines (epoch)" if results.rows else "line"
+    headings = ("training", "epoch" if timed else "value", "job", "log", place)
     return Table(headings, tuple(rows), (False, True, True, False, False))
 
 

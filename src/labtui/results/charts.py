@@ -22,7 +22,8 @@ from labtui.results.rows import LawFit, law_speedup
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
 XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
 """What x is: a number of GPUs or processes, a global batch, the position of a name, an epoch, or seconds."""
-Role = Literal["measured", "ideal", "fit", "reference"]
+Role = Literal["measured", "other", "ideal", "fit", "reference"]
+"""``other``: measured, but in grey beside the lines that its panel is about."""
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
 """A colour is a network in every chart, and no other thing; other networks take the first free colours."""
@@ -84,6 +85,10 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "points", tuple(sorted(self.points, key=lambda point: point.x)))
+
+    @property
+    def is_run(self) -> bool:
+        return self.role in ("measured", "other")
 
 
 class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +164,7 @@ def is_tall(spec: ChartSpec, point: Point) -> bool:
     """Whether a point's interval is visibly taller than its mark."""
     if point.lo is None or point.hi is None or point.y <= 0:
         return False
-    values = [p.y for s in spec.measured for p in s.points]
+    values = [p.y for s in spec.series if s.is_run for p in s.points]
     span = (max(values) if spec.kind == "bars" else max(values) - min(0.6 * max(values), *values)) or 1.0
     return (point.hi - point.lo) / span > 0.05
 
@@ -303,7 +308,7 @@ def order_of(spec: ChartSpec) -> list[int]:
 def skipped_sizes(spec: ChartSpec, series: Series) -> list[float]:
     """The sizes that a measured line skips: other lines have them, or they continue its doubling."""
     own = [point.x for point in series.points]
-    if spec.x_axis not in ("counts", "batch") or series.role != "measured" or not own:
+    if spec.x_axis not in ("counts", "batch") or not series.is_run or not own:
         return []
     sizes = {x for x, _ in spec.x_ticks}
     sizes |= {2 * before for before, after in itertools.pairwise(own) if after > 2 * before}
