@@ -392,7 +392,7 @@ async def test_the_next_step_edits_the_script_from_the_answers_too(session, monk
         await until(pilot, lambda: edited == [copy] and " e  Edit the script" in text_of(app))
 
 
-@pytest.mark.parametrize(("size", "first"), [((80, 24), "#bottom"), ((120, 40), "Rail")])
+@pytest.mark.parametrize(("size", "first"), [((80, 24), "#bottom"), ((120, 40), "#rail")])
 async def test_each_step_of_the_tour_stands_beside_its_part_and_escape_skips(filled_session, size, first):
     app = LabApp(filled_session, clock=lambda: NOW)
     app.with_tour = True

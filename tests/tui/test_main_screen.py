@@ -78,7 +78,7 @@ async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkey
     step = NextStep("Plan the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
     monkeypatch.setattr(frame, "next_step", lambda view: step)
     async with screens(filled_session) as (app, pilot):
-        card = app.screen.query_one(frame.NextStepText)
+        card = app.screen.query_one("#next")
         await until(pilot, lambda: card.size.height == 5 and str(card.render()).endswith("…"))
 
 

@@ -16,7 +16,7 @@ from labtui.session.settings import Settings
 from labtui.tui import themes
 from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
-from labtui.tui.widgets.frame import HeaderBar, TaskList
+from labtui.tui.widgets.frame import TaskList
 from tests.tui.fed_session import live_run, make_folder, spec
 from tests.tui.waiting import screens, text_of, types, until
 
@@ -28,7 +28,7 @@ async def test_the_preferred_theme_colours_the_first_frame(session, tmp_path, mo
     assert WizardApp(tmp_path / "lab").theme == "labtui-light"
     app = LabApp(session)
     async with app.run_test(size=(80, 24), notifications=True):
-        assert app.query_one(HeaderBar).styles.background == Color.parse(str(themes.LIGHT.surface))
+        assert app.query_one("#header").styles.background == Color.parse(str(themes.LIGHT.surface))
         assert app.screen.styles.background == Color.parse(str(themes.LIGHT.background))
 
 

@@ -793,7 +793,7 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     assert (step.label, step.reason, str(view.count("charts"))) == ("Export the charts", old, "1/1")
     assert view.task_line is not None and view.task_line.word == "outdated", "as `labtui check` says"
     assert " outdated" in task_text(view.task_line, view, ROLES, 90).plain, "so does the page of tasks"
-    assert next_step(replace(view, exporting=True)) == NextStep("Exporting ..."), "no second export"
+    assert next_step(replace(view, exporting="1 of 2")) == NextStep("Exporting ..."), "no second export"
     page = task_page(view, ROLES, 90, whole=True).plain
     assert f"○ {old}" in page and "is exported" not in page and "○ Charts       1/1" in page
     made = replace(check, items=(items[0], replace(items[1], missing="", stale=False)))

@@ -176,7 +176,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     now: float = 0.0
     deck: str = ""  # the exported deck in the lab folder
     deck_old: bool = False  # whether an answer, or the log of a run that has ended, is newer than it
-    exporting: bool = False
+    exporting: str = ""  # the progress of the export under way
 
     @classmethod
     def of(cls, session: Session, **more: Any) -> View:

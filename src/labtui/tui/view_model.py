@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +51,7 @@ class ViewModel:
         self.loaded = False
         self.deck, self.deck_old = "", False
         self.own_jobs = False  # whether the student has a job file of their own
-        self.exporting: Future[str] | None = None
+        self.exporting = ""  # the progress of the export under way
         self.remarks: list[str] = []  # of the last export
         self.checks: Mapping[str, TaskCheck] = {}
         self._cached: tuple[object, dict[str, Any]] = (None, {})
@@ -142,7 +141,7 @@ class ViewModel:
             now=self.clock(),
             deck=self.deck,
             deck_old=self.deck_old,
-            exporting=self.exporting is not None and not self.exporting.done(),
+            exporting=self.exporting,
             **self._numbers(),
         )
 

@@ -21,7 +21,7 @@ from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
 from labtui.tui.view import ENDED_BADLY, View
-from labtui.tui.widgets.frame import FramedScreen, NoteLine, TaskList, key
+from labtui.tui.widgets.frame import FramedScreen, TaskList, key
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
 
@@ -283,18 +283,21 @@ class MainScreen(FramedScreen):
 
     def action_export(self) -> None:
         """Export tables, charts and slides in a process of its own; the note line shows its progress."""
-        app = self.app
-        if (going := app.view_model.exporting) is not None and not going.done():
+        app, model = self.app, self.app.view_model
+        if model.exporting:
             app.notify("The export is still under way.", severity="warning")
             return
-        note, remarked = self.query_one(NoteLine), partial(setattr, app.view_model, "remarks")
+
+        def show(progress: str) -> None:
+            model.exporting = progress
+            app.repaint()
 
         def told(done: str) -> None:
-            app.call_later(setattr, note, "export", done and f"Exporting {done}")
+            app.call_later(show, done and f"Exporting {done}")
 
         def start() -> Future[str]:
-            app.view_model.exporting = future = export_all(app.session.folder.path, told, remarked)
-            note.export = "Exporting charts, tables and slides ..."
+            show("Exporting charts, tables and slides ...")
+            future = export_all(app.session.folder.path, told, partial(setattr, model, "remarks"))
             future.add_done_callback(lambda _: told(""))
             return future
 

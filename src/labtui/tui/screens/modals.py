@@ -213,7 +213,7 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
 
 
 TOUR = (
-    ("Rail", "The tasks are on the left. Below them, Next says what to do now: press . to do it."),
+    ("#rail", "The tasks are on the left. Below them, Next says what to do now: press . to do it."),
     ("Tabs", "Press s to plan the runs of a task, s again to submit them; r: runs, l: log, c: charts."),
     ("#bottom", "Press a for the answers, x to write plots and slides, ? for the keys of a page."),
 )
@@ -231,7 +231,7 @@ def show_tour(app: LabApp, step: int = 0) -> None:
     choices: tuple[Choice, ...] = (("escape", "Skip", None), ("enter", more, more))
     ask = Ask(text, title=f"Step {step + 1} of {len(TOUR)}", choices=choices)
     ask.add_class("-tour", f"-{beside.strip('#').lower()}")
-    sides = {"Rail": (0, 0, 0, part.region.right), "Tabs": (part.region.bottom, 0, 0, 0)}
+    sides = {"#rail": (0, 0, 0, part.region.right), "Tabs": (part.region.bottom, 0, 0, 0)}
     ask.apart = sides.get(beside, (0, 0, part.region.height, 0))
     part.add_class("-told")
 

@@ -29,7 +29,7 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ink, roles
-from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, TitleBar, key, say
+from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 
 FIGURES = ("runs", "time", "hours")
@@ -166,7 +166,7 @@ class PlanScreen(FramedScreen):
 
     def show(self) -> None:
         """Repaint the whole plan."""
-        plan, styles, width = self.plan, roles(self.app), self.query_one(TitleBar).size.width
+        plan, styles, width = self.plan, roles(self.app), self.query_one("#title").size.width
         columns, rows = plan_words.table_of(plan, width or self.size.width)
         self.columns = [each.key for each in columns]
         self.query_one(PlanTable).sync(columns, rows)
@@ -196,7 +196,7 @@ class PlanScreen(FramedScreen):
     @on(OptionList.OptionHighlighted, "#findings")
     def _show_findings(self) -> None:
         found, options = self.plan.found, self.query_one("#findings", OptionList)
-        styles, width = roles(self.app), self.query_one(TitleBar).size.width - 1
+        styles, width = roles(self.app), self.query_one("#title").size.width - 1
         at = min(options.highlighted or 0, max(0, len(found) - 1))
         prompts = [
             plan_words.finding_text(self.plan, each, styles, width, chosen=place == at)
@@ -210,7 +210,7 @@ class PlanScreen(FramedScreen):
     @on(DataTable.CellHighlighted)
     def _show_script(self) -> None:
         """Update the line about the job script, and the script if it is shown."""
-        styles, width = roles(self.app), self.query_one(TitleBar).size.width
+        styles, width = roles(self.app), self.query_one("#title").size.width
         several = f" of job {self.job + 1}" if len(self.plan.drafts) > 1 else ""
         self.query_one("#plan-text").border_title = Text(f"Job script{several}")
         self.query_one("#script-title").display = bool(self.plan.drafts) and not self.has_class("-script")

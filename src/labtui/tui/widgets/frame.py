@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
@@ -14,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, HorizontalGroup, Vertical
 from textual.events import Click
-from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, OptionList, Static
@@ -60,15 +60,27 @@ def appearance(cell: object) -> object:
     return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else cell
 
 
+Said = Text | Callable[[Roles, int], Text]
+"""A text, or a function that makes it for the theme and a width."""
+
+
 class PlainText(Static):
-    """A static text, never markup, that is laid out and painted again only when it has changed."""
+    """A text, never markup, that is laid out and painted again only when it looks different.
 
-    def __init__(self, text: Text = EMPTY, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(text, id=id, classes=classes, markup=False)
+    A text that fills its width is said as a function, which is called whenever the widget is painted.
+    """
 
-    def say(self, text: Text) -> None:
-        if appearance(text) != appearance(self.content):
-            self.update(text)
+    _said: Said = EMPTY
+    _seen: object = None
+
+    def render(self) -> Text:
+        return self._said(roles(self.app), self.size.width) if callable(self._said) else self._said
+
+    def say(self, said: Said) -> None:
+        self._said = said
+        if (seen := appearance(self.render())) != self._seen:
+            self._seen = seen
+            self.refresh(layout=self.styles.auto_dimensions)
 
     async def on_click(self, event: Click) -> None:
         """Run the action of the words under the mouse, if they have one (see `clickable`)."""
@@ -82,9 +94,9 @@ def clickable(action: str, style: str) -> Style:
     return Style.parse(style) + Style(meta={"does": action})
 
 
-def say(node: DOMNode, part: str, text: Text) -> None:
+def say(node: DOMNode, part: str, said: Said) -> None:
     """Set the text of the `PlainText` below `node` that the selector `part` matches."""
-    node.query_one(part, PlainText).say(text)
+    node.query_one(part, PlainText).say(said)
 
 
 def key(
@@ -132,26 +144,6 @@ class Pane(ActionWidget):
         self.show(self.view)
 
 
-class ViewPart(Widget):
-    """A widget that draws its part of the view, and repaints only if its text has changed."""
-
-    screen: FramedScreen
-    view: View = NO_VIEW
-    _drawn: object = None
-
-    def show(self, view: View) -> None:
-        self.view = view
-        if (drawn := appearance(self.render())) != self._drawn:
-            self._drawn = drawn
-            self.refresh(layout=self.styles.auto_dimensions)
-
-    def render(self) -> Text:
-        return self.text(self.view, roles(self.app))
-
-    def text(self, view: View, styles: Roles) -> Text:
-        raise NotImplementedError
-
-
 def gpu_hours(view: View) -> float:
     """The GPU-hours that the lab has used, as far as known: they never fall, as an estimate up to now would."""
     if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
@@ -161,46 +153,23 @@ def gpu_hours(view: View) -> float:
     return lab_cost(view.state, practice=view.practice).total.allocated
 
 
-class HeaderBar(ViewPart):
-    """The header: program and lab; at the right, practice, connection and GPU-hours."""
-
-    def text(self, view: View, styles: Roles) -> Text:
-        left = ink(" labtui", f"bold {styles.busy}")
-        beside = self.screen.has_class("-rail") and not self.screen.has_class("-open")
-        rail = self.screen.query_one("#rail").size.width if beside else 0
-        left.append(" " * max(2, rail + 2 - left.cell_len))
-        title = view.edition.title if view.edition is not None else ""
-        right, width = self.right(view, styles), self.size.width - (2 if rail else 1)
-        whole = left.cell_len + len(title) + 2 + right.cell_len <= width
-        left.append(title if whole else title.partition(":")[0], styles.soft)
-        return ends(left, right, width, gap=2)
-
-    def right(self, view: View, styles: Roles) -> Text:
-        glyph, word, role = words.connection_label(view)
-        pace = f" {view.factor:g}×" if view.factor else ""
-        parts = [ink(f"practice{pace}", styles.warn)] * view.practice
-        parts += [ink("read-only", styles.warn)] * view.read_only
-        parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
-        if (hours := gpu_hours(view)) >= 0.005:
-            parts.append(ink(f"{hours:.2f} GPU-h of jobs", styles.soft))
-        return Text("   ").join(parts)
+def lab_state(view: View, styles: Roles) -> Text:
+    """What the header says at the right: practice, connection and GPU-hours."""
+    glyph, word, role = words.connection_label(view)
+    pace = f" {view.factor:g}×" if view.factor else ""
+    parts = [ink(f"practice{pace}", styles.warn)] * view.practice
+    parts += [ink("read-only", styles.warn)] * view.read_only
+    parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
+    if (hours := gpu_hours(view)) >= 0.005:
+        parts.append(ink(f"{hours:.2f} GPU-h of jobs", styles.soft))
+    return Text("   ").join(parts)
 
 
-class TitleBar(ViewPart):
-    """The current task, and at the right its state with its age."""
-
-    def text(self, view: View, styles: Roles) -> Text:
-        row = view.task_line
-        if row is None:
-            return EMPTY
-        left = ink(row.task_id, f"bold {styles.busy}")
-        left.append(f"  {row.title}" if row.task_id else row.title, "bold")
-        return ends(left, self.right(view, styles), self.size.width)
-
-    def right(self, view: View, styles: Roles) -> Text:
-        row = view.task_line
-        text = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft")) if row else Text()
-        return text.append(title_remark(view), styles.soft)
+def task_state(view: View, styles: Roles) -> Text:
+    """What the title says at the right: the state of the current task with its age."""
+    row = view.task_line
+    text = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft")) if row else Text()
+    return text.append(title_remark(view), styles.soft)
 
 
 def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int = 1) -> Text:
@@ -261,69 +230,11 @@ class TaskList(OptionList):
             getattr(self.app.screen, "choose_task", self.screen.choose_task)(event.option_id)
 
 
-class NextStepText(ViewPart):
-    """The next step: its key as a chip, its label, and a reason of at most four lines. A click takes the step."""
-
-    def text(self, view: View, styles: Roles) -> Text:
-        step = self.screen.step
-        lines = wrap(step.reason, max(20, self.size.width), max_lines=4, placeholder=" …")
-        return step_text(replace(step, reason="\n".join(lines)), styles, "\n")
-
-    async def on_click(self) -> None:
-        await self.run_action("app.do_next")
-
-
 def step_text(step: NextStep, styles: Roles, between: str) -> Text:
     """The key, label and reason of a step."""
     text = Text().append(f" {step.key} " if step.action else "", styles.chip)
     text.append(" " if step.action else "").append(step.label, "bold")
     return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft)
-
-
-class Rail(Vertical):
-    """The rail at the left: the task list and the next step."""
-
-    def compose(self) -> ComposeResult:
-        yield PlainText(id="rail-title")
-        yield TaskList(id="tasks", compact=True)
-        yield PlainText(id="about")
-        yield PlainText(ink("Next", "bold"), id="next-title")
-        yield NextStepText(id="next")
-
-    def show(self, view: View) -> None:
-        """Show the task list, how many are done, and the next step; if the list fills the screen, the task's text."""
-        styles = roles(self.app)
-        done = f"{view.progress.done} of {view.progress.total}" if view.progress else ""
-        wide = self.size.width >= 60
-        right = Text(f"{'Runs':>9}{'Exported':>9}{'Answers':>9}" if wide else done, styles.quiet)
-        left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
-        say(self, "#rail-title", ends(left, right, max(8, self.size.width - 4)))
-        self.query_one(TaskList).show(view)
-        self.query_one("#next", NextStepText).show(view)
-        about = ink(" ".join(view.task.what.split()) if wide and view.task is not None else "", styles.soft)
-        for missing in dict.fromkeys(item.missing for item in view.items if wide and item.missing):
-            about.append(f"\n○ {missing}", styles.quiet)
-        say(self, "#about", about)
-
-
-class NoteLine(ViewPart):
-    """The line above the footer: a problem, else what waits; at its end the export."""
-
-    export: reactive[str] = reactive("")
-
-    def text(self, view: View, styles: Roles) -> Text:
-        severity, text = status_line(view)
-        role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
-        step, width = self.screen.step, self.size.width - 2
-        line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
-        if not text and not self.screen.has_class("-rail"):  # without the rail, the next step is shown here
-            reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
-            line = step_text(replace(step, reason=reason), styles, "  ")
-        return ends(line, ink(self.export, styles.soft), width + 2, 2)
-
-    async def on_click(self, event: Click) -> None:
-        severity = status_line(self.view)[0]
-        await self.run_action("app.page('problems')" if severity == "error" else "app.do_next")
 
 
 class KeyFooter(Footer):
@@ -385,14 +296,19 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
 
     def compose(self) -> ComposeResult:
         FramedScreen.on_resize(self)
-        yield HeaderBar()
+        yield PlainText(id="header")
         with Horizontal(id="body"):
-            yield Rail(id="rail")
+            with Vertical(id="rail"):
+                yield PlainText(id="rail-title")
+                yield TaskList(id="tasks", compact=True)
+                yield PlainText(id="about")
+                yield Static("Next", id="next-title")
+                yield PlainText(id="next")
             with Vertical(id="content"):
-                yield TitleBar()
+                yield PlainText(id="title")
                 yield from self.content()
         with Vertical(id="bottom"):
-            yield NoteLine()
+            yield PlainText(id="note")
             yield KeyFooter(show_command_palette=False, compact=True)
 
     def on_resize(self) -> None:
@@ -430,13 +346,81 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
     def show_frame(self, view: View) -> None:
-        self.view = view
-        self.query_one(Rail).show(view)
-        for part in self.query(ViewPart):
-            part.show(view)
-        bars = self.query_one(HeaderBar), self.query_one(TitleBar)
-        states = (bar.right(view, roles(self.app)) for bar in bars)
+        self.view, styles = view, roles(self.app)
+        self.query_one(TaskList).show(view)
+        say(self, "#header", partial(_header, self))
+        say(self, "#rail-title", partial(_rail_title, self))
+        say(self, "#about", _about(view, styles))
+        say(self, "#next", partial(_next, self))
+        say(self, "#title", partial(_title, view))
+        say(self, "#note", partial(_note, self))
+        states = lab_state(view, styles), task_state(view, styles)
         self.query(ToastRack).set_styles(padding=(0, 3 + max(each.cell_len for each in states), 0, 0))
+
+    async def on_click(self, event: Click) -> None:
+        """On the next step or the note line, take the step; on a note about an error, show the problems."""
+        part = self.get_widget_at(*event.screen_offset)[0].id
+        if part in ("next", "note"):
+            error = part == "note" and status_line(self.view)[0] == "error"
+            await self.run_action("app.page('problems')" if error else "app.do_next")
+
+
+def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
+    """Program and lab; at the right the lab's state."""
+    view, left = screen.view, ink(" labtui", f"bold {styles.busy}")
+    beside = screen.has_class("-rail") and not screen.has_class("-open")
+    rail = screen.query_one("#rail").size.width if beside else 0
+    left.append(" " * max(2, rail + 2 - left.cell_len))
+    title = view.edition.title if view.edition is not None else ""
+    right, free = lab_state(view, styles), width - (2 if rail else 1)
+    whole = left.cell_len + len(title) + 2 + right.cell_len <= free
+    left.append(title if whole else title.partition(":")[0], styles.soft)
+    return ends(left, right, free, gap=2)
+
+
+def _title(view: View, styles: Roles, width: int) -> Text:
+    """The current task, and at the right its state."""
+    if (row := view.task_line) is None:
+        return EMPTY
+    left = ink(row.task_id, f"bold {styles.busy}")
+    left.append(f"  {row.title}" if row.task_id else row.title, "bold")
+    return ends(left, task_state(view, styles), width)
+
+
+def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
+    """How many tasks are done; on a page of its own also the heads of the counts."""
+    far, wide = screen.view.progress, screen.query_one("#rail").size.width >= 60
+    done = f"{far.done} of {far.total}" if far else ""
+    right = Text(f"{'Runs':>9}{'Exported':>9}{'Answers':>9}" if wide else done, styles.quiet)
+    left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
+    return ends(left, right, max(8, width))
+
+
+def _about(view: View, styles: Roles) -> Text:
+    """Below a list that is a page: what the current task asks for and still needs."""
+    about = ink(" ".join(view.task.what.split()) if view.task is not None else "", styles.soft)
+    for missing in dict.fromkeys(item.missing for item in view.items if item.missing):
+        about.append(f"\n○ {missing}", styles.quiet)
+    return about
+
+
+def _next(screen: FramedScreen, styles: Roles, width: int) -> Text:
+    """The next step: its key as a chip, its label, and a reason of at most four lines."""
+    step = screen.step
+    lines = wrap(step.reason, max(20, width), max_lines=4, placeholder=" …")
+    return step_text(replace(step, reason="\n".join(lines)), styles, "\n")
+
+
+def _note(screen: FramedScreen, styles: Roles, width: int) -> Text:
+    """The line above the footer: a problem, else what waits; at its end the export."""
+    severity, text = status_line(screen.view)
+    role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
+    step, width = screen.step, width - 2
+    line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
+    if not text and not screen.has_class("-rail"):  # without the rail, the next step is shown here
+        reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
+        line = step_text(replace(step, reason=reason), styles, "  ")
+    return ends(line, ink(screen.view.exporting, styles.soft), width + 2, 2)
 
 
 _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "test_only"}
