@@ -268,7 +268,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         await app.choose_run(4)
         table.focus()
         await pilot.press("up", "up")
-        await until(pilot, lambda: app.view_model.run_id == 3 and "Cancel run" not in text_of(app))
+        await until(pilot, lambda: app.view.run_id == 3 and "Cancel run" not in text_of(app))
         offered = list(app.screen.query("FooterKey"))
         filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "0:05 left" in text_of(app))
@@ -285,10 +285,10 @@ async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(fil
         return Future()
 
     async with screens(filled_session) as (app, pilot):
-        assert app.view_model.run_id == 4, "at first the run that trains"
+        assert app.view.run_id == 4, "at first the run that trains"
         filled_session.feed(*live_run("lt000000000000000ff1", "10.5", 6, spec(gpus=1), "31339", 2))
         await until(pilot, lambda: 6 in app.view_model.state.runs and 6 in app.view.every)
-        assert app.view_model.run_id == 4, "it still trains"
+        assert app.view.run_id == 4, "it still trains"
         counts: list[tuple[bool, int]] = []
         app.watch(app, "view", lambda view: counts.append((view.every[4].live, view.count("runs").done)))
         await pilot.press("l")

@@ -203,8 +203,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         session.requests.clear()
         await pilot.press("J")
         await until(pilot, lambda: ready(screen) and "3 runs in 3 jobs." in text_of(app), "what J changed")
-        again = Plan(session, session.edition, "10.5", session.drafts("10.5"))
-        assert again.form == screen.plan.form and len(again.drafts) == 3, "the next plan begins with it"
+        assert "jobs" not in session.state.choices, "kept for the next plan once it is submitted"
         await pilot.press("i")
         await until(pilot, lambda: len(session.requests) == 3)
         session.requests[0][2].set_result(SbatchAnswer())
@@ -213,6 +212,9 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         refused = SbatchAnswer(key="qos", sentence="No such [QoS].", hint="Ask your teacher.")
         session.requests[1][2].set_result(refused)
         await until(pilot, lambda: "✘ Job 2: Slurm refuses this job: No such [QoS]." in text_of(app))
+        await pilot.press("escape")
+        screen = await open_plan(app, pilot)
+        assert accepts in text_of(app), "the answer about the same job"
         await pilot.press("escape")
         session.feed(*finished_runs("10.5", [run for draft in screen.plan.planned for run in draft.runs]))
         app.go_to_task("10.5")
@@ -399,6 +401,7 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
         await until(pilot, lambda: len(session.requests) == 3 and app.main is app.screen)
         screen.plan._read, sent = (), [(name, what[0].gpus) for name, what, _ in session.requests]
         assert sent == [("submit", 1), ("submit", 2), ("submit", 4)]
+        assert session.state.choices["jobs"] == "job-per-size", "the next plan begins with it"
         assert not screen._read_again(), "its own runs do not make it again"
 
 
@@ -416,7 +419,7 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         screen = await open_plan(app, pilot)
         await screen.query_one(PlanTable).remove()  # as while it is closed
         screen._previewed(screen.plan.previews, screen.plan.previews)
-        screen._slurm_said(screen.plan.drafts[0], SbatchAnswer(), None)
+        screen._slurm_said((screen.plan.drafts[0], None), SbatchAnswer(), None)
         next(each for each in app.get_system_commands(screen) if "Task 10.6" in each.title).callback()
         await until(pilot, lambda: app.view_model.task_id == "10.6" and not screen.is_attached)
         screen._preview(app, screen.plan.previews, ask=False)

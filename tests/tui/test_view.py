@@ -129,7 +129,7 @@ def states(draw: Any) -> LabState:
 def seen(state: LabState, **more: Any) -> View:
     results = compute_results(measured_from_state(state), images=50_000)
     run_id = next(iter(state.runs))
-    shown = {"results": results, "charts": catalogue(results), "task_id": "10.5", "run_id": run_id}
+    shown = {"results": results, "charts": catalogue(results), "task_id": "10.5", "chosen": run_id}
     return View(state=state, edition=EDITION, **(shown | {"now": NOW} | more))
 
 
@@ -180,7 +180,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
             assert line.phase is not RunPhase.RUNNING
-        failed = failed_line(replace(view, run_id=line.run_id))
+        failed = failed_line(replace(view, chosen=line.run_id))
         assert (failed is not None) >= (line.phase is RunPhase.FAILED)
         facts = run_facts(view, line, (), ROLES).plain
         assert line.phase is not RunPhase.DONE or "pending" not in facts
@@ -368,7 +368,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     told = seen(LabState(runs=ended, submissions={"lt1": job}))
     card = error_card(told, told.every[3], ROLES, 90).plain
     assert "Run 3 never started.\n  Run 1 of the same job failed: node failure." in card and "7" not in card
-    (other, own) = (read_as(replace(told, run_id=number), "out") for number in (3, 1))
+    (other, own) = (read_as(replace(told, chosen=number), "out") for number in (3, 1))
     assert (other, own) == ({9: "run 1  error"}, {9: "error"}), "of the run it ended"
     assert selected(told.state) == 1, "the run that failed"
 
@@ -379,7 +379,7 @@ def selected(state: LabState, checks: Mapping[str, TaskCheck] = MappingProxyType
     model = ViewModel(SimpleNamespace(state=state, choose=dict, **told), clock=lambda: NOW)  # type: ignore[arg-type]
     model.choose_task("10.5")
     model.checks = checks
-    return model.run_id
+    return model.view().run_id
 
 
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:
@@ -608,7 +608,7 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
         "Not counted: run 2, no epoch was finished: it ended early.",
         "Not counted: run 4, no epoch time was read: see `labtui parse `, then set log_patterns in lab.toml.",
     ]
-    view = seen(LabState(runs=runs), run_id=4)
+    view = seen(LabState(runs=runs), chosen=4)
     assert instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")
     assert "Not counted: no epoch time" in run_facts(view, view.every[4], (), ROLES).plain
 
@@ -672,7 +672,7 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
         begun = replace(view, state=replace(view.state, runs=runs), checks={"10.5": check})
         step = next_step(begun)
         assert step.label == "Answer question 1", "the first without an answer, not the second"
-        assert step.reason.startswith("While you wait: run 1 has " * bool(runs))
+        assert step.reason.startswith("Meanwhile run 1 has " * bool(runs))
     again = {**view.state.runs, 3: one_run(3, spec(gpus=2), phase=RunPhase.WAITING)}
     for runs, run_id in ((state.runs, 2), (again, 1)):  # the failed one, until it is planned again
         assert selected(replace(state, runs=runs), {"10.5": replace(check, items=())}) == run_id
@@ -702,7 +702,7 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     done = replace(run, run_id=2, outcome="completed", phase=RunPhase.DONE, **tokens)
     online = ConnectionState(status="online")
     fifteen = {"edition": load_edition("hpc4ai-ch15"), "task_id": "15.2", "checks": {"15.2": check}}
-    view = View(state=LabState(runs={1: run}, connection=online), run_id=1, now=NOW, **fifteen)
+    view = View(state=LabState(runs={1: run}, connection=online), chosen=1, now=NOW, **fifteen)
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "This is what the task asks for." in card and "R  Run again" not in card
     row = state_text(view, view.every[1], ROLES, 60).plain
@@ -745,7 +745,7 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
     again = {**view.state.runs, 5: replace(view.state.runs[4], run_id=5)}
     both = seen(replace(view.state, runs=again))
     assert ", run 4 or 5\n" in error_card(both, both.every[5], ROLES, width).plain, "not whose it is"
-    assert read_as(replace(both, run_id=5), "out") == {9: "run 4 or 5  error"}, "as the card says"
+    assert read_as(replace(both, chosen=5), "out") == {9: "run 4 or 5  error"}, "as the card says"
 
 
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():

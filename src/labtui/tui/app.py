@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from labtui.practice.incidents import IncidentNote
     from labtui.session.notifications import Notifier
     from labtui.session.session import Session
+    from labtui.tui.plan_model import Asked, Verdict
 
 OPEN_AGAIN = 75
 """The return code of the app that asks to be started again on its folder."""
@@ -105,8 +106,9 @@ class LabApp(SanitizedApp[int]):
         self.animation_level = "none"  # nothing moves unless what it shows changed
         self.session, self.prompter = session, prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
-        self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
+        self._first_pane = pane or ("runs" if self.view_model.view().run_id is not None else "task")
         self._kept = kept
+        self._verdicts: dict[Asked, Verdict] = {}  # Slurm's answers for plans that were left
         self.incidents = incidents
         self._incidents_seen = self._incidents_told = 0
         self._editor_named = False  # whether the student was told which editor opens
@@ -146,7 +148,7 @@ class LabApp(SanitizedApp[int]):
         gc.enable()  # off since the start of the program, for a quicker first paint
         with contextlib.suppress(LabError):  # the state says that it is offline, and why
             self.session.start()
-        self.view_model.watch_logs()
+        self.view_model.watch_logs(self.view)
         threading.Thread(target=self._follow_states, name="labtui-updates", daemon=True).start()
         if self.view_model.edition_problem is not None:
             self.report(self.view_model.edition_problem)
@@ -239,12 +241,12 @@ class LabApp(SanitizedApp[int]):
 
     def repaint(self) -> None:
         """Compute the view, which the widgets watch. Tell once that a task, or the lab, is done."""
-        self.view_model.watch_logs()
         main = self.main
         if main is not None and main.is_mounted:
             before = main.view
             with self.one_frame(main):
                 self.view = self.view_model.view()
+            self.view_model.watch_logs(self.view)
             for task, check in self.view.checks.items():
                 if check.done and task in before.checks and not before.checks[task].done:
                     told = f"Task {task} is done", result_line(self.view) if task == self.view.task_id else ""
@@ -368,7 +370,9 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.plan import PlanScreen
 
         if (edition := self.view_model.edition) is not None:
-            screen = PlanScreen(Plan(self.session, edition, task_id, tuple(drafts), why))
+            plan = Plan(self.session, edition, task_id, tuple(drafts), why)
+            plan.verdicts = self._verdicts
+            screen = PlanScreen(plan)
             with self.one_frame(screen):
                 await self.push_screen(screen)
 

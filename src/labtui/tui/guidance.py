@@ -214,7 +214,7 @@ def _while_running(view: View) -> NextStep:
     if more := sum(item.run_id not in going or item.mark == "small" for item in missing):
         return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
-        meanwhile = f"While you wait: {reason[0].lower()}{reason[1:]}"
+        meanwhile = f"Meanwhile {reason[0].lower()}{reason[1:]}"
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
     if any(line.run.started for line in view.pending):
         return NextStep("Watch the log", reason, "pane('log')")
@@ -319,6 +319,8 @@ def instead_of_chart(view: View) -> str:
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
             return ended(baseline[:1], "The one-GPU run")
         needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
+        if one := next((line.run_id for line in view.pending if line.run.spec.n_gpus == 1), 0):
+            needs = f"The speedup comes with run {one} (one GPU)."
         return f"{words.live_reason(view)} {needs}".strip()
     if view.task is None or not view.task.runs:
         return ""

@@ -1,7 +1,6 @@
 """The model of the plan screen: the runs as rows, their jobs, the findings and their fixes. No Textual."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from labtui.session.preview import Preview
 from labtui.session.session import Session
 from labtui.tui.view import ENDED_BADLY
 
-_NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
+NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-run` shows the same check.")
 
 
 class PlanFinding(msgspec.Struct, frozen=True):
@@ -53,6 +52,10 @@ class Verdict(msgspec.Struct, frozen=True):
     at: float = 0.0
 
 
+Asked = tuple[SubmissionDraft, str | None]
+"""What Slurm was asked about: a job, and its script if the student edited it."""
+
+
 class Plan:
     """A plan to edit: the student changes its rows, and `remake` makes jobs from them or from their own job file."""
 
@@ -79,7 +82,7 @@ class Plan:
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []
-        self.verdicts: dict[SubmissionDraft, Verdict] = {}
+        self.verdicts: dict[Asked, Verdict] = {}
         self.measured: Sequence[ResultRow] = session.results().measured  # the basis of expected times
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
@@ -128,22 +131,15 @@ class Plan:
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
 
-    def make_previews(
-        self, *, ask: bool
-    ) -> tuple[list[Preview | LabError], Future[dict[str, bool]] | None, Exception | None]:
-        """A preview of each job or its error, the pending question about remote paths, and an unexpected error."""
-        drafts = self.drafts
+    def make_previews(self) -> list[Preview | LabError]:
+        """A preview of each job, or why it cannot be made."""
         made: list[Preview | LabError] = []
-        try:
-            for draft, script in [(draft, self.scripts.get(draft)) for draft in drafts]:
-                try:
-                    made.append(self.session.preview(draft, script=script))
-                except LabError as error:
-                    made.append(error)
-            paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
-            return made, self.session.look_at(tuple(dict.fromkeys(paths))) if ask else None, None
-        except Exception as error:  # the plan stays open and says what happened
-            return [_NOT_CHECKED] * len(drafts), None, error
+        for draft, script in [(draft, self.scripts.get(draft)) for draft in self.drafts]:
+            try:
+                made.append(self.session.preview(draft, script=script))
+            except LabError as error:
+                made.append(error)
+        return made
 
     def _stamp(self) -> tuple[object, ...]:
         """A value that changes when scripts, the student's job file or the runs do, whatever program changed them."""
@@ -193,8 +189,10 @@ class Plan:
         if spec.program is not None:
             own = {"gpus": f"number of {spec.program.counts}", "batch": "size of the problem"}
             return own.get(column, WORDS[column])
-        if column == "gpus" and spec.device == "cpu":
+        if column in ("gpus", "per_gpu") and spec.device == "cpu":
             raise UsageError("A CPU run has no GPUs to change.")
+        if column == "batch" and spec.device == "cpu":
+            return "batch, the samples in one step"
         return WORDS[column]
 
     def with_cell(self, row: int, column: str, text: str) -> list[PlanRow]:
@@ -267,6 +265,11 @@ class Plan:
             elif batches[-1] > usual:
                 lines.append(f"{name}: {batches[-1]:,} images per GPU may not fit; the task plans {usual:,}.")
         return lines
+
+    @property
+    def answers(self) -> list[Verdict | None]:
+        """Slurm's answer for each job; None if it was not asked."""
+        return [self.verdicts.get((draft, self.scripts.get(draft))) for draft in self.drafts]
 
     @property
     def checked(self) -> bool:

@@ -88,8 +88,7 @@ def step(plan: Plan) -> NextStep:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
-    asked = [plan.verdicts.get(draft) for draft in plan.drafts]
-    accepts = all(each is not None and each.result is not None and each.result.ok for each in asked)
+    accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
     said = "Slurm accepts it." * accepts
     return NextStep(f"Submit {plural(len(plan.drafts), 'job')}", said, "send", key="s")
 
@@ -137,7 +136,7 @@ def _verdict(plan: Plan, styles: Roles) -> Text:
     if plan.problem is not None:
         job, error = plan.problem
         return _line("✘", styles.bad, f"Job {job + 1} cannot be made: {error.sentence}", error.hint, styles)
-    given = [each for draft in plan.drafts if (each := plan.verdicts.get(draft)) is not None]
+    given = [each for each in plan.answers if each is not None]
     if len(given) < len(plan.drafts):
         return _line("○", styles.quiet, "Slurm was not asked yet. Press i.", "", styles)
     return _slurm_answer(plan, given, styles)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import msgspec
 from rich.segment import Segment
 from rich.text import Text
+from rich.theme import Theme as RichTheme
 from textual.app import App
 from textual.color import Color
 from textual.driver import Driver
@@ -88,6 +89,7 @@ class SanitizedApp(App[_Result]):
         self.theme = preferred if preferred in self.available_themes else DARK.name
         self._read_with: Theme | None = self.current_theme
         self.stylesheet.set_variables(self.get_css_variables())
+        self.console.push_theme(RichTheme({"markdown.block_quote": "italic"}))  # Rich's own is magenta
 
     def on_mount(self) -> None:
         """Attach the prompter, and restore the terminal before a signal ends the program."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
-from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, run_phase
+from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, ended_by, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     alone: Mapping[str, Callable[[], tuple[ChartSpec, ...]]] = {}
     checks: Mapping[str, TaskCheck] = {}
     task_id: str = ""
-    run_id: int | None = None
+    chosen: int | None = None  # the run that the student chose or reads
     practice: bool = False
     factor: float | None = None  # how many times faster than real time a practice cluster's clock runs
     read_only: bool = False
@@ -214,10 +214,41 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         every = (*self.results.rows, *self.results.programs) if self.results is not None else ()
         return tuple(row for row in every if bool(row.mark) is self.practice)
 
+    @cached_property
+    def run_id(self) -> int | None:
+        """The selected run: the chosen one, else a failed one that is still needed, else what trains or starts next.
+
+        When all have ended, it is the last one; a failure or what it kept from starting only if the task has no other.
+        """
+        lines, runs = self.lines, [line.run for line in self.lines]
+        began = {run.run_id for run in runs if ended_by(run, runs) is None}
+        needed = self.failures(self.task_id, lines) if self.task_id and self.checks else ()
+        told = [line.run_id for line in lines if line.run_id == self.chosen]
+        told = told or [
+            line.run_id for line in needed if line.phase is RunPhase.FAILED and line.run_id in began
+        ]
+        for phases in (
+            TRAINING,
+            (RunPhase.QUEUED, RunPhase.WAITING),
+        ):  # as in the state, be they unknown by now
+            told = told or [run.run_id for run in runs if self.state.runs[run.run_id].phase in phases]
+        if told:
+            return min(told)
+        full = self.count("runs").full
+        told = [run.run_id for run in runs if not (full and run.phase in ENDED_BADLY)]
+        return max(began.intersection(told) or told or [run.run_id for run in runs], default=None)
+
     @property
     def line(self) -> RunLine | None:
         """The selected run."""
         return self.every.get(self.run_id) if self.run_id is not None else None
+
+    @property
+    def run_to_read(self) -> int | None:
+        """The run whose log to open: the selected one, or between two runs the last that has begun."""
+        begun = [line.run_id for line in self.lines if line.run.started and line.run.task_id == self.task_id]
+        waits = self.line is not None and self.line.phase in (RunPhase.QUEUED, RunPhase.WAITING)
+        return max(begun, default=self.run_id) if waits else self.run_id
 
     @property
     def pending(self) -> tuple[RunLine, ...]:

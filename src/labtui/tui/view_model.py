@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import RunPhase, Stream
-from labtui.domain.state import TRAINING, LabState, RunState, ended_by
-from labtui.tui.view import ENDED_BADLY, LIVE, RunLine, TaskLine, View, planned_sizes, runs_of
+from labtui.domain.model import RunPhase
+from labtui.domain.state import TRAINING, LabState, RunState
+from labtui.tui.view import ENDED_BADLY, LIVE, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
@@ -73,70 +73,25 @@ class ViewModel:
         if self.edition is not None and self.edition.task(self.task_id) is None:
             self.choose_task(first_task(View.of(self.session, edition=self.edition, now=self.clock())))
 
-    # ------------------------------------------------------------------ selecting
-
     def choose_task(self, task_id: str) -> None:
         """Select another task, and whichever of its runs trains."""
         self.task_id, self.chosen, self.reading, self._last = task_id, None, None, None
         self.session.choose(task=task_id, run=str(max(self.state.runs, default=0)))
-
-    def _task_runs(self) -> tuple[RunState, ...]:
-        """The runs of the current task."""
-        return runs_of(self.state, self.edition, self.task_id)
-
-    @property
-    def run_id(self) -> int | None:
-        """The selected run: the one that the student chose or reads, else `to_show`."""
-        mine = {run.run_id for run in self._task_runs()}
-        return next((each for each in (self.chosen, self.reading) if each in mine), self.to_show)
-
-    @property
-    def to_show(self) -> int | None:
-        """A task's first failed run that is still needed, else the run that trains now or is the next to start.
-
-        When all have ended, it is the last one; a failure or what it kept from starting only if the task has no other.
-        """
-        runs, view = self._task_runs(), View(state=self.state, edition=self.edition, checks=self.checks)
-        needed = view.failures(self.task_id, (RunLine(run=run, submission=None) for run in runs))
-        failed = [
-            line.run for line in needed if line.phase is RunPhase.FAILED and self.task_id and self.checks
-        ]
-        told = [run for run in failed if ended_by(run, runs) is None]
-        for phases in TRAINING, (RunPhase.QUEUED, RunPhase.WAITING):
-            told = told or [run for run in runs if run.phase in phases]
-        if told:
-            return min(run.run_id for run in told)
-        full = view.count("runs", self.task_id).full
-        told = [run for run in runs if not (full and run.phase in ENDED_BADLY)]
-        began = [run for run in told if ended_by(run, runs) is None]
-        return max((run.run_id for run in began or told or runs), default=None)
-
-    @property
-    def run_to_read(self) -> int | None:
-        """The run whose log to open: the selected one, or between two runs the last that has begun."""
-        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        begun = [each.run_id for each in self._task_runs() if each.started and each.task_id == self.task_id]
-        waits = run is not None and run.phase in {RunPhase.QUEUED, RunPhase.WAITING}
-        return max(begun, default=self.run_id) if waits else self.run_id
-
-    # ------------------------------------------------------------------ the view
 
     def view(self) -> View:
         """Everything one repaint needs, as of now. A run that fails while it is shown stays selected."""
         runs, last = self.state.runs, self._last
         if last is not None and self.chosen is None and last.phase not in ENDED_BADLY:
             self.chosen = last.run_id if runs.get(last.run_id, last).phase is RunPhase.FAILED else None
-        shown = self.run_id
-        self._last = runs.get(shown or 0)
         # The results come with the second view: the first paint need not wait for their modules.
-        return View.of(
+        view = View.of(
             self.session,
             state=self.state,
             edition=self.edition,
             loading=not self.loaded,
             checks=self.checks,
             task_id=self.task_id,
-            run_id=shown,
+            chosen=self.reading if self.chosen is None else self.chosen,
             factor=self.factor,
             now=self.clock(),
             deck=self.deck,
@@ -144,15 +99,17 @@ class ViewModel:
             exporting=self.exporting,
             **self._numbers(),
         )
+        self._last = runs.get(view.run_id or 0)
+        return view
 
     def _numbers(self) -> dict[str, Any]:
         """The results and charts of the task's runs and of those they are compared with, cached until a run changes.
 
         Empty until a run of the task has been measured.
         """
-        if not self.loaded or not any(run.epochs or run.throughput for run in self._task_runs()):
+        mine = runs_of(self.state, self.edition, self.task_id)
+        if not self.loaded or not any(run.epochs or run.throughput for run in mine):
             return {}
-        mine = self._task_runs()
         if self._cached[0] != mine:
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
@@ -173,11 +130,6 @@ class ViewModel:
             self._cached = mine, {"results": results, "charts": charts, "alone": alone}
         return self._cached[1]
 
-    def log_path(self, stream: Stream = "out") -> Path | None:
-        """The path of the mirrored log of the selected run's job."""
-        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        return self.session.log_path(run.token, stream) if run is not None else None
-
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
         """The utilization of a run's GPUs at the last moments of its training, as fractions of 1; () while unknown."""
         path, moment = self.session.log_path(run.token, "gpu"), int(time.monotonic() / SAMPLES_EVERY_S)
@@ -187,15 +139,15 @@ class ViewModel:
         began = ends[0] - run.epochs[0].seconds.value, ends[-1]
         return read_load(self.session.folder.path, path, run.spec.n_gpus, began, moment)
 
-    def watch_logs(self) -> None:
+    def watch_logs(self, view: View) -> None:
         """Have the logs of the task's active runs read often, the selected run's output most often.
 
         The runs table and the charts show all runs of the task, so the epochs of all should arrive promptly.
         """
-        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        living = [each.token for each in self._task_runs() if each.phase in (*LIVE, RunPhase.UNKNOWN)]
-        tokens = {*living[:MAX_WATCHED], *((run.token,) if run is not None else ())}
-        self.session.watch_logs(tokens, (run.token, "out") if run is not None else None)
+        shown = [line.run.token for line in (view.line,) if line is not None]
+        runs = [view.state.runs[line.run_id] for line in view.lines]  # with phases as in their logs
+        living = [run.token for run in runs if run.phase in (*LIVE, RunPhase.UNKNOWN)]
+        self.session.watch_logs({*living[:MAX_WATCHED], *shown}, (shown[0], "out") if shown else None)
 
     def check_tasks(self) -> bool:
         """In a thread: check all tasks if a run, a job, a remote path or a file has changed; return whether one had."""

@@ -104,7 +104,7 @@ class MainScreen(FramedScreen):
         if name != "log":
             model.reading = None
         elif model.chosen is model.reading is None:
-            model.reading = model.run_to_read
+            model.reading = self.view.run_to_read
         with self.app.one_frame(self):
             await self._ensure_pane(name)
             self._switch()

@@ -308,7 +308,7 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, C
         told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         yield binding.description, app.get_key_display(binding), told, run
-    for row in app.view_model.view().tasks:
+    for row in app.view.tasks:
         go = partial(getattr(screen, "choose_task", app.go_to_task), row.task_id)  # a plan is left first
         yield f"Task {row.task_id}", "", f"{row.title}  {row.word}", go
     yield "Theme", "", "light colours, or dark ones again", app.action_change_theme

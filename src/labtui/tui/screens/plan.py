@@ -19,14 +19,13 @@ from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import SubmissionDraft
 from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
 from labtui.tui import STYLES, plan_words
 from labtui.tui.app import AGE_EVERY_S, LabApp
 from labtui.tui.guidance import NextStep
-from labtui.tui.plan_model import Plan, PlanFinding, Verdict
+from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, key, say
@@ -238,8 +237,13 @@ class PlanScreen(FramedScreen):
         """
         if before is not self.plan.previews or not self.is_attached:
             return
-        made, asked, error = self.plan.make_previews(ask=ask)
-        if error is not None:
+        asked, jobs = None, len(self.plan.drafts)
+        try:
+            made = self.plan.make_previews()
+            paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
+            asked = app.session.look_at(tuple(dict.fromkeys(paths))) if ask else None
+        except Exception as error:  # the plan stays open and says what happened
+            made = [NOT_CHECKED] * jobs
             app.call_later(app.report, error)
         app.call_later(self._previewed, before, made)
         if asked is not None:
@@ -308,7 +312,6 @@ class PlanScreen(FramedScreen):
         """Choose the next form of the jobs, or the next job file of the student's own."""
         if ahead := self.plan.next_form:
             self.plan.form, self.plan.job_file = ahead
-            self.app.session.choose(jobs=ahead[0] or "")
             self.recompute()
             self.notify(plan_words.jobs_text(self.plan), timeout=4)
 
@@ -397,13 +400,14 @@ class PlanScreen(FramedScreen):
     def action_test_only(self) -> None:
         """Ask Slurm whether it would accept each job of the plan."""
         for draft in self.plan.drafts:
-            self.plan.verdicts[draft] = Verdict()
-            ask = partial(self.app.session.test_only, draft, script=self.plan.scripts.get(draft))
-            self.app.follow(ask, take=partial(self._slurm_said, draft))
+            script = self.plan.scripts.get(draft)
+            self.plan.verdicts[draft, script] = Verdict()
+            ask = partial(self.app.session.test_only, draft, script=script)
+            self.app.follow(ask, take=partial(self._slurm_said, (draft, script)))
         self.show()
 
-    def _slurm_said(self, draft: SubmissionDraft, result: Any, error: BaseException | None) -> None:
-        self.plan.verdicts[draft] = Verdict(result, error, self.app.view_model.clock())
+    def _slurm_said(self, asked: Asked, result: Any, error: BaseException | None) -> None:
+        self.plan.verdicts[asked] = Verdict(result, error, self.app.view_model.clock())
         self._show_late()
 
     @on(Button.Pressed, "#send")
@@ -433,11 +437,11 @@ class PlanScreen(FramedScreen):
             self.app.push_screen(ask, self.action_send)
         else:
             self.sent = True
+            self.app.session.choose(jobs=plan.form or "")
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
             self.dismiss(None)
-            if (main := self.app.main) is not None:  # the new runs, and the one that trains selected
+            if (main := self.app.main) is not None:  # the run that trains is selected
                 self.app.view_model.chosen = None
-                self.app.take_state()
                 main.call_later(main.show_pane, "runs")

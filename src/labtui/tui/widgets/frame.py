@@ -238,10 +238,9 @@ def step_text(step: NextStep, styles: Roles, between: str) -> Text:
 
 
 class KeyFooter(Footer):
-    """Textual's footer with at most seven enabled keys; at the right next step, palette (from 110 columns) and help."""
+    """Textual's footer with the first enabled keys; at the right next step, palette (from 110 columns) and help."""
 
     RIGHT = ("do_next", "command_palette", "page('help')")
-    MAX_KEYS = 7
     _shown: object = None
 
     def bindings_changed(self, screen: Screen[object]) -> None:
@@ -252,31 +251,25 @@ class KeyFooter(Footer):
             self._shown = shown
 
     def compose(self) -> ComposeResult:
-        keys = self._keys()
-        right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
-        if self.app.size.width < 110:  # without a rail, its key comes first
-            out = ["command_palette", *("do_next" for k in keys if k.key == "escape")]  # "esc Back" is needed
-            right = [k for k in right if k.action not in out]
-            keys.sort(key=lambda each: each.action != "task_list")
-        room = self.app.size.width - _cells(right) - 3
-        left: list[FooterKey] = []
-        for each in [k for k in keys if k.action not in self.RIGHT][: self.MAX_KEYS]:
-            if _cells([*left, each]) <= room:
-                left.append(each)
-        yield from left
-        yield HorizontalGroup(*right, classes="foot-right")
-
-    def _keys(self) -> list[FooterKey]:
         """One key for each enabled action. Textual's own `compose` would bind keys to reactives and never free them."""
-        if not self._bindings_ready:
-            return []
-        bound = self.screen.active_bindings.values()
-        shown = [each for each in bound if each.binding.show and each.enabled]
-        keys = []
-        for _, each, _, tooltip in {key.binding.action: key for key in reversed(shown)}.values():
-            parts = each.key, self.app.get_key_display(each), each.description, each.action
-            keys.append(FooterKey(*parts, tooltip=tooltip, classes="-compact"))  # here: else styled twice
-        return keys[::-1]
+        bound = self.screen.active_bindings.values() if self._bindings_ready else ()
+        shown = [(key, tip) for _, key, enabled, tip in bound if key.show and enabled]
+        keys = {}
+        for key, tip in {key.action: (key, tip) for key, tip in reversed(shown)}.values():
+            parts = key.key, self.app.get_key_display(key), key.description, key.action
+            keys[key.action] = FooterKey(*parts, tooltip=tip, classes="-compact")  # here: else styled twice
+        right = [keys.pop(action) for action in self.RIGHT if action in keys]
+        left, width = list(keys.values())[::-1], self.app.size.width
+        if width < 110:  # without a rail, its key comes first, and "esc Back" is needed
+            out = ["command_palette", *("do_next" for each in left if each.key == "escape")]
+            right = [each for each in right if each.action not in out]
+            left.sort(key=lambda each: each.action != "task_list")
+        room, fitting = width - _cells(right) - 3, list[FooterKey]()
+        for each in left[: max(7, width // 16)]:
+            if _cells([*fitting, each]) <= room:
+                fitting.append(each)
+        yield from fitting
+        yield HorizontalGroup(*right, classes="foot-right")
 
 
 def _cells(keys: Iterable[FooterKey]) -> int:

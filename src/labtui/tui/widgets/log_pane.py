@@ -54,7 +54,8 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail = self.tail
         tail.numbered = wide = self.size.width >= 72
         tail.brief = self.screen.has_class("-narrow")
-        tail.show_file(self.app.view_model.log_path(self.stream), self.app.session.folder.path)
+        path = self.app.session.log_path(line.run.token, self.stream) if line is not None else None
+        tail.show_file(path, self.app.session.folder.path)
         tail.why_empty = words.why_it_waits(view, line)
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
         rows = {at: file.shown_before(at) for at, _ in found}
@@ -150,8 +151,8 @@ def place_of(view: TailView, *, live: bool) -> str:
     if view.file.path is None:
         return "nothing read yet"
     parts = []
-    if view.file.hidden and not view.brief:
-        parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
+    if view.file.hidden:
+        parts.append(f"{plural(view.file.hidden, 'MLPerf ' * (not view.brief) + 'line')} hidden (z)")
     if view.needle:
         at = f"  line {view.match_line}" if view.match_line is not None else "  not found" * view.not_found
         parts.append(f"/{view.needle}{at}")

@@ -108,7 +108,8 @@ class RunsPane(RunPane):
             facts = run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
         found = failed.run.diagnosis[:1] if failed is not None else ()
         stream = found[0].stream if found else "out"
-        log = self.app.view_model.log_path(stream) if line is not None and line.run.started else None
+        started = line is not None and line.run.started
+        log = self.app.session.log_path(line.run.token, stream) if line is not None and started else None
         if line is not None and log is not None:
             others = self._others(line)
             runs = words.run_numbers(sorted((line.run_id, *others))).lower()
