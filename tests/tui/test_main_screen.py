@@ -90,6 +90,7 @@ async def test_every_pane_stands_at_every_size(filled_session):
             for pane in ("task", "runs", "log", "charts", "answers"):
                 await pilot.press(pane[0])
                 await until(pilot, lambda pane=pane: app.main.pane == pane)
+        await until(pilot, lambda: len(app.screen.query(FooterKey)) > 10, "more keys where there is room")
 
 
 async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session, monkeypatch):

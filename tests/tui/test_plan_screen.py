@@ -231,6 +231,8 @@ def test_a_job_that_slurm_takes_later_is_not_refused_and_one_without_a_limit_has
         drafts = tuple(replace(each, time_limit_minutes=minutes) for each in session.drafts("10.5"))
         planned = Plan(session, session.edition, "10.5", drafts)
         assert cells(planned, 0, planned.rows[0])["limit"] == shown
+    cpu = Plan(session, session.edition, "10.3", session.drafts("10.3"))
+    assert cpu.cell_name(0, "batch") == "batch, the samples in one step", "of no GPU"
 
 
 async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_nothing_to_send(session):

@@ -9,8 +9,14 @@ from textual.theme import Theme
 from labtui.tui import themes
 
 TEXTS = (
-    *("foreground", "soft", "quiet", "accent", "success", "warning", "error"),
-    *("series-2", "series-3", "series-4"),
+    "foreground",
+    "soft",
+    "quiet",
+    "accent",
+    "success",
+    "warning",
+    "error",
+    *(f"series-{n}" for n in (2, 3, 4)),
 )
 GROUNDS = ("background", "surface", "panel")
 MORE = ("error", "error-ground"), ("soft", "tint"), ("on-accent", "accent")
@@ -53,3 +59,4 @@ async def test_a_crash_shows_where_it_was_and_no_values(monkeypatch):
     (text,) = map(str, shown)
     assert "it broke" in text and "on_mount" in text and "44444444" not in text and "\x1b" not in text
     assert sorted(app.available_themes) == ["labtui-dark", "labtui-light"]
+    assert app.console.get_style("markdown.block_quote").color is None, "an answer's quote is no error"

@@ -611,6 +611,9 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     view = seen(LabState(runs=runs), chosen=4)
     assert instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")
     assert "Not counted: no epoch time" in run_facts(view, view.every[4], (), ROLES).plain
+    two = in_epochs(NOW - 9, NOW, what=spec(gpus=2), outcome="completed", phase=RunPhase.DONE)
+    later = seen(LabState(runs={1: two, 2: one_run(2, phase=RunPhase.RUNNING, started=True)}))
+    assert instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
@@ -639,9 +642,9 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
         assert [len(text.splitlines()) for text in texts] == [lines, lines]
         assert title in " ".join(texts[1].split()).replace("running ", "") and "▶" in texts[1]
     rows = [replace(row, title="Where the scaling ends and why it ends so") for row in rows]
-    assert not [
-        row for row in rows if "…" in task_text(row, View(state=LabState()), ROLES, 78, lines=3).plain
-    ]
+    assert "…" not in "".join(
+        task_text(row, View(state=LabState()), ROLES, 78, lines=3).plain for row in rows
+    )
 
 
 @pytest.mark.parametrize(("batch", "advice"), [
