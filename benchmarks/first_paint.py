@@ -87,10 +87,10 @@ async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: i
 
     from labtui.tui.app import LabApp
     from tests import changes
-    from tests.tui.fed_session import NOW, open_session
+    from tests.tui.fed_session import open_session
 
     session = open_session(lab, start=False)
-    app = LabApp(session, pane="log", clock=lambda: NOW)
+    app = LabApp(session, pane="log")
     path = session.folder.path / session.state.submissions[token].mirror("out")
     stop, written = threading.Event(), [0.0]
     line = b"7/7 - 5s - loss: 2.1481 - accuracy: 0.2160 - 5s/epoch - 768ms/step\n"

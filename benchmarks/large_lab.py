@@ -109,10 +109,10 @@ def measure(runs: int, seconds: float) -> dict[str, float]:
 async def _idle(lab: Path, seconds: float) -> float:
     """The share of one core that the screens take while nothing happens."""
     from labtui.tui.app import LabApp
-    from tests.tui.fed_session import NOW, open_session
+    from tests.tui.fed_session import open_session
 
     session = open_session(lab, start=False)
-    app = LabApp(session, clock=lambda: NOW)
+    app = LabApp(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(2)
         spent = _processor_s()

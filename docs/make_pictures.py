@@ -107,7 +107,8 @@ async def take(shot: Shot, lab: Path, task: str = "", run: int | None = None) ->
     session = open_session(lab, start=False)
     now = (session.state.refreshed_at or NOW) if task else NOW
     session.feed(*online(now - 2))
-    app = LabApp(session, factor=20, clock=lambda: now)
+    session.clock.wall = lambda: now  # type: ignore[method-assign]
+    app = LabApp(session, factor=20)
     async with app.run_test(size=shot.size) as pilot:
         app.theme = shot.theme
         await _until(pilot, lambda: bool(app.view_model.checks))

@@ -123,7 +123,7 @@ def main() -> None:
     session.requests = []
     fill(session)
     try:
-        LabApp(session, clock=lambda: fed_session.NOW).run()
+        LabApp(session).run()
     finally:
         session.close()
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from textual.widgets import Static
 
 from labtui.lab.evidence import PLACEHOLDER
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series
@@ -13,6 +12,7 @@ from labtui.session.labs import load_edition, open_answers
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.answers_pane import chart_beside
 from labtui.tui.widgets.charts_pane import ChartView, first_chart
+from labtui.tui.widgets.frame import PlainText
 from tests.tui.fed_session import epoch
 from tests.tui.waiting import screens, text_of, until
 
@@ -28,7 +28,7 @@ def footer(app: LabApp) -> str:
 
 
 def beside(app: LabApp) -> str:
-    return str(pane_of(app).query_one("#answer-numbers", Static).render())
+    return str(pane_of(app).query_one("#answer-numbers", PlainText).render())
 
 
 def spec(family: str, *, empty: bool = False) -> ChartSpec:
@@ -82,11 +82,11 @@ async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_sessi
         await until(pilot, lambda: "Images per second" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")
         made: list[str] = []
-        for place, name in ((ChartView, "render"), (Static, "update")):
+        for place, name in ((ChartView, "render"), (PlainText, "refresh")):
             old = getattr(place, name)
 
             def counted(*args: Any, name: str = name, old: Any = old, **more: Any) -> Any:
-                if name != "update" or args[0].id == "answer-numbers":
+                if name != "refresh" or args[0].id == "answer-numbers":
                     made.append(name)
                 return old(*args, **more)
 
@@ -96,7 +96,7 @@ async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_sessi
         await until(pilot, lambda: "so many words" in pane_of(app).editor.text)
         assert made == []
         filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
-        await until(pilot, lambda: "update" in made and "render" in made)
+        await until(pilot, lambda: "refresh" in made and "render" in made)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 28)])
@@ -114,10 +114,12 @@ async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
 
 async def test_enter_opens_the_first_open_answer_and_escape_shows_it_as_a_card(filled_session):
     sheet = open_answers(filled_session.folder, load_edition("hpc4ai-ch10").task("10.5"))
-    sheet.write_text(sheet.read_text().replace(PLACEHOLDER, "mine ![](no.png)\n```python\nx = 1\n```", 1))
+    sheet.write_text(
+        sheet.read_text().replace(PLACEHOLDER, "mine ![](no.png) beside\n```python\nx = 1\n```", 1)
+    )
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
-        assert "Answer 1 of 10.5: no.png is not" in text_of(app)
+        assert "Answer 1 of 10.5: no.png is not" in text_of(app) and " beside" in text_of(app)
         assert "#272822" not in app.export_screenshot(), "code stands on the theme's ground, not on Monokai's"
         await until(pilot, lambda: "Write" in footer(app))
         assert "<!--" not in text_of(app)

@@ -19,7 +19,7 @@ from labtui.session import planning
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from tests import changes
-from tests.tui.fed_session import HOST, NOW, FedSession, lab_session, make_folder, open_session
+from tests.tui.fed_session import HOST, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 HERE = Path(__file__).parent / "contracts"
@@ -91,7 +91,7 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
 async def test_the_screen_looks_as_agreed(lab, contract, monkeypatch):
     monkeypatch.setattr(planning, "new_token", lambda: TOKEN)
-    app = LabApp(lab, clock=lambda: NOW)
+    app = LabApp(lab)
     async with app.run_test(size=contract.size, notifications=True) as pilot:
         app.theme = contract.theme
         await until(pilot, lambda: bool(app.view_model.checks))
@@ -108,7 +108,7 @@ QUESTION = LoginQuestion(
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 async def test_the_question_about_a_server_looks_as_agreed(lab):
-    app = LabApp(lab, prompter=ScreenPrompter(), clock=lambda: NOW)
+    app = LabApp(lab, prompter=ScreenPrompter())
     contract = Contract("host-key-80", (80, 24), (), "SHA256:")
     async with app.run_test(size=contract.size, notifications=True) as pilot:
         await until(pilot, lambda: bool(app.view_model.checks))

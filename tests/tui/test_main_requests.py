@@ -114,7 +114,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):
     prompter = ScreenPrompter()
-    app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW, pane="answers")
+    app = LabApp(filled_session, prompter=prompter, pane="answers")
     answers: list[str | None] = []
 
     def ask() -> None:
@@ -394,7 +394,7 @@ async def test_the_next_step_edits_the_script_from_the_answers_too(session, monk
 
 @pytest.mark.parametrize(("size", "first"), [((80, 24), "#bottom"), ((120, 40), "#rail")])
 async def test_each_step_of_the_tour_stands_beside_its_part_and_escape_skips(filled_session, size, first):
-    app = LabApp(filled_session, clock=lambda: NOW)
+    app = LabApp(filled_session)
     app.with_tour = True
     async with app.run_test(size=size) as pilot:
         for step, name in enumerate((first, "Tabs", "#bottom"), 1):

@@ -170,7 +170,7 @@ async def test_the_chart_of_the_others_stays_beside_a_run_that_failed(session):
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_session, monkeypatch):
-    app = LabApp(filled_session, clock=lambda: NOW)
+    app = LabApp(filled_session)
     painted: list[str] = []
     monkeypatch.setattr(filled_session, "start", lambda: painted.append(text_of(app)))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:

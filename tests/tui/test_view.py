@@ -376,7 +376,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
 def selected(state: LabState, checks: Mapping[str, TaskCheck] = MappingProxyType({})) -> int | None:
     """The run of task 10.5 that is selected until the student chooses one."""
     told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
-    model = ViewModel(SimpleNamespace(state=state, choose=dict, **told), clock=lambda: NOW)  # type: ignore[arg-type]
+    model = ViewModel(SimpleNamespace(state=state, choose=dict, **told))  # type: ignore[arg-type]
     model.choose_task("10.5")
     model.checks = checks
     return model.view().run_id
@@ -840,9 +840,9 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     two = replace(view, charts=(replace(chart, view="speedup", message=told, series=chart.series * 2),))
     assert headline(two) == result(two)[2] == told, "not one of them alone"
     assert result(view)[0] == words.ratio(four.speedup)
-    assert result(view)[2] == f"{words.percent(four.efficiency)} efficient"
+    assert result(view)[2] == f"{words.percent(four.efficiency)} efficient (mean of runs 2, 3)"
     going = seen(LabState(runs=runs | {1: replace(runs[1], outcome=None, phase=RunPhase.RUNNING)}))
-    assert result(going)[2].endswith(" efficient so far"), "what it is compared with still trains"
+    assert " efficient so far (mean of" in result(going)[2], "what it is compared with still trains"
     own = replace(runs[2].spec, unknown=("epochs",))
     untold = replace(runs[2], outcome=None, phase=RunPhase.RUNNING, spec=own)
     assert result(seen(LabState(runs={1: runs[1], 2: untold})))[2].endswith("so far, after 3 epochs")

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from labtui.tui.app import LabApp
 from labtui.tui.screens.modals import Ask
 from labtui.tui.screens.plan import PlanScreen, PlanTable
-from tests.tui.fed_session import NOW, FedSession
+from tests.tui.fed_session import FedSession
 
 LIMIT_S = 240.0
 CLUSTER_LIMIT_S = 600.0
@@ -37,7 +37,7 @@ async def screens(
     session: FedSession, pane: str = "", *, size: tuple[int, int] = (120, 40), **how: Any
 ) -> AsyncIterator[tuple[Any, Pilot[Any]]]:
     """An app for a session at a fixed time, once it shows everything that is stored, and its pilot."""
-    app = LabApp(session, clock=lambda: NOW, pane=pane, **how)
+    app = LabApp(session, pane=pane, **how)
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         yield app, pilot

@@ -95,7 +95,6 @@ class LabApp(SanitizedApp[int]):
         session: Session,
         *,
         prompter: ScreenPrompter | None = None,
-        clock: Callable[[], float] = time.time,
         pane: str = "",
         incidents: Sequence[IncidentNote] = (),
         factor: float | None = None,
@@ -105,7 +104,7 @@ class LabApp(SanitizedApp[int]):
         super().__init__()
         self.animation_level = "none"  # nothing moves unless what it shows changed
         self.session, self.prompter = session, prompter
-        self.view_model = ViewModel(session, clock=clock, factor=factor)
+        self.view_model = ViewModel(session, factor=factor)
         self._first_pane = pane or ("runs" if self.view_model.view().run_id is not None else "task")
         self._kept = kept
         self._verdicts: dict[Asked, Verdict] = {}  # Slurm's answers for plans that were left

@@ -319,8 +319,9 @@ def instead_of_chart(view: View) -> str:
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
             return ended(baseline[:1], "The one-GPU run")
         needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
-        if one := next((line.run_id for line in view.pending if line.run.spec.n_gpus == 1), 0):
-            needs = f"The speedup comes with run {one} (one GPU)."
+        ones = [line.run_id for line in view.pending if line.run.spec.n_gpus == 1]
+        if ones and needs.startswith("There is no one-GPU run"):
+            needs = f"The speedup comes with run {ones[0]} (one GPU)."
         return f"{words.live_reason(view)} {needs}".strip()
     if view.task is None or not view.task.runs:
         return ""
@@ -378,6 +379,8 @@ def result(view: View) -> tuple[str, str, str]:
         return _single(view) if gain is None else (words.ratio(gain), *said)
     detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
     detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
+    if len(best.members) > 1 and not _compared(view):
+        detail += f" (mean of {words.run_numbers([each.run_id for each in best.members]).lower()})"
     planned = run.epochs_planned
     far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
     detail += f", after {far}" * best.live

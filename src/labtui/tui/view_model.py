@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,11 +39,8 @@ def first_task(view: View) -> str:
 class ViewModel:
     """Holds the session, the selected task and run, and the last computed results."""
 
-    def __init__(
-        self, session: Session, *, clock: Callable[[], float] = time.time, factor: float | None = None
-    ) -> None:
+    def __init__(self, session: Session, *, factor: float | None = None) -> None:
         self.session = session
-        self.clock = clock
         self.factor = factor
         self.state: LabState = session.state
         self.edition: Edition | None = None
@@ -61,7 +58,7 @@ class ViewModel:
         self.reading: int | None = None  # the run whose log is open: it stays, whichever run trains next
         last = self.state.choices  # the task chosen last, unless a run was submitted since
         kept = last.get("task") if last.get("run") == str(max(self.state.runs, default=0)) else None
-        self.task_id = first_task(View.of(session, now=clock())) if kept is None else kept
+        self.task_id = first_task(View.of(session)) if kept is None else kept
 
     def load_edition(self) -> None:
         """Read the edition; after the first paint, since what is stored can be shown without it."""
@@ -71,7 +68,7 @@ class ViewModel:
             self.edition_problem = error
         self.loaded = True
         if self.edition is not None and self.edition.task(self.task_id) is None:
-            self.choose_task(first_task(View.of(self.session, edition=self.edition, now=self.clock())))
+            self.choose_task(first_task(View.of(self.session, edition=self.edition)))
 
     def choose_task(self, task_id: str) -> None:
         """Select another task, and whichever of its runs trains."""
@@ -93,7 +90,6 @@ class ViewModel:
             task_id=self.task_id,
             chosen=self.reading if self.chosen is None else self.chosen,
             factor=self.factor,
-            now=self.clock(),
             deck=self.deck,
             deck_old=self.deck_old,
             exporting=self.exporting,

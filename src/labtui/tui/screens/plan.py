@@ -407,7 +407,7 @@ class PlanScreen(FramedScreen):
         self.show()
 
     def _slurm_said(self, asked: Asked, result: Any, error: BaseException | None) -> None:
-        self.plan.verdicts[asked] = Verdict(result, error, self.app.view_model.clock())
+        self.plan.verdicts[asked] = Verdict(result, error, self.app.session.clock.wall())
         self._show_late()
 
     @on(Button.Pressed, "#send")

@@ -5,6 +5,7 @@ change, never by a key press in the editor. labtui writes no answer. An answer i
 when the editor is left, and on quitting; a file that another editor changed meanwhile is never overwritten.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
@@ -32,6 +33,7 @@ from labtui.tui.widgets.charts_pane import ChartView, first_chart
 from labtui.tui.widgets.frame import Pane, PlainText, key, say, wrap
 
 SAVE_AFTER = 1.0
+_PICTURE = re.compile(r"!(\[[^\]\n]*\]\([^)\n]*\))")
 
 
 def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missing: Sequence[str]) -> Group:
@@ -40,7 +42,7 @@ def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missi
     if answer:
         from rich.markdown import Markdown  # late: it is slow to import, and at first there are no answers
 
-        body = Markdown(answer, code_theme=code)
+        body = Markdown(_PICTURE.sub(r"🌆 \1", answer), code_theme=code)  # Rich loses what follows a picture
     mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
     lines = Table.grid()
     lines.add_column()
