@@ -136,7 +136,10 @@ class LabApp(SanitizedApp[int]):
 
     def begin(self) -> None:
         """After the first paint: show everything that is stored."""
-        self.view_model.load_edition()
+        try:
+            self.view_model.load_edition()
+        except LabError as error:
+            self.report(error)
         self.repaint()
         self.call_after_refresh(self._start_session)
 
@@ -149,8 +152,6 @@ class LabApp(SanitizedApp[int]):
             self.session.start()
         self.view_model.watch_logs(self.view)
         threading.Thread(target=self._follow_states, name="labtui-updates", daemon=True).start()
-        if self.view_model.edition_problem is not None:
-            self.report(self.view_model.edition_problem)
         if self.with_tour:
             from labtui.tui.screens.modals import show_tour
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase
 from labtui.domain.state import TRAINING, LabState, RunState
 from labtui.tui.view import ENDED_BADLY, LIVE, TaskLine, View, planned_sizes, runs_of
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 
+SHOWN = ("state", "edition", "checks", "task_id", "factor", "deck", "deck_old", "exporting")
+"""The fields of a view that the model has, too."""
 MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
 
@@ -44,7 +45,6 @@ class ViewModel:
         self.factor = factor
         self.state: LabState = session.state
         self.edition: Edition | None = None
-        self.edition_problem: LabError | None = None
         self.loaded = False
         self.deck, self.deck_old = "", False
         self.own_jobs = False  # whether the student has a job file of their own
@@ -61,13 +61,10 @@ class ViewModel:
         self.task_id = first_task(View.of(session)) if kept is None else kept
 
     def load_edition(self) -> None:
-        """Read the edition; after the first paint, since what is stored can be shown without it."""
-        try:
-            self.edition = self.session.edition
-        except LabError as error:
-            self.edition_problem = error
+        """Read the edition; after the first paint, since what is stored can be shown without it. Raises LabError."""
         self.loaded = True
-        if self.edition is not None and self.edition.task(self.task_id) is None:
+        self.edition = self.session.edition
+        if self.edition.task(self.task_id) is None:
             self.choose_task(first_task(View.of(self.session, edition=self.edition)))
 
     def choose_task(self, task_id: str) -> None:
@@ -83,16 +80,9 @@ class ViewModel:
         # The results come with the second view: the first paint need not wait for their modules.
         view = View.of(
             self.session,
-            state=self.state,
-            edition=self.edition,
             loading=not self.loaded,
-            checks=self.checks,
-            task_id=self.task_id,
             chosen=self.reading if self.chosen is None else self.chosen,
-            factor=self.factor,
-            deck=self.deck,
-            deck_old=self.deck_old,
-            exporting=self.exporting,
+            **{name: getattr(self, name) for name in SHOWN},
             **self._numbers(),
         )
         self._last = runs.get(view.run_id or 0)
