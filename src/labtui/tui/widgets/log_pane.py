@@ -151,8 +151,8 @@ def place_of(view: TailView, *, live: bool) -> str:
     if view.file.path is None:
         return "nothing read yet"
     parts = []
-    if view.file.hidden:
-        parts.append(f"{plural(view.file.hidden, 'MLPerf ' * (not view.brief) + 'line')} hidden (z)")
+    if view.file.hidden and not view.brief:
+        parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
     if view.needle:
         at = f"  line {view.match_line}" if view.match_line is not None else "  not found" * view.not_found
         parts.append(f"/{view.needle}{at}")
