@@ -5,7 +5,6 @@ Pure: no Textual, files or clocks. Header, task list, runs, next step and charts
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -397,8 +396,8 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
     submission = view.state.submissions.get(run.token)
     run, cause = _with_cause(view, run, submission)
     line = RunLine(run=run, submission=submission, cause=cause, row=row)
-    left, most = _time_left(line, view)
-    took, limited = _time_taken(line, view), left is not None and most < left
+    left, most = words.time_left(line, view)
+    took, limited = words.time_taken(line, view), left is not None and most < left
     left = most if limited else left
     done = run.epochs_read / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     return replace(
@@ -423,58 +422,3 @@ def _why_not(view: View, line: RunLine, left_out: str) -> str:
     if row is not None and bool(row.mark) is not view.practice:
         return SMALL
     return left_out or ("" if row is not None or view.loading else "its log has no epoch that counts")
-
-
-def _time_left(line: RunLine, view: View) -> tuple[float | None, float]:
-    """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows."""
-    run, began, now = line.run, _last_epoch_end(line, view, line.run_id), words.cluster_now(view)
-    passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of the current epoch
-    trains, most = line.word == RunPhase.RUNNING, math.inf
-    if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
-        return None, most
-    if line.job is not None and line.job.time_limit_s:
-        most = line.job.time_limit_s - line.job.ran_s(now)
-    if line.row is not None and line.row.epoch_seconds is not None:
-        pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - run.epochs_read)
-        left = pace * missing - min(pace, passed)
-    elif view.edition is None or began is None:
-        return None, most
-    else:
-        from labtui.lab.expected_time import run_seconds
-
-        expected = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
-        left = expected.value - passed - run.trained_s if expected else 0.0
-        if left <= 0:
-            return None, most
-    return max(0.0, left), most
-
-
-def _last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
-    """When the job's runs up to the number `last` finished their last epoch, else the job or its first epoch began."""
-    submission = line.submission
-    if submission is None or submission.job is None:
-        return None
-    mine = [view.state.runs[number] for number in submission.run_ids]
-    epochs = [epoch for run in mine if run.run_id <= last for epoch in run.epochs]
-    if epochs or submission.job.start_time:
-        return epochs[-1].ended_at if epochs else submission.job.start_time
-    first = next((epoch for run in mine for epoch in run.epochs), None)
-    return first.ended_at - first.seconds.value if first is not None and first.ended_at else None
-
-
-def _time_taken(line: RunLine, view: View) -> float | None:
-    """How long a run took, or has run, in seconds; in a shared job, counted from the end of the run before.
-
-    A run that is done took until its log's last epoch, if that has a time, also when Slurm knows its job's end.
-    """
-    job, trains = line.job, line.phase in TRAINING and not line.ending
-    if job is None or line.submission is None:
-        return None
-    now = words.cluster_now(view) if trains else None
-    began = _last_epoch_end(line, view, line.run_id - 1)
-    ended = now if trains else _last_epoch_end(line, view, line.run_id)
-    told = began is not None and ended is not None and (trains or line.run.epochs)
-    by_log = (ended or 0.0) - (began or 0.0) if told else None
-    of_job = len(line.submission.run_ids) == 1 and (trains or job.phase is JobPhase.FINISHED)
-    slurms = of_job and (by_log is None or not (trains or line.phase is RunPhase.DONE))
-    return job.ran_s(now) or None if slurms else by_log
