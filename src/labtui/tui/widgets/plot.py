@@ -110,8 +110,7 @@ class _Drawing:
 
     def _height(self, y: float) -> float:
         """The height of a value above the lowest row's lower edge, in rows: a tick's is in the middle of a row."""
-        height = self.scale.height(specs.axis_value(self.spec, y))
-        return min(max(0.0, height), self.rows - (self.spec.kind == "bars"))
+        return min(self.scale.height(specs.axis_value(self.spec, y)), self.rows - (self.spec.kind == "bars"))
 
     def _row(self, y: float) -> int:
         """The row of a value, from the top."""
@@ -381,32 +380,28 @@ class _Drawing:
         return self._write(spots, text, self._look(at)[1], int(" " in self.unit))
 
     def _draw_bars(self) -> None:
-        look, stack = self.look, self.spec.kind == "stacked"
-        count = 1 if stack else max(1, len(self.measured))
-        wide = max(1, min(12, int((self.columns / max(1, len(self.xs)) - 1.5) / count)))
-        fills = (look.busy, look.axis, look.soft, look.quiet, look.line)
-        tops, texts = {x: sum(p.y for s in self.measured for p in s.points if p.x == x) for x in self.xs}, []
-        for at, series in list(enumerate(self.measured))[
-            :: -1 if stack else 1
-        ]:  # lower parts over upper ones
-            fill = fills[at % len(fills)] if stack else self._look(at)[1]
-            style = f"bold {fill}" if at == self.cursor.series else look.soft if stack else fill
-            for point in series.points:
-                left = self._column(point.x) - count * wide // 2 + (0 if stack else at * wide)
-                chosen = self.cursor == Cursor(at, point.x) and not stack
-                self.grid.put(left, self.rows, "━" * wide * chosen, style)
-                high = tops[point.x] if stack else point.y
-                tops[point.x] -= point.y
-                base, low, top = (round(self._height(value) * 8) for value in (0.0, high - point.y, high))
+        """Draw the bars of an x side by side with their values above, or on one another with these inside."""
+        stack, texts = self.spec.kind == "stacked", []
+        count = 1 if stack else len(self.measured)
+        wide = max(1, min(12, int((self.columns / len(self.xs) - 1.5) / count)))
+        for at in range(len(self.measured))[:: -1 if stack else 1]:  # lower parts over upper ones
+            fill = self._look(at)[1]
+            style = "bold " * (at == self.cursor.series) + fill
+            for point in self.measured[at].points:
+                left = self._column(point.x) - count * wide // 2 + at * wide * (not stack)
+                below = [p.y for each in self.measured[:at] for p in each.points if p.x == point.x and stack]
+                base, low, top = (round(self._height(y) * 8) for y in (0.0, sum(below), sum(below, point.y)))
                 self.grid.bar(left, self.rows, wide, sorted((base, top)), fill, live=point.live)
-                number = self._value(point).strip("()").split()[0]
+                text = self._value(point)
+                number = text.strip("()").split()[0]
                 if stack and wide >= len(number) and top - low >= 16:
-                    ink = f"on {fill}" if fill in (look.axis, look.line) else f"reverse {fill}"
-                    row = self._row(high - point.y / 2)
-                    self.grid.put(left + (wide - len(number)) // 2, row, number, ink)
+                    ink = "on" if fill in (self.look.axis, self.look.line) else "reverse"
+                    row = self._row(sum(below, point.y / 2))
+                    self.grid.put(left + (wide - len(number)) // 2, row, number, f"{ink} {fill}")
                 if not stack:
-                    row = self.rows - math.ceil(self._height(max(0.0, point.y)))
-                    texts.append((left, row, self._value(point), style))
+                    chosen = self.cursor == Cursor(at, point.x)
+                    self.grid.put(left, self.rows, "━" * wide * chosen, style)
+                    texts.append((left, self.rows - math.ceil(self._height(max(0.0, point.y))), text, style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
             text = whole if cell_len(whole) <= wide + 2 else whole.strip("() ").rstrip(" s%×")
             starts = [left + (wide - cell_len(text)) // 2, left, left + wide - cell_len(text)]
