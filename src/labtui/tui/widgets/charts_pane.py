@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import ClassVar
 
 import msgspec
@@ -22,7 +23,7 @@ from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
-from labtui.tui.themes import Roles, ink, roles
+from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
@@ -87,9 +88,14 @@ class ChartView(Widget, can_focus=False):
 
     def render(self) -> Text:
         """The heading and the plot; empty if a plot does not fit, only the heading if there is no spec."""
-        spec, look = self.spec, roles(self.app)
-        unit = "" if spec is None or (spec.unit and not spec.empty) else plain(spec.y_label)
-        lines = [self._heading(spec, look)] if self.heading else [ink(unit, look.quiet)] * bool(unit)
+        spec, look, said = self.spec, roles(self.app), self.heading.casefold()
+        unit = "" if spec is None or (spec.unit and not spec.empty and not said) else plain(spec.y_label)
+        if said and (unit.casefold() in said or unit.casefold().startswith(said)):
+            unit = unit[len(said) :].strip()
+        top = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
+        top.append(f"{'  ' * bool(said)}{unit}" * bool(unit), look.quiet)
+        top.truncate(self.size.width, overflow="ellipsis")
+        lines = [top] * bool(top)
         height = self.size.height - len(lines)
         if spec is None or height < MIN_HEIGHT:
             return Text("\n").join(lines if spec is None else [])
@@ -98,14 +104,6 @@ class ChartView(Widget, can_focus=False):
         except (ImportError, OSError):  # plotext's compiled kernel is missing on some systems
             lines.append(ink("plotext could not be loaded: there are no charts.", look.quiet))
         return Text("\n").join(lines)
-
-    def _heading(self, spec: ChartSpec | None, look: Roles) -> Text:
-        text = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
-        label, said = "" if spec is None else plain(spec.y_label), self.heading.casefold()
-        if label.casefold() in said or label.casefold().startswith(said):
-            label = label[len(said) :].strip()
-        text.append(f"  {label}" * bool(label), look.quiet).truncate(self.size.width, overflow="ellipsis")
-        return text
 
 
 FIRST = ("speedup", "time", "throughput", "efficiency", "training")
@@ -246,13 +244,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Whether four charts fit, each with at least 60 x 16 cells."""
         return self.size.width >= 122 and self.size.height >= 40
 
-    def _charts(self, view: View) -> Iterable[ChartSpec]:
-        """The charts of the chosen line, or of all lines."""
-        return view.alone.get(self._only, lambda: view.charts)()
-
     def _find(self, view: View) -> Shown:
         """What is to be shown of a view, as chosen."""
-        every = in_turn(view, self._charts(view))
+        every = in_turn(view, view.alone.get(self._only, lambda: view.charts)())
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
@@ -364,7 +358,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         if not view.lines and not planned_sizes(view.task):
             return None
         if self._only in view.alone and view.results is not None:  # the reason is that of the line shown
-            runs = {p.run for chart in self._charts(view) for each in chart.measured for p in each.points}
+            charts = chain(*self.shown.charts.values())
+            runs = {p.run for chart in charts for each in chart.measured for p in each.points}
             rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
             view = replace(view, results=of_rows(view.results, rows))
         spec = empty_chart(view, name)

@@ -21,8 +21,6 @@ from labtui.tui.widgets.grid import Grid, braille
 MIN_HEIGHT = 8
 """With fewer rows a chart would mislead: different values would be on one row."""
 MIN_COLUMNS = 24
-MAX_MARKS = 20
-"""A line over epochs with more points has a mark at some of them only."""
 FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
 IDEAL = "#   ", "⠄ ⠄"
 """Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
@@ -75,7 +73,7 @@ class _Drawing:
         self.right = self._make_room(width)
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
-        self.apart = math.ceil(longest / min(MAX_MARKS, self.columns / 5))
+        self.apart = math.ceil(5 * longest / self.columns)  # marks of a line over epochs, in points
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
         if high <= low:
             low, high = low - 1, high + 1
