@@ -249,7 +249,7 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     stack = cells_of(chart({1: 1.4}, {1: 1.0}, {1: 1.2}, kind="stacked"), 60, 12)
     assert [sign for sign, style in stack.values() if " on " in style] == ["▁"] * 12
     rows = rows_of(chart({1: 7.0, 2: 9.9}, {1: 3.0, 2: 0.1}, kind="stacked"), 60, 16, Cursor(0, 2.0))
-    assert re.search(r"  2 GPUs *\n.*■ net0  9.90×.*\n.*■ net1  0.10×", "\n".join(rows)), "the cursor's"
+    assert re.search(r"  2 GPUs *\n.*■ net1  0.10×.*\n.*■ net0  9.90×", "\n".join(rows)), "the cursor's"
     assert all(number in "".join(rows) for number in ("█7.00×█", "█3.00×█", "█9.90×█"))
     spec = chart(dict.fromkeys(range(10), 5.0), kind="stacked")
     names = [f"net ({name}) on {n} GPUs" for name in ("A-long-name", "Another") for n in (1, 2, 4, 8, 16)]
@@ -302,6 +302,9 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     assert "GPUs (log scale); y begins at 90 %" in rows_of(shares)[-1]
     rows_taken = {row for _, row, _ in marks_of(shares)}
     assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"
+    near, how = chart({1: 5.0, 2: 5.0}, {1: 4.6, 2: 4.6}, {1: 1.0}), (60, 14, Cursor(2, None))
+    cells = {place: each for place, each in cells_of(near, *how).items() if place[0] < 8}
+    assert len(dots_of(cells, "blue")) >= 12 and len(dots_of(cells, "red")) >= 16, "no mark is cut"
     curves = replace(chart(*[{x: x + 6.0 * k for x in range(1, 13)} for k in range(3)]), x_axis="epochs")
     early = (*curves.series[:2], replace(curves.series[2], points=curves.series[2].points[:1]))
     ended = rows_of(replace(curves, series=early), 86, 30, Cursor(0, 12.0))

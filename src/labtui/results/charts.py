@@ -301,7 +301,7 @@ def order_of(spec: ChartSpec) -> list[int]:
     """The measured lines from the top to the bottom of their names: by last value, else as they come."""
     places = range(len(spec.measured))
     if spec.kind != "lines" or is_crowded(spec):
-        return list(places)
+        return list(places)[:: -1 if spec.kind == "stacked" else 1]  # as the parts of a bar stand
     return sorted(places, key=lambda at: -round(spec.measured[at].points[-1].y, 9))
 
 

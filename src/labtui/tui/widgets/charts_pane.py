@@ -389,7 +389,8 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _sentence(self) -> Text:
         view, spec = self.view, self.shown.spec
         if spec is not None:
-            return ink(". ".join((spec.message or spec.title, *spec.notes[: spec.over_time])), "bold")
+            said = ". ".join((spec.message or spec.title, *spec.notes[: spec.over_time]))
+            return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
         return ink(headline(view) * (not view.charts) or VIEWS[self.shown.name], "bold")
 
     # ------------------------------------------------------------------ the strip

@@ -114,6 +114,12 @@ class _Drawing:
         """The row of a value, from the top."""
         return self.rows - 1 - int(self._height(y))
 
+    def _rivals(self, at: int, point: Point) -> list[float]:
+        """How much higher than a line's point those of the other lines at its x are, in rows."""
+        others = (each for of, each in enumerate(self.measured) if of != at)
+        beside = (p for each in others for p in each.points if p.x == point.x)
+        return [self._height(each.y) - self._height(point.y) for each in beside]
+
     def _beyond(self, point: Point) -> bool:
         """Whether a warm-up is too long to be drawn at its height."""
         return point.hollow and point.y > self.top
@@ -249,6 +255,8 @@ class _Drawing:
             if ends and ends[0] < -1 and ends[1] > 1:  # both ends are seen
                 for y in range(round(4 * (self.rows - up - ends[1])), round(4 * (self.rows - up - ends[0]))):
                     self.grid.dot([(2 * column, y)], style)
+            if any(abs(each) < 1.5 and int(up + each) != int(up) for each in self._rivals(at, point)):
+                up = int(up) + 0.5  # in its own row, where no other mark hides a part of it
             if self._beyond(point):
                 self.grid.put(column, row, "↑", f"bold {style}")
                 continue
@@ -350,11 +358,9 @@ class _Drawing:
     def _write_values(self) -> None:
         """Write the values of all points but the last, except at marks that touch the other line's."""
         ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
-        points = [(at, point) for at, each in enumerate(self.measured) for point in each.points]
-        for at, point in points:
-            height, last = self._height(point.y), self.measured[at].points[-1]
-            rivals = [self._height(p.y) - height for of, p in points if p.x == point.x and of != at]
-            if point is not last and not (ratio and point.y == 1) and all(abs(up) >= 0.5 for up in rivals):
+        for at, point in ((at, p) for at, each in enumerate(self.measured) for p in each.points[:-1]):
+            rivals = self._rivals(at, point)
+            if not (ratio and point.y == 1) and all(abs(up) >= 0.5 for up in rivals):
                 self._write_value(at, point, rivals)
 
     def _write_value(self, at: int, point: Point, rivals: Sequence[float]) -> bool:
@@ -396,9 +402,9 @@ class _Drawing:
                     ink = "on" if fill in (self.look.axis, self.look.line) else "reverse"
                     row = self._row(sum(below, point.y / 2))
                     self.grid.put(left + (wide - len(number)) // 2, row, number, f"{ink} {fill}")
+                chosen = self.cursor == Cursor(at, point.x)
+                self.grid.put(left, self.rows, "━" * wide * chosen, style)
                 if not stack:
-                    chosen = self.cursor == Cursor(at, point.x)
-                    self.grid.put(left, self.rows, "━" * wide * chosen, style)
                     texts.append((left, self.rows - math.ceil(self._height(max(0.0, point.y))), text, style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
             text = whole if cell_len(whole) <= wide + 2 else whole.strip("() ").rstrip(" s%×")
