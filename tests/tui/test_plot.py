@@ -385,7 +385,6 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_is_marks(hei
 @pytest.mark.parametrize("width", [46, 57, 86])
 def test_every_narrow_bar_has_its_number(width):
     rows = rows_of(chart(MICRO, {**TINY, 32: 28.6}, kind="bars"), width, 24)
-    values = [f"{y:.2f}" for y in (*MICRO.values(), *TINY.values())]
-    missing = [each for each in values if each not in "\n".join(rows)]
+    missing = [y for y in (*MICRO.values(), *TINY.values()) if f"{y:.2f}" not in "\n".join(rows)]
     assert not missing if width > 50 else len(missing) <= 2
     assert all("┈" not in row[row.index("■") :] for row in rows if "■" in row), "no line through the names"
