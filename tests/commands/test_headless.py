@@ -38,8 +38,7 @@ def test_three_runs_go_through_the_waiting_line(lab, cluster):
     assert not [event for event in events if event["type"] in ("error",) or event.get("status") == "refused"]
     assert [run["phase"] for run in events[-1]["runs"]] == ["done"] * 3
     queue = lab.json("queue", "--offline")["runs"]
-    jobs = [run["job"]["job_id"] for run in queue]
-    assert len(set(jobs)) == 3
+    assert len({run["job"]["job_id"] for run in queue}) == 3
     starts = sorted((run["job"]["start_time"], run["job"]["end_time"]) for run in queue)
     assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(starts))
     assert check_mirrors(cluster, lab.folder, ("out", "err")) > 0
@@ -59,7 +58,8 @@ def test_a_failed_run_is_a_no_with_its_reason(lab):
 def test_cancel_a_running_and_a_waiting_run(lab, cluster):
     words = ("10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "a test")
     lab("submit", *words, "--script-args=--pace 30")
-    lab("cancel", "2", "1")
+    said = lab("cancel", "2", "1").stderr
+    assert "Slurm was asked to cancel run 1.\n" in said and "Run 2 was cancelled.\n" in said
     lab("watch", code=1)
     runs = lab.json("queue", "--offline")["runs"]
     assert [run["phase"] for run in runs] == ["cancelled", "cancelled"]

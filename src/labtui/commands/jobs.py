@@ -201,7 +201,10 @@ def run_cancel(args: argparse.Namespace) -> int:
             along = also_ended(lab.state, submissions[token], args.runs)
             if args.after is None:
                 lab.session.cancel(numbers[0]).result(timeout=300)
-                say(f"{run_numbers(numbers)} {'was' if len(numbers) == 1 else 'were'} cancelled{along}.")
+                if lab.state.submissions[token].job is None:
+                    say(f"{run_numbers(numbers)} {'was' if len(numbers) == 1 else 'were'} cancelled{along}.")
+                else:  # how it ends, Slurm tells later
+                    say(f"Slurm was asked to cancel {run_numbers(numbers).lower()}{along}.")
             else:
                 lab.session.end_after(numbers[0], args.after).result(timeout=300)
                 named = run_numbers(numbers).lower()
@@ -230,7 +233,7 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
         lab.refresh()
         for job_id in args.job:
             lab.session.cancel_job(job_id).result(timeout=120)
-            say(f"Job {job_id} was cancelled.")
+            say(f"Slurm was asked to cancel job {job_id}.")
     return 0
 
 
