@@ -192,6 +192,12 @@ def _index(rows: Iterable[ResultRow]) -> _Index:
     return found
 
 
+def _alike(mine: Configuration, device: str, n_gpus: float, found: _Index) -> list[ResultRow]:
+    """The measured rows on these devices that do the same work in the same way."""
+    rows = found.get((device, n_gpus, mine.work_key), ())
+    return [row for row in rows if same_work(row.configuration, mine)]
+
+
 def _compare(row: ResultRow, found: _Index) -> ResultRow:
     """The row with its ratios to one GPU, to half its GPUs and to the CPU."""
     baseline = _find_baseline(row, found)
@@ -239,8 +245,8 @@ def _find_baseline(row: ResultRow, found: _Index) -> ResultRow | None:
     mine = row.configuration
     if mine.device != "gpu" or not mine.n_gpus or row.contradicted:
         return None
-    alike = [one for one in found.get(("gpu", 1, mine.work_key), ()) if same_work(one.configuration, mine)]
-    return min(alike, key=lambda one: _batch_distance(one.configuration, mine), default=None)
+    ones = _alike(mine, "gpu", 1, found)
+    return min(ones, key=lambda one: _batch_distance(one.configuration, mine), default=None)
 
 
 def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, bool, float]:
@@ -293,9 +299,8 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
 def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
     """The row with its gain over half as many GPUs: the ratio of images per second, minus one."""
     mine = row.configuration
-    halves = found.get((mine.device, (mine.n_gpus or 0) / 2, mine.work_key), ())
-    alike = (one for one in halves if same_work(one.configuration, mine) and same_batch(one, row))
-    half = next((one.throughput for one in alike), None)
+    halves = _alike(mine, mine.device, (mine.n_gpus or 0) / 2, found)
+    half = next((one.throughput for one in halves if same_batch(one, row)), None)
     if row.throughput is None or half is None or half.lo < SHORTEST:
         return row
     return replace(row, doubling_gain=row.throughput.over(half).minus(Interval.exact(1.0)))
@@ -337,9 +342,8 @@ def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
     """The row with CPU time over GPU time, for one GPU only: more would mix in scaling; and one number of CPUs only."""
     if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None:
         return row
-    mine = replace(row.configuration, gpu_kind="")
-    cpus = found.get(("cpu", 0, mine.work_key), ())
-    alike = [one for one in cpus if same_work(one.configuration, mine) and _same_global_batch(one, row)]
+    cpus = _alike(replace(row.configuration, gpu_kind=""), "cpu", 0, found)
+    alike = [one for one in cpus if _same_global_batch(one, row)]
     ratio = _ratio(row, alike[0]) if len(alike) == 1 else None
     if ratio is None:
         return row

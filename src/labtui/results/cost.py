@@ -8,7 +8,7 @@ import msgspec
 from labtui.domain.model import JobPhase, JobView, RunPhase
 from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, RunState, SubmissionState
-from labtui.results.measured import MeasuredRun
+from labtui.results.measured import MeasuredRun, grouped
 from labtui.results.numbers import fixed
 from labtui.results.rows import ResultRow
 from labtui.training_logs.gpu_sampler import GpuSample, samples_in_epochs
@@ -54,8 +54,7 @@ def lab_cost(state: LabState, *, practice: bool | None = None) -> LabCost:
         practice = {each.practice for each in state.submissions.values()} == {True}
     sent = [each for each in state.submissions.values() if each.practice is practice]
     jobs = tuple(_job_cost(each, each.job, state) for each in sent if each.job is not None)
-    names = dict.fromkeys(job.task_id for job in jobs)
-    tasks = {name: _total([job for job in jobs if job.task_id == name]) for name in names}
+    tasks = {name: _total(found) for name, found in grouped(jobs, lambda job: job.task_id).items()}
     return LabCost(practice=practice, jobs=jobs, tasks=tasks, total=_total(jobs))
 
 

@@ -163,10 +163,10 @@ def acceleration_message(row: ResultRow) -> str:
     return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
 
 
-def rates_message(cpu: ResultRow, gpu: ResultRow) -> str:
-    """How much the CPU and one GPU train in a second."""
-    unit = gpu.configuration.unit
-    return f"One GPU trains on {rate_text(gpu.throughput)} {unit} per second, the CPU on {rate_text(cpu.throughput)}"
+def rates_message(gpu: ResultRow) -> str:
+    """How much one GPU and the CPU it is compared with train in a second."""
+    unit, cpu = gpu.configuration.unit, rate_text(gpu.cpu.throughput if gpu.cpu else None)
+    return f"One GPU trains on {rate_text(gpu.throughput)} {unit} per second, the CPU on {cpu}"
 
 
 _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEPS: "Slower steps cost"}

@@ -43,7 +43,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
     fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
     if program is not None:
-        fields = _program_fields(program, family, rows[0].compared_with) | {"model": program.name}
+        fields = _program_fields(program, family, rows[0].compared_with)
     message = messages.scaling_message(lines, {family})
     chart = make_chart(family, series, counted=rows[0].configuration.unit, message=message, **fields)
     if chart.unit == "×" and series:
@@ -58,22 +58,17 @@ def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
 
 
 def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
-    """The fields of a program's charts: labels, unit and note; `one` is what its times are compared with."""
+    """The fields of a program's charts: name, labels, unit, note; `one` is what its times are compared with."""
     form = specs.FAMILIES[family]
-    unit = program.shown_in if form.unit == "s" else form.unit
-    y_label = form.y_label.replace("processes", program.counts).replace("one process", one)
     note = (
         f"Weak scaling: n {program.counts} do n times the work. E = T1/Tn; T1 is the time of {one}."
         if program.scaling == "weak"
         else f"Strong scaling: the same work on n {program.counts}. T1 is the time of {one}."
     )
-    return {
-        "heading": form.title if unit == "×" else f"{form.title}, {unit}",
-        "x_label": program.counts,
-        "y_label": "milliseconds" if unit == "ms" else y_label,
-        "unit": unit,
-        "notes": (note,),
-    }
+    fields: dict[str, Any] = {"x_label": program.counts, "notes": (note,), "model": program.name}
+    if form.unit == "s" and program.shown_in == "ms":
+        return fields | {"heading": f"{form.title}, ms", "y_label": "milliseconds", "unit": "ms"}
+    return fields | {"y_label": form.y_label.replace("processes", program.counts).replace("one process", one)}
 
 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
@@ -124,14 +119,12 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
 
 def cpu_gpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     """Epoch time and throughput of one network on the CPU and on one GPU: acceleration, not scaling."""
-    pair = next(((row.cpu, row) for row in rows if row.cpu is not None), None)
-    if pair is None:
+    gpu = next((row for row in rows if row.cpu is not None), None)
+    if gpu is None or gpu.cpu is None:
         return
-    gpu = pair[1]
-    acceleration, rates = messages.acceleration_message(gpu), messages.rates_message(*pair)
-    for quantity, message in (("epoch-time", acceleration), ("throughput", rates)):
-        marks = ((x, mark) for x, row in enumerate(pair) for mark in points_of(quantity, [row]))
-        points = tuple(replace(mark, x=float(x)) for x, mark in marks)
+    told = {"epoch-time": messages.acceleration_message(gpu), "throughput": messages.rates_message(gpu)}
+    for quantity, message in told.items():
+        points = tuple(replace(mark, x=float(mark.x > 0)) for mark in points_of(quantity, [gpu.cpu, gpu]))
         yield make_chart(
             f"cpu-gpu-{quantity}".removesuffix("-epoch-time"),
             [Series(name=gpu.model, points=points, hue=specs.MODEL_HUES.get(gpu.model, 0))],
