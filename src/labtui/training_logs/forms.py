@@ -16,13 +16,12 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Device, Interval, Program
 from labtui.domain.tuning import is_tuning
-from labtui.training_logs import patterns, run_headers, spans
+from labtui.training_logs import patterns, run_headers, runs, spans
 from labtui.training_logs.keras import Summary, read_first_step, read_summary
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.runs import NUMBER, GpuCount, RunFacts, cut_off, rounded, utc_seconds, whole_number
+from labtui.training_logs.runs import GpuCount, RunFacts, cut_off, rounded, utc_seconds, whole_number
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 
-_STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} [^\]]{1,20})\] [A-Z]+ - ")
 _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
 
@@ -47,13 +46,12 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def _make_form(row: dict[str, Any]) -> Form:
-    line = row.pop("line").replace("<N>", NUMBER).replace("<T>", patterns.DURATION)
-    line = line.replace("<ARCHITECTURE>", run_headers.ARCHITECTURE)
+    line = runs.compiled(row.pop("line"))
     named = {"framework": row["form"]} if "form" in row and row.get("about") != "begun run" else {}
     facts = RunFacts(**{**named, **row.pop("facts", {})})
     own = {name: row.pop(name) for name in ("word", "says", "example", "form", "cut") if name in row}
     number = cut_off if own.get("cut") else rounded
-    return Form(line=re.compile(line), facts=facts, more=row, number=number, **own)
+    return Form(line=line, facts=facts, more=row, number=number, **own)
 
 
 def _facts_of(form: Form, groups: Groups) -> RunFacts:
@@ -191,7 +189,7 @@ def _read_keras(line: LogLine, text: str) -> Sequence[Said] | None:
 
 def _read_by_table(number: int, text: str) -> list[Said] | None:
     at = None
-    if text.startswith("[") and (stamp := _STAMP.match(text)) is not None:
+    if text.startswith("[") and (stamp := runs.EXPRESSIONS["stamp"].match(text)) is not None:
         text, at = text[stamp.end() :], utc_seconds(stamp[1], "%m/%d/%Y %I:%M:%S %p")
     for word, forms in _BY_WORD.items():
         if word in text:

@@ -23,26 +23,13 @@ with an unknown number of steps. Where a log shows neither of these nor Keras 3'
 
 import functools
 import math
-import re
 from typing import NamedTuple
 
 import msgspec
 
 from labtui.domain.model import Interval
+from labtui.training_logs.runs import EXPRESSIONS
 
-_COUNTED = re.compile(
-    r"\s*(?P<done>\d{1,12})/(?P<total>\d{1,12}|Unknown) "
-    r"(?:(?P<bar>\[[=>.]*\]|[\u2501\ufffd]+)\s+)?(?:- )?(?P<seconds>\d{1,9})s(?=\s|$)(?P<rest>.*)\Z"
-)
-_UNCOUNTED = re.compile(r"\s*- (?P<seconds>\d{1,9})s(?P<rest> - .*)\Z")
-_UNIT = re.compile(r"(\d{1,12})(s|ms|us)/(epoch|step|sample|batch)\Z")
-_FIRST_BAR = re.compile(
-    r"(?:(?P<begin>^ *|[\r\b] *)| )1/(?P<total>\d{1,12}|Unknown)(?: (?:\[[=>.]*\]|[\u2501\ufffd]+)|(?(begin)|(?!)))"
-    r"(?: -)? "
-    r"(?:ETA: )?(?P<left>(?:\d{1,9}:)?(?:\d{1,9}:)?\d{1,9})s?"
-    r"(?: (?P<unit>\d{1,12}(?:s|ms|us)/step))?(?=\s|$)"
-)
-_FULL_BAR = re.compile(r"(\d{1,12})/\1 \[=*\] - ETA: 0s")
 CLOCK_SECONDS = 1e-4
 """The most seconds by which Keras's own clock and a callback's may differ."""
 _UNITS = {"s": (1.0, 1000.0, 1.0, math.inf), "ms": (1e-3, 1.0, 1e-3, 1.0), "us": (1e-6, 1e-3, 0.0, 1e-3)}
@@ -62,7 +49,7 @@ class TimeUnit(NamedTuple):
 @functools.lru_cache(4096)
 def _read_unit(word: str) -> tuple[str, TimeUnit] | None:
     """What ``121ms/step`` is the time of, and that time; its bounds follow from Keras's choice of unit and rounding."""
-    match = _UNIT.match(word)
+    match = EXPRESSIONS["unit"].match(word)
     if match is None:
         return None
     number, (scale, ms, least, most) = int(match[1]), _UNITS[match[2]]
@@ -99,7 +86,7 @@ class FirstStep(msgspec.Struct):
 
 def read_first_step(text: str) -> FirstStep | None:
     """The bar of step 1 in a line, or in the beginning of an overwritten line; None if it has none."""
-    match = _FIRST_BAR.search(text)
+    match = EXPRESSIONS["first-bar"].search(text)
     if match is None:
         return None
     total = None if match["total"] == "Unknown" else int(match["total"])
@@ -119,9 +106,9 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
     `head` is the beginning of the line before it was overwritten, which may have the bar of step 1; `before` is the
     last bar but one.
     """
-    match = _COUNTED.match(text)
+    match = EXPRESSIONS["counted"].match(text)
     if match is None:
-        old = _UNCOUNTED.match(text) if " - " in text else None
+        old = EXPRESSIONS["uncounted"].match(text) if " - " in text else None
         summary = None if old is None else _parse_rest(old["seconds"], old["rest"])
         return summary if summary is not None and summary.metrics else False
     summary, bar = _parse_rest(match["seconds"], match["rest"]), match["bar"]
@@ -135,7 +122,9 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
         summary.keras3 = bar[0] != "["
         first = read_first_step(head or text)
         summary.first = first.seconds if first is not None and first.total in (None, total) else None
-        summary.redrawn = (first is not None and first.total is None) or _FULL_BAR.search(before) is not None
+        summary.redrawn = (first is not None and first.total is None) or EXPRESSIONS["full-bar"].search(
+            before
+        ) is not None
         unit = summary.units.get("step")
         # Keras 3 prints the time left, without a label, where the final bar has the time taken: 0 s at N/N
         if summary.seconds == 0 and unit is not None and (total - 1) * unit.bounds[0] > 0.5:

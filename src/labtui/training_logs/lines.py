@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from labtui.training_logs.runs import EXPRESSIONS
+
 PIECE_LIMIT = 32 * 1024
 """Bytes kept of one piece (text between two of ``\\n``, ``\\r``, ``\\b``); a longer one is cut."""
 
@@ -40,11 +42,7 @@ _LINES = re.compile(_EITHER.replace(rb"%b", rb"[" + re.escape(_BAR_BYTES) + rb"]
 _LINES_OF_BAR_BYTES = re.compile(_EITHER.replace(rb"%b", rb"[^\n]"))
 """The same, three times as fast, for a window that has only bytes of bars and newlines."""
 _BATCH = re.compile(rb"\[ *(\d+)/")
-RANK = re.compile(
-    rb" *\[(?:default|rank ?|GPU)?(?P<torch>\d{1,5})\](?:<std(?:out|err)>)?:? ?| *(?P<srun>\d{1,5}): "
-    rb"|\[\d+,(?P<mpi>\d{1,5})\]<std(?:out|err)>: ?"
-)
-"""The rank's mark that torchrun, horovodrun, ``srun -l`` and ``mpirun --tag-output`` put before a line."""
+RANK = re.compile(EXPRESSIONS["rank"].pattern.encode())
 
 
 class LogLine(msgspec.Struct, frozen=True, gc=False):
@@ -194,15 +192,6 @@ def _are_rising(lines: bytes) -> bool:
 
 # --------------------------------------------------------------------------- prefixes of a line
 
-_RANK_MARK = re.compile(RANK.pattern.decode())
-_PREFIX = re.compile(
-    RANK.pattern.decode() + r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?:? "
-    r"|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?: ?[-|:,] ?| )"  # Python's logging
-    r"|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}(?: |(?=\[))"
-    r"|\[[A-Z]{4,8}\|[\w.]{1,80}:\d{1,6}\] \d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} >> "  # Hugging Face's
-    r"|[IW]\d{4} \d\d:\d\d:\d\d\.\d{1,6} +\d{1,9} [\w.]{1,80}:\d{1,6}\] "  # absl
-    r"|(?:\[?[\w.]{1,80}\]? ?[-|:] ?)?\[?(?:INFO|DEBUG|WARNING)\]?(?::[\w.]{1,80}:| ?[-|:] ?| +)"
-)
 _MARK_BEGINS = " [0123456789"
 """The characters that a rank's mark may begin with."""
 MAX_PREFIXES = 4
@@ -215,12 +204,12 @@ Writer = tuple[int, ...]
 def readings(text: str, *, marked: bool) -> Iterator[tuple[str, Writer]]:
     """The line without a rank's mark (if lines are `marked`), then with one prefix less each time; and its writer."""
     writer: Writer = ()
-    match = _RANK_MARK.match(text) if marked and text[0] in _MARK_BEGINS else None
+    match = EXPRESSIONS["rank"].match(text) if marked and text[0] in _MARK_BEGINS else None
     for _ in range(MAX_PREFIXES):
         if match is not None:
             rank = match["torch"] or match["srun"] or match["mpi"]
             text, writer = text[match.end() :], writer if rank is None else (*writer, int(rank))
         yield text, writer
-        match = _PREFIX.match(text)
+        match = EXPRESSIONS["prefix"].match(text)
         if match is None:
             return

@@ -22,7 +22,7 @@ import re2
 
 from labtui.domain.errors import DataError, failure
 from labtui.domain.model import Interval, Program, WorkUnit
-from labtui.training_logs.runs import RunFacts, rounded, whole_number
+from labtui.training_logs.runs import EXPRESSIONS, RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
@@ -35,65 +35,16 @@ MAX_PATTERN_CHARS = 2000
 
 # --------------------------------------------------------------------------- what a line holds
 
-_PLAIN = r"\d{1,9}(?:\.\d{1,12})?"
-_WHOLE = r"\b(?! ?(?:/|per\b) ?(?!epoch))"  # not the time of a step
-_LABEL = r"(?!(?:and|to|for|after|of|in|on|per|from)\b|\w+ing\b)(?:\w{1,20}[ _])?\w{1,20} ?[:=]? ?(?:[-+]?\d|nan|inf)"
-_ITS = (
-    r"(?! ?,? ?[(\[]?(?:to\b|left|remain|elapsed|cumul|so far|since|in total))"
-    rf"(?! ?[(\[]?(?!train|at \d|with (?:loss|acc)|{_LABEL})[^\W\d])"
-)
-"""What follows an epoch's own time: no word that makes it another's, as in ``took 3 s to validate``."""
-DURATION = (
-    rf"(?>(?:(?P<hours>{_PLAIN}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_PLAIN}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
-    rf"(?:(?P<seconds>{_PLAIN}) ?s(?:ec(?:ond)?s?)?{_WHOLE}|(?P<milliseconds>{_PLAIN}) ?ms{_WHOLE}"
-    r"|(?!(?:0[1-9]|1\d|2[0-3])(?::\d\d){2})"  # a time of day, or an epoch of hours
-    r"(?P<clock>\d{1,4}(?::[0-5]\d){1,2}(?:\.\d{1,9})?)(?![\d:]| ?h))?)" + _ITS
-)
-_HEAD = re.compile(
-    r"(?i)(?<![\w/])epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
-    r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
-)
-_BEFORE = re.compile(
-    r"(?i)(?:\A|[^\w\s/]|\binfo\b)\s*"
-    r"(?:(?:end|of|the|train\w*|finished|completed|after|time|for|rank|\S{0,20}\d\S{0,20}) +){0,6}\Z"
-)
-"""What stands before an epoch whose time the line gives, unlike ``Loading the checkpoint of``."""
-_KEY = re.compile(
-    r"(?:(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
-    r"|\b(?:(?:epoch )?took|takes|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + DURATION
-)
-_BESIDE = re.compile(
-    r"(?:\b(?:throughput|speed|rate|avg|average|mean|at)[ :=]{1,3})?(?<![\w.,+-])"
-    r"(?P<rate>\d{1,3}(?:,\d{3}){1,3}(?:\.\d{1,6})?|\d{1,9}(?:\.\d{1,6})?)"
-    r" ?(?:im(?:g|age)s?|samples?|ex(?:ample)?s?)/s(?:ec(?:ond)?)?\b(?! ?[\w/(])"
-)
 RATE = "images_per_second"
-_BARE = re.compile(
-    r"(?:\A|[^\w\s.:()\[\]/-]|\b\d\w*(?: (?:m?s|sec\w*|min\w*|h))?"
-    r"|\b(?:epoch|train(?:ing)?|execution|finished|completed?|done|ended|and|has|was|is|nan|inf))[\s_.:()\[\]/-]*\Z"
-)
-"""What stands before a time or a rate that no word makes another's, as in ``GPU idle time`` or ``val 100 images/s``."""
-_NOT_AN_EPOCH = re.compile(
-    r"\A\W*(?:(?:val\w*|eval\w*|test\w*)\b|\d+ ?/ ?\d|(?!100(?:\.0*)? ?%)\d[\d.]* ?%)|\b(?:failed|skipped|aborted)\b"
-    r"|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d"
-    r"|\b(?:step|iter(?:ation)?)s\b\W{0,3}\d+ ?(?:/|of) ?\d"
-)
-_METRIC = re.compile(
-    r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:,]|,(?!\d)|\Z)"
-    r"(\s?%)?(?!\s?(?:m?s|sec\w*|min\w*|h)\b)"
-)
 SUMMARY = "summary"
-_SCORE = (
-    r"[\s:|,;()\]-]{0,6}(?<![a-z])(?:(?P<of>train(?:ing)?|val(?:id(?:ation)?)?|test|eval)[ _])?"
-    rf"(?P<what>loss|acc)(?:uracy)?(?: ?[:=] ?| )(?P<value>{_PLAIN})(?P<percent> ?%)?(?![\w.]|,\d)"
-)
-_SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE)}){{1,6}}[\s|.)\]]*\Z")
+_SCORE = EXPRESSIONS["score"]
+_SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE.pattern)}){{1,6}}[\s|.)\]]*\Z")
 
 
 def _scores(text: str) -> dict[str, float]:
     """The metrics in ``train loss 2.3, test accuracy 10.0%``, by Keras's names."""
     metrics = {}
-    for one in re.finditer(_SCORE, text):
+    for one in _SCORE.finditer(text):
         trains = (one["of"] or "train").startswith("train")
         name = "val_" * (not trains) + one["what"].replace("acc", "accuracy")
         value = float(one["value"]) / (100 if one["percent"] else 1)
@@ -104,42 +55,37 @@ def _scores(text: str) -> dict[str, float]:
 
 def read_hand_written(text: str) -> list[Said] | None:
     """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
-    head = _HEAD.search(text)
+    head = EXPRESSIONS["head"].search(text)
     if head is None:
         return None
     rest = text[head.end() :]
     lower = rest.lower()  # case-insensitive expressions are slower
-    other = _BAR_OTHER.search(text[: head.start("epoch")])
+    other = EXPRESSIONS["bar-other"].search(text[: head.start("epoch")])
     if _SUMMARY.match(lower) and not other:
         return [Measures(_scores(lower), int(head["epoch"]), SUMMARY)]
-    if _NOT_AN_EPOCH.search(lower) or other:
+    if EXPRESSIONS["not-an-epoch"].search(lower) or other:
         return None
-    times = [one for one in _KEY.finditer(lower) if given(one) and _is_bare(one)]
-    if not times or not _BEFORE.search(text[: head.start()][-80:]):
+    times = [one for one in EXPRESSIONS["time"].finditer(lower) if given(one) and _is_bare(one)]
+    if not times or not EXPRESSIONS["before"].search(text[: head.start()][-80:]):
         return None
     found = max(times, key=lambda one: "epoch" in one[0])  # the first one that says so, else the first
     metrics = {
         name: value + "%" * bool(percent)
-        for spaced, value, percent in _METRIC.findall(rest[: found.start()])[:10]
+        for spaced, value, percent in EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
         if (name := spaced.strip(" -")) not in _KNOWN
     }
     metrics = metrics or {name: str(value) for name, value in _scores(lower[: found.start()]).items()}
-    beside = [one["rate"].replace(",", "") for one in _BESIDE.finditer(lower, found.end()) if _is_bare(one)]
+    beside = [
+        one["rate"].replace(",", "")
+        for one in EXPRESSIONS["rate"].finditer(lower, found.end())
+        if _is_bare(one)
+    ]
     rate = {"rate": beside[0]} if beside else {}
     return epoch_of("hand-written", {**metrics, **given(head), **given(found), **rate})
 
 
 def _is_bare(found: re.Match[str]) -> bool:
-    return _BARE.search(found.string, max(0, found.start() - 80), found.start()) is not None
-
-
-_BAR = re.compile(
-    r"(?P<label>[^%|]{0,200}?)\s*100%(?:\|[^|]{0,1000}\|)? *(?P<steps>\d{1,9})/(?P=steps) "
-    r"\[(?P<clock>\d{1,6}(?::[0-5]\d){1,2})<0?0:00(?P<rest>[^\]]{0,500})"
-)
-_BAR_EPOCH = re.compile(r"(?i)epochs?\W{0,8}(?P<epoch>\d{1,7})(?:\s*(?:/|of)\s*(?P<epochs>\d{1,7}))?")
-_BAR_OTHER = re.compile(r"(?i)\b(?:val\w*|eval\w*|test\w*|predict\w*|sanity)\b(?!.*train)")
-_POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?=,(?!\d)|\Z)")
+    return EXPRESSIONS["bare"].search(found.string, max(0, found.start() - 80), found.start()) is not None
 
 
 def read_bar(text: str) -> list[Said] | None:
@@ -147,13 +93,17 @@ def read_bar(text: str) -> list[Said] | None:
 
     A bar that names no epoch has no number: it counts as an epoch only where a header before it opened one.
     """
-    bar = _BAR.match(text)
-    if bar is None or _BAR_OTHER.search(bar["label"]):
+    bar = EXPRESSIONS["bar"].match(text)
+    if bar is None or EXPRESSIONS["bar-other"].search(bar["label"]):
         return None
-    named = _BAR_EPOCH.search(bar["label"])
+    named = EXPRESSIONS["bar-epoch"].search(bar["label"])
     if named is None and bar["label"].strip(" :"):
         return None  # a download, a tokenizer or the like
-    metrics = {name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in _KNOWN}
+    metrics = {
+        name: value
+        for name, value in EXPRESSIONS["bar-postfix"].findall(bar["rest"])[:10]
+        if name not in _KNOWN
+    }
     groups = {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
     return epoch_of("tqdm", groups, cut=True)
 
@@ -275,22 +225,14 @@ def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
-_STEP = re.compile(r"(?i)\] *\[ *\d{1,9}/\d{1,9}\]|\b(?:step|batch|iter(?:ation)?)\b\W{0,3}\d")
-_SUGGEST = re.compile(
-    r"(?P<epoch>(?i:\bepochs?)\W{0,4})\d+"
-    r"|(?P<plain>(?i:\b(?:time|duration|took|in)\b)[ :=]{1,3})\d+(?:\.\d+)?(?![.,:]?\d| ?[^\W\d])"
-    r"|(?<![\w.,:+-])\d+(?:\.\d+)?(?:(?P<rate>(?= ?[a-z]{2,12}/s(?:ec)?\b))|(?P<milliseconds>(?= ?ms\b(?!/)))"
-    r"|(?P<seconds>(?= ?s(?:ec(?:ond)?s?)?\b(?!/)))|(?P<minutes>(?= ?m(?:in(?:ute)?s?)?\b))"
-    r"|(?P<hours>(?= ?h(?:ours?|rs?)?\b)))|\d[\d.]*"
-)
 
 
 def suggested_pattern(text: str) -> str | None:
     """A pattern that would read a line; None where no number, or more than one, is surely a time or a rate."""
     pieces, last, text = [], 0, text[:MAX_PATTERN_CHARS]
-    if _STEP.search(text):
+    if EXPRESSIONS["step"].search(text):
         return None
-    for match in _SUGGEST.finditer(text):
+    for match in EXPRESSIONS["suggest"].finditer(text):
         before = re.escape(text[last : match.start()] + (match["epoch"] or match["plain"] or ""))
         digits = r"\d{1,9}" if match["epoch"] else r"[\d.]{1,20}"
         pieces.append(before.replace("\\ ", " ").replace("'", "."))

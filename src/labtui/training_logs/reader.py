@@ -4,7 +4,6 @@ Runs are a pure function of a log's bytes: `parse_log`, for a whole log, uses `L
 does not grow with the log, and no bytes raise an error.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,12 +15,10 @@ from labtui.training_logs.keras import FirstStep
 from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, readings
 from labtui.training_logs.patterns import OwnPattern
 from labtui.training_logs.run_headers import facts_of_name
-from labtui.training_logs.runs import LogReport, ParsedRun, RunFacts
+from labtui.training_logs.runs import EXPRESSIONS, LogReport, ParsedRun, RunFacts
 from labtui.training_logs.said import TRAINS, Batch, Begins, Said
 
 MAX_FORKS = 64
-_MENTION = re.compile(r"(?i)\bepochs?\b\W{0,8}\d|\b(?:img|images|samples|examples|tokens|it)/s")
-_LIKELY = re.compile(r"(?i)\d ?(?:s|secs?|seconds?|ms|mins?|minutes?)\b|\d ?\w{1,12}/s|\d\d:\d\d|\d\.\d")
 
 
 class LogReader:
@@ -118,8 +115,8 @@ class LogReader:
 
     def _remember_mention(self, number: int, rest: str, text: str) -> None:
         """Remember the unread line that most likely has an epoch or a rate."""
-        if self._mention[0] < 2 and ("poch" in rest or "/s" in rest) and _MENTION.search(rest):
-            likely = 2 if _LIKELY.search(rest) else 1
+        if self._mention[0] < 2 and ("poch" in rest or "/s" in rest) and EXPRESSIONS["mention"].search(rest):
+            likely = 2 if EXPRESSIONS["likely"].search(rest) else 1
             if likely > self._mention[0]:
                 self._mention = (likely, number, text.strip()[:MAX_TEXT])
 

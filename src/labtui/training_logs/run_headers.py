@@ -10,35 +10,22 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Device, batch_shares
 from labtui.domain.tuning import is_tuning, named_options, other_options, tuning_of
-from labtui.training_logs.runs import RunFacts, plain_number, whole_number
+from labtui.training_logs.runs import EXPRESSIONS, RunFacts, plain_number, whole_number
 from labtui.training_logs.said import Begins, Said, Says
-
-_RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
-ARCHITECTURE = (
-    r"(?i:resnet|vgg|mobilenet|densenet|inception|xception|efficientnet|nasnet|alexnet|lenet|mnist|cifar)"
-)
-_KNOWN = re.compile(ARCHITECTURE)
-_SUFFIX = re.compile(
-    r"(?i)(?:[-_.](?:seq|sequential|parallel|mirrored|multi|cpu|gpu|v\d|hvd|horovod|ddp))+\Z"
-)
-_PLAIN = re.compile(
-    r"(?i)(?:main|train|train_ddp|run|training|benchmark|tf_cnn_benchmarks|script|launch|fit|test|)\Z"
-)
 
 
 def short_model(name: str) -> str:
     """``ResNet50`` for ``ResNet50V2``, ``resnet50`` and ``ResNet50_seq``; other names are unchanged."""
-    found = _RESNET.search(name)
+    found = EXPRESSIONS["resnet"].search(name)
     return f"ResNet{found[1]}" if found else name.strip()[:80]
 
 
 def model_of_script(stem: str) -> str | None:
     """The model that a script is named after, or None when its name says nothing (``train.py``)."""
-    if _RESNET.search(stem):
+    if EXPRESSIONS["resnet"].search(stem):
         return short_model(stem)
-    bare = _SUFFIX.sub("", stem)
-    says_nothing = _PLAIN.match(bare) or re.search(r"(?i)imagenet|launch", bare)
-    return None if says_nothing else bare[:80]
+    bare = EXPRESSIONS["suffix"].sub("", stem)
+    return None if EXPRESSIONS["plain"].match(bare) else bare[:80]
 
 
 def device_of(word: str) -> Device | None:
@@ -69,13 +56,7 @@ def facts_of(texts: Mapping[str, str | None]) -> dict[str, Any]:
     return known | {"device": "cpu", "n_gpus": 0} if cpu else known
 
 
-_RUN = re.compile(r"run-(\d{1,4}): +(\S.{0,2000})\Z")
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
-_TORCHRUN = re.compile(r"(?:.*/)?(?:torchrun|accelerate|deepspeed)\Z|torch\.distributed\.")
-_PROMPT = re.compile(
-    r"\s*(?:\++ |\$ |> |\b(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
-)
 GPU_OPTIONS = ("n_gpus", "ngpus", "num_gpus", "gpus", "n_gpu", "num_gpu")
 """Names of options, without leading dashes and with underscores for the dashes inside."""
 _OPTIONS = {
@@ -91,7 +72,7 @@ _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes", "n
 
 def read_job_header(text: str) -> list[Said] | None:
     """Read ``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, a run that the job's script starts."""
-    match = _RUN.match(text)
+    match = EXPRESSIONS["run"].match(text)
     if match is None:
         return None
     pairs = dict(word.split("=", 1) for word in match[2].split() if "=" in word)
@@ -103,13 +84,9 @@ def read_job_header(text: str) -> list[Said] | None:
     return [Says(RunFacts(**known, tuning=tuning), about=int(match[1]))]
 
 
-_DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
-"""As in ``ResNet50_seq_GPU``: "GPU" in a name without `seq` may stand for several."""
-
-
 def facts_of_name(name: str) -> RunFacts:
     """Model and device from the name of a job or of a file."""
-    model, device = _RESNET.search(name), _DEVICE_IN_NAME.search(name)
+    model, device = EXPRESSIONS["resnet"].search(name), EXPRESSIONS["device"].search(name)
     facts = RunFacts(model=f"ResNet{model[1]}" if model else None)
     if device is None:
         return facts
@@ -123,7 +100,7 @@ def read_command(text: str) -> Begins | None:
     """
     if ".py" not in text or len(text) > 4000:
         return None
-    words = _split(_PROMPT.sub("", text, count=1).strip())
+    words = _split(EXPRESSIONS["prompt"].sub("", text, count=1).strip())
     script = _script_index(words)
     if script is None:
         return None
@@ -131,7 +108,7 @@ def read_command(text: str) -> Begins | None:
     if any(word.endswith(":") for word in before):
         return None  # bash's `script: line 30: 12345 Killed  python ...`, a message about a command
     facts = _facts(before, words[script], after)
-    named = _KNOWN.search(PurePosixPath(words[script]).stem)
+    named = EXPRESSIONS["known"].search(PurePosixPath(words[script]).stem)
     batch = facts.batch_size or facts.batch_per_gpu
     if not (facts.epochs_planned or batch or facts.n_gpus is not None or named):
         return None
@@ -149,7 +126,7 @@ def _split(text: str) -> list[str]:
 def _script_index(words: Sequence[str]) -> int | None:
     """The index of a command's .py after a python or a launcher; None without one, or after ``-c``."""
     names = [PurePosixPath(word).name for word in words]
-    starts = (at for at, name in enumerate(names) if _PYTHON.match(name) or name in _LAUNCHERS)
+    starts = (at for at, name in enumerate(names) if EXPRESSIONS["python"].match(name) or name in _LAUNCHERS)
     for place in range(next(starts, len(words)) + 1, len(words)):
         if words[place] == "-c":
             return None
@@ -206,7 +183,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
 def _ranks(before: Sequence[str]) -> tuple[int | None, bool]:
     """How many processes a launcher starts, and whether each is told its rank (also in srun's command)."""
     srun = "srun" in before and any("RANK=" in word for word in before)
-    torchrun = any(_TORCHRUN.match(word) for word in before)
+    torchrun = any(EXPRESSIONS["torchrun"].match(word) for word in before)
     per_node = _count(before, *(("ntasks_per_node",) if srun else _RANKS))
     # ``--nnodes 1:4`` leaves the number open
     nodes = whole_number(_given(before, *(("nodes",) if srun else ("nnodes", "num_nodes"))) or "1")

@@ -1,10 +1,13 @@
 """Records of what was read from a log: runs, failures, numbers of GPUs, the report; and bounds of printed numbers."""
 
 import functools
+import re
 import statistics
+import tomllib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
+from importlib import resources
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +24,19 @@ class ParsedRun(RunRecord, frozen=True, kw_only=True):
     outcome: Outcome = "unfinished"
 
 
+_FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("expressions.toml").read_text("utf-8"))
+
+
+def compiled(text: str) -> re.Pattern[str]:
+    """An expression of `expressions.toml` or `forms.toml`, with the parts that it names."""
+    for name, part in _FILE["parts"].items():
+        text = text.replace(f"<{name}>", part)
+    return re.compile(text)
+
+
+EXPRESSIONS = {
+    name: compiled(text if isinstance(text, str) else "|".join(text)) for name, text in _FILE["lines"].items()
+}
 _GRAVITY = ("unfinished", "completed", "failed", "oom", "cancelled", "time-limit")
 
 
@@ -94,10 +110,6 @@ class LogReport(msgspec.Struct, frozen=True):
     lines: int = 0
     size: int = 0
     binary: bool = False
-
-
-NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,2}(?!\d))?(?![.,_]?\d)"
-"""A whole printed number, no part of ``1,234.5``; exponents of two digits keep what is computed from several finite."""
 
 
 @functools.lru_cache(4096)

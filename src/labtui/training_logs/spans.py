@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.runs import NO_FACTS, NUMBER, GpuCount, RunFacts, clock_interval
+from labtui.training_logs.runs import NO_FACTS, GpuCount, RunFacts, clock_interval, compiled
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Said, Says
 
 if TYPE_CHECKING:
@@ -288,7 +287,7 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
 
 FEW_BATCHES = 3
 """After more batches than this, another first batch means that the training began again."""
-_METER = re.compile(rf"([A-Za-z][\w@]{{0,30}}) +{NUMBER} \( *({NUMBER}|nan|inf)\)")
+_METER = compiled(r"([A-Za-z][\w@]{0,30}) +<N> \( *(<N>|nan|inf)\)")
 
 
 class ImagenetEpoch(msgspec.Struct):
