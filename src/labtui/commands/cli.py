@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
-from labtui.domain.errors import LabError, UsageError
+from labtui.domain.errors import LabError, UsageError, failure
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
 
 
@@ -164,8 +164,7 @@ def _refuse_misspelt(word: str) -> None:
 
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if near:
-        hint = f"Did you mean `labtui {near[0]}`? `labtui --help` lists them."
-        raise UsageError(f"labtui has no command {word!r}.", hint)
+        raise failure("like-a-command", word=word, near=near[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.commands.terminal import TerminalPrompter, print_json, say
 from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
-from labtui.domain.errors import LabError, UsageError
+from labtui.domain.errors import LabError, failure
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
@@ -139,11 +139,10 @@ def _passphrase() -> str:
     import getpass
 
     if not sys.stdin.isatty():
-        hint = "Run this in a terminal, or give --no-passphrase."
-        raise UsageError("A new key needs a passphrase, and there is no terminal to type it in.", hint)
+        raise failure("no-passphrase")
     first = getpass.getpass("New passphrase (Enter for none): ", stream=sys.stderr)
     if first != getpass.getpass("Same passphrase again: ", stream=sys.stderr):
-        raise UsageError("The two passphrases differ.", "No key was made; run the command again.")
+        raise failure("passphrases")
     return first
 
 

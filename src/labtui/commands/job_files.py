@@ -11,7 +11,7 @@ from msgspec import structs
 
 from labtui.commands import options
 from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, say
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import failure
 from labtui.domain.model import SubmissionDraft, plural
 from labtui.slurm.values import number
 
@@ -45,8 +45,7 @@ def answers_about_runs(args: argparse.Namespace) -> Answers:
     """
     n_gpus = number(args.gpus) if args.gpus is not None else None
     if args.gpus is not None and n_gpus is None:
-        hint = "Its text decides how many trainings it runs."
-        raise UsageError("--gpus takes one number for a job file.", hint)
+        raise failure("one-number")
     said = {"model": args.model or None, "n_gpus": n_gpus}
     said |= {"batch_size": args.batch_size, "epochs": args.epochs}
     return {name: value for name, value in said.items() if value is not None}
@@ -136,7 +135,7 @@ def run_lint(args: argparse.Namespace) -> int:
         print(rules_table(), end="")
         return 0
     if not args.files:
-        raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
+        raise failure("no-file-named")
     folder = folder_here(args.folder)
     profile, settings = _cluster(args, folder)
     found = {name: _lint(Path(name), profile, settings, args) for name in args.files}

@@ -12,7 +12,7 @@ import msgspec
 
 from labtui.commands import options, terminal
 from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table, run_row, say, say_error
-from labtui.domain.errors import LabError, UsageError
+from labtui.domain.errors import LabError, failure
 from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
@@ -179,7 +179,7 @@ def run_cancel(args: argparse.Namespace) -> int:
     from labtui.tui.format import run_numbers
 
     if bool(args.runs) == bool(args.job):
-        raise UsageError("Name runs, or jobs with --job.", "`labtui queue` shows both.")
+        raise failure("name-runs")
     if args.job:
         return _cancel_jobs(args)
     with OpenLab(args, start=False) as lab:
@@ -227,7 +227,7 @@ def _start_session(lab: OpenLab, tokens: Iterable[str]) -> None:
 
 def _cancel_jobs(args: argparse.Namespace) -> int:
     if args.after is not None or args.show_commands:
-        raise UsageError("--job takes neither --after nor --show-commands.", "Name the run instead.")
+        raise failure("job-alone")
     with OpenLab(args) as lab:
         lab.wait_online()
         lab.refresh()
@@ -307,6 +307,5 @@ def run_retry(args: argparse.Namespace) -> int:
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:
                 word = View.of(lab.session).every[other.run_id].word
-                said = f"Run {other.run_id} is the same, and is {word}."
-                raise UsageError(said, f"Cancel it first: `labtui cancel {other.run_id}`.")
+                raise failure("same-waits", run=other.run_id, word=word)
         return send(lab, args, list(proposal.drafts), proposal.sentence)

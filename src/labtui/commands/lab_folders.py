@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.commands.terminal import print_json, print_line, print_wrapped, say
-from labtui.domain.errors import DataError, LabError, UsageError
+from labtui.domain.errors import DataError, LabError, failure
 from labtui.domain.model import plural
 from labtui.domain.run import mark_words
 from labtui.domain.terminal_text import printable
@@ -50,8 +50,7 @@ def run_init(args: argparse.Namespace) -> int:
     from labtui.session.settings import Settings, changed, load_profile, profile_of_host
 
     if not args.lab:
-        known = ", ".join(item.id for item in list_editions())
-        raise UsageError("Name the lab: --lab ID.", f"Known labs: {known}.")
+        raise failure("name-lab", known=", ".join(item.id for item in list_editions()))
     edition = load_edition(args.lab)
     cluster = _id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
@@ -113,8 +112,7 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
     from labtui.slurm.site_profile import Choices
 
     if not args.host:
-        hint = f"Known profiles: {', '.join(list_profiles())}."
-        raise UsageError("Name the cluster: --cluster PROFILE, or --host HOST to read its settings.", hint)
+        raise failure("name-cluster", known=", ".join(list_profiles()))
     refuse_lab_folder(args.dir)
     same = {name: getattr(args, name) for name in ("account", "qos", "data_dir")}
     choices = Choices(queue=args.partition, training=args.container or args.python, **same)

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from labtui.commands import options
 from labtui.commands.terminal import print_json, say_error, window_width
-from labtui.domain.errors import DataError, LabError
+from labtui.domain.errors import LabError, failure
 from labtui.domain.model import EpochSample, Program, Stream, plural
 from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
@@ -33,9 +33,6 @@ from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport, ParsedRun
 
 CHUNK = 1 << 20
-_WHICH_FILE = (
-    "Give the job's .out or .err file, or - for standard input. `labtui results` alone shows the lab's runs."
-)
 _INDENT = " " * 4
 
 
@@ -117,10 +114,9 @@ def _parse_file(path: str, **lines: Any) -> ParsedFile:
 def _read(path: str, stream: Stream, *, may_be_empty: bool = False, **lines: Any) -> LogReport:
     report = read_log(path, stream, **lines)
     if report.size == 0 and not may_be_empty:  # beside a .err a .out may be empty: the .err tells why
-        raise DataError(f"{path}: the file is empty.", "The job may not have written anything yet.")
+        raise failure("empty-log", path=path)
     if report.binary:
-        hint = f"{_WHICH_FILE} Text in UTF-16 (PowerShell's `>` writes it) has to be saved as UTF-8."
-        raise DataError(f"{path}: this is not a text file.", hint)
+        raise failure("no-text-log", path=path)
     return report
 
 
@@ -136,13 +132,13 @@ def read_log(path: str, stream: Stream, **lines: Any) -> LogReport:
     name, _, number = place.stem.rpartition(".")  # Slurm's %x.%j
     try:
         if place.exists() and not place.is_file():  # a device or a pipe may never end
-            raise DataError(f"{path}: this is not a regular file.", _WHICH_FILE)
+            raise failure("no-log", path=path, text="this is not a regular file")
         with place.open("rb") as source:
             job_name = name if job_id(number) else ""
             return parse_log(_chunks(source), stream=stream, job_name=job_name, **lines)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"{path}: {reason}.", _WHICH_FILE) from None
+        raise failure("no-log", path=path, text=reason) from None
 
 
 def _chunks(source: IO[bytes]) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from labtui.commands import options
 from labtui.commands.parse import parse_files, programs_of
 from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
-from labtui.domain.errors import DataError, LabError, UsageError
+from labtui.domain.errors import LabError, UsageError, failure
 
 if TYPE_CHECKING:
     from labtui.export.contents import Measurements
@@ -92,7 +92,7 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
         if one.error is not None:
             say_error(one.error)
         elif not one.report.runs and (one.stream == "out" or not found):
-            say_error(DataError(f"{one.path}: no epoch time or rate found.", "See `labtui parse`."))
+            say_error(failure("no-epochs-read", path=one.path))
     reports = [(one.path, one.report) for one in files if one.error is None]
     return Measurements(
         runs=measured_from_reports(reports),
@@ -114,7 +114,7 @@ def named_folder(args: argparse.Namespace, *, writes: bool) -> LabFolder | None:
     from labtui.session.settings import SETTINGS_FILE
 
     if args.folder and args.files:
-        raise UsageError("--folder takes no log files.", "Leave out one of them.")
+        raise failure("folder-or-files")
     if args.files and (len(args.files) > 1 or not (Path(args.files[0]) / SETTINGS_FILE).is_file()):
         return None
     try:
@@ -128,7 +128,7 @@ def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[La
     if (folder := named_folder(args, writes=writes)) is None:
         return None, measure_files(args.files, args.pattern, args.lab)
     if args.pattern or args.lab:
-        raise UsageError("--pattern and --lab are for log files.", "Name some: FILE...")
+        raise failure("for-files")
     return folder, measure_folder(folder)
 
 

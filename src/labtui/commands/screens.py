@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import expand_home
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import failure
 
 if TYPE_CHECKING:
     import argparse
 
     from labtui.practice.cluster import PracticeCluster
     from labtui.practice.incidents import IncidentNote
-
-
-_NO_FOLDER = "`labtui --help` lists the commands; `labtui ./DIR` makes a lab folder."
 
 
 def open_folder(named: str | None, *, trust: bool = False) -> int:
@@ -33,7 +30,7 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
     """
     path = _named_folder(named)
     if named and path is None and not has_screen():
-        raise UsageError(f"{named} is not a lab folder.", _NO_FOLDER)
+        raise failure("not-a-lab", name=named)
     require_screen("The commands work without one: `labtui --help` lists them (submit, watch, results ...).")
     if path is None:
         from labtui.tui.screens.wizard import WizardApp
@@ -60,9 +57,9 @@ def has_screen() -> bool:
 def require_screen(hint: str) -> None:
     """Raise UsageError if no screen can be drawn; on a dumb terminal Textual would never stop redrawing."""
     if not has_screen():
-        raise UsageError("The screens need a terminal.", hint)
+        raise failure("no-screen", hint=hint)
     if os.environ.get("TERM") == "dumb":
-        raise UsageError("This terminal cannot show screens (TERM is dumb).", hint)
+        raise failure("dumb-screen", hint=hint)
     if os.name == "posix" and 0 in os.get_terminal_size(sys.stdin.fileno()):
         import termios
 
@@ -83,7 +80,7 @@ def _named_folder(named: str | None) -> Path | None:
         return path
     free = not any(path.iterdir()) if path.is_dir() else not path.exists() and path.name != named
     if not free:
-        raise UsageError(f"{named} is neither a command of labtui nor a lab folder.", _NO_FOLDER)
+        raise failure("no-command", name=named)
     return None
 
 
@@ -203,19 +200,13 @@ def _check_arguments(args: argparse.Namespace) -> None:
 
     edition = load_edition(args.lab)
     if args.train and edition.framework_scripts:
-        raise UsageError(
-            f"--train is for the labs on one node with TensorFlow, not for {edition.title}.",
-            "Without --train the training is simulated; see docs/training-scripts.md for training on pretend GPUs.",
-        )
+        raise failure("train-here", title=edition.title)
     if args.train and importlib.util.find_spec("tensorflow") is None:
-        raise UsageError(
-            "--train needs TensorFlow, which is not installed here.",
-            "`pipx inject labtui tensorflow`, or `uv tool install '.[train]'` where labtui's own files are.",
-        )
+        raise failure("train-without")
     if args.keep:
         _check_keep_folder(expand_home(args.keep), args)
     if args.factor is not None and not 0.1 <= args.factor <= 1000:
-        raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
+        raise failure("factor")
     if not args.serve:
         require_screen("`labtui practice --serve` starts the cluster alone; the commands then work on it.")
 
@@ -237,8 +228,7 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
     lab = path / "lab" / SETTINGS_FILE
     kept = (Layout(path / "cluster").programs / "sbatch").exists()
     if not kept or not lab.exists() or read_settings(lab).profile != "practice":
-        hint = f"Name a new folder: labtui practice --keep {shlex.quote(str(path / 'practice'))}"
-        raise UsageError(f"{path} is not empty, and no practice session was kept there.", hint)
+        raise failure("not-kept-there", path=path, new=shlex.quote(str(path / "practice")))
     require_trust(lab.parent, args)
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from labtui.commands import job_files, options, terminal
 from labtui.commands.terminal import OpenLab, confirm, fields_of, print_json, print_line, say, say_error
-from labtui.domain.errors import LabError, UsageError
+from labtui.domain.errors import LabError, failure
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
 from labtui.domain.terminal_text import printable
@@ -132,15 +132,14 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
     if job_files.is_job_file(args.task):
         return [_own_draft(lab, args)]
     if args.for_task or args.model:
-        raise UsageError("--task and --model need a job file.", "labtui submit job.slurm --task 10.5")
+        raise failure("needs-job-file")
     drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if not drafts:
-        none = f"Task {args.task} plans no runs{' like that' if args.gpus else ''}."
-        raise UsageError(none, f"`labtui check {args.task}` shows what it asks for.")
+        raise failure("no-runs-planned", task=args.task, like=" like that" if args.gpus else "")
     try:
         more = shlex.split(args.script_args or "")
     except ValueError as error:
-        raise UsageError(f"--script-args cannot be read: {error}.", "Close every quotation mark.") from None
+        raise failure("script-args", text=error) from None
     if args.control:
         drafts = _control_drafts(lab.session, drafts, args)
     return [
@@ -167,7 +166,7 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
     if ask and terminal.at_terminal() and confirm("Run them again?"):
         return drafts
-    say_error(LabError("No run is missing, so nothing was submitted.", "--again runs them once more."))
+    say_error(failure("none-missing"))
     return []
 
 
@@ -190,8 +189,7 @@ def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:
 
     for name in ("form", "script_args", "control"):
         if getattr(args, name):
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} does not go with a job file.", "The file itself says what it runs.")
+            raise failure("not-with-job-file", option=name.replace("_", "-"))
     path, given, answers = Path(args.task), job_files.sbatch_options(args), job_files.answers_about_runs(args)
     return own_draft(lab.session, path, task_id=args.for_task, given=given, answers=answers)
 
@@ -202,7 +200,7 @@ def _overrides(args: argparse.Namespace) -> PlanOverrides:
     sizes = [number(word) for word in args.gpus.split(",")] if args.gpus else []
     gpus = tuple(size for size in sizes if size is not None) or None
     if None in sizes:
-        raise UsageError("--gpus takes numbers with commas between them.", "For instance: --gpus 1,2,4")
+        raise failure("gpu-numbers")
     same = {name: getattr(args, name) for name in ("form", "epochs", "account", "qos", "partition")}
     return PlanOverrides(gpus=gpus, per_gpu_batch=args.batch_size, time_limit_minutes=args.time, **same)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from labtui.domain.decode import json_text
-from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError
+from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError, failure
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import WRITER_GONE, LabState, Problem, RunState
 from labtui.domain.terminal_text import fitted_lines, printable
@@ -44,12 +44,6 @@ def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2) -> 
     width = window_width(stream)
     lines = fitted_lines(text.split("\n"), None if width is None else min(width, MAX_WIDTH), hang)
     print("\n".join(lines), file=stream, flush=True)
-
-
-_NO_TERMINAL_HINT = (
-    "Is the user name right? Then name a key (an agent, or --identity at `labtui init`), or use a terminal. "
-    "For a host key: `labtui init --host-key SHA256:...`."
-)
 
 
 def print_line(text: str) -> None:
@@ -288,8 +282,9 @@ class OpenLab:
             self.session.start()
             return
         if connection.status == "needs-login":
-            hint = _NO_TERMINAL_HINT if self._prompter.unasked else connection.hint
-            raise LoginRefused(connection.sentence, hint)
+            if self._prompter.unasked:
+                raise failure("not-asked", said=connection.sentence)
+            raise LoginRefused(connection.sentence, connection.hint)
         if connection.status == "offline" and connection.tried and not patient:
             raise ConnectionLost(connection.sentence, connection.hint)
 

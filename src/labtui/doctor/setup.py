@@ -217,7 +217,7 @@ def _try_profile(
     try:
         profile = decode.convert(tomllib.loads(text), Profile)
     except msgspec.ValidationError as error:
-        raise UsageError(f"That is not valid: {error}.", "Name the image with --container FILE.") from error
+        raise failure("bad-image", text=error) from error
     qos = choices.qos if profile.queue_option == "partition" else ""
     wanted = Requirements(qos=qos, account=profile.default_account)
     options = trial_options(profile, wanted, gpus=1)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 from PIL import Image
 
-from labtui.domain.errors import ExportError
+from labtui.domain.errors import failure
 from labtui.export import drawing
 from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
@@ -56,12 +56,9 @@ def pdf(document: Document, form: str) -> bytes:
             for _ in range(_TYPST_KEEPS):
                 typst.compile(b"", ignore_system_fonts=True)
         except OSError as error:
-            raise ExportError(
-                f"The {form} cannot be typeset: {error.strerror}.", "Free space in the temporary folder."
-            ) from error
+            raise failure("no-room-to-typeset", form=form, text=error.strerror) from error
         except Exception as error:
-            lines = str(error).splitlines() or [""]
-            raise ExportError(f"The {form} cannot be typeset: {lines[0]}.", "Please report this.") from error
+            raise failure("not-typeset", form=form, text=str(error).partition("\n")[0]) from error
     return made if isinstance(made, bytes) else made[0]
 
 

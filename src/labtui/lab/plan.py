@@ -10,7 +10,7 @@ from itertools import groupby
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import UsageError, failure
 from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU, JobForm, RunSpec, SubmissionDraft, TemplateForm
 from labtui.domain.profile import Profile, fill
 from labtui.lab.edition import Edition, Task
@@ -47,8 +47,7 @@ def task_of(edition: Edition, task_id: str) -> Task:
         UsageError: when the edition has no such task; the hint lists those it has. Also when a script is meant.
     """
     if task_id.endswith(".py"):
-        hint = "Submit a job file that starts it; `labtui submit TASK --dry-run` prints one to begin with."
-        raise UsageError(f"{task_id} is a training script, not a job file.", hint)
+        raise failure("training-script", script=task_id)
     task = edition.task(task_id)
     if task is None:
         ids = [item.id for item in edition.tasks]

@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 
 from msgspec.structs import replace
 
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import UsageError, failure
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.lab.plan import PlanRow, control_run
 from labtui.slurm.values import number
@@ -40,8 +40,7 @@ def control_rows(rows: Sequence[PlanRow], controls: Iterable[str], *, practice: 
         UsageError: none of the rows has one, or the cluster is the practice cluster.
     """
     if practice:
-        hint = "Its times come from published tables, so nothing would differ; run them on a real cluster."
-        raise UsageError("The practice cluster has no control runs.", hint)
+        raise failure("practice-controls")
     made = [
         replace(row, spec=spec, limit=None)
         for control in controls
@@ -49,8 +48,7 @@ def control_rows(rows: Sequence[PlanRow], controls: Iterable[str], *, practice: 
         if row.included and (spec := control_run(row.spec, control)) is not None
     ]
     if not made:
-        hint = "ResNet*.py, train_ddp.py and train_multiworker.py have them; independent needs several GPUs."
-        raise UsageError("No run of this plan has such a control run.", hint)
+        raise failure("no-controls")
     return made
 
 
@@ -132,18 +130,18 @@ def without_option(row: PlanRow, option: str) -> PlanRow:
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     """A program's run with another number of processes, or another size."""
     if column not in {"gpus", "batch"}:
-        raise UsageError("A program has neither a batch nor a rate nor epochs.", "Change its size instead.")
+        raise failure("no-batch")
     count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
     size = text.strip() if column == "batch" else spec.size
     if not re.fullmatch(SIZE, size):
-        raise UsageError(f"{text!r} is not a size.", "A size is a number, or the sides of a grid: 1024x1024.")
+        raise failure("no-size", text=text)
     gpus = count if spec.n_gpus else 0
     return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.argv(count, size))
 
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
     if spec.device == "cpu":
-        raise UsageError("This run is on the CPU.", "GPU runs are rows of their own.")
+        raise failure("on-cpu")
     count = _whole(text, "number of GPUs", 1, 1024)
     rate = spec.learning_rate
     scaled = None if rate is None else round(rate / spec.n_gpus * count, 10)
@@ -154,7 +152,7 @@ def _options(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError:
-        raise UsageError("A quote in these options is not closed.", "Close it or remove it.") from None
+        raise failure("open-quote") from None
 
 
 def _whole(text: str, what: str, low: int, high: int) -> int:

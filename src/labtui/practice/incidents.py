@@ -11,7 +11,7 @@ from importlib.resources import files
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import failure
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.job import PENDING, RUNNING, Job
 
@@ -78,8 +78,7 @@ def choose(names: Iterable[str]) -> list[str]:
     chosen = list(dict.fromkeys(names))
     for name in chosen:
         if name not in INCIDENTS:
-            hint = f"There are: {', '.join(INCIDENTS)}. `labtui practice --list` explains them."
-            raise UsageError(f"There is no incident called {name!r}.", hint)
+            raise failure("no-incident", name=name, known=", ".join(INCIDENTS))
     return chosen
 
 

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from labtui.cluster.local_files import mkdir_private, write_atomic
 from labtui.domain import decode
-from labtui.domain.errors import DataError, UsageError
+from labtui.domain.errors import failure
 from labtui.practice.commands import PROGRAMS
 from labtui.practice.controller import Controller
 from labtui.practice.job import Job
@@ -140,8 +140,7 @@ class StateFile:
         try:
             self._held.acquire()
         except Timeout as error:
-            hint = "Leave that one first, or keep this one in another folder."
-            raise UsageError(f"A practice session is already open in {folder}.", hint) from error
+            raise failure("practice-open", folder=folder) from error
         self._lock = threading.Lock()
         self._written = b""
 
@@ -156,8 +155,7 @@ class StateFile:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
-            hint = f"Delete {self._path} to continue without its earlier jobs."
-            raise DataError(f"The practice cluster's records cannot be read: {error}.", hint) from error
+            raise failure("practice-records", text=error, path=self._path) from error
 
     def save(self, controller: Controller, now: float, *, ended: bool = False) -> None:
         """Write the file if a job has changed or the cluster has `ended`.

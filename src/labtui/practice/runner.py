@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from labtui.domain.errors import UsageError
+from labtui.domain.errors import failure
 from labtui.practice.job import Job
 
 WATCHDOG = (str(Path(__file__).parent / "programs.py"), "watchdog")
@@ -178,11 +178,7 @@ def find_bash() -> str:
         UsageError: there is none (plain Windows).
     """
     if os.name == "nt" or (bash := shutil.which("bash")) is None:
-        raise UsageError(
-            "The practice cluster runs the job scripts with bash, which this computer does not have.",
-            "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui still drives a real "
-            "cluster, and `labtui parse`, `results`, `plot` and `export` work.",
-        )
+        raise failure("no-bash")
     return bash
 
 
