@@ -104,8 +104,10 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
 # --------------------------------------------------------------------------- the lab folder
 
 
-def named_folder(args: argparse.Namespace, *, writes: bool) -> LabFolder | None:
-    """The lab folder of --folder, or given in place of log files, or without these the one here. None for log files.
+def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[LabFolder | None, Measurements]:
+    """The lab folder, None for log files, and the runs of either.
+
+    The folder is that of --folder, or given in place of log files, or without these the one here.
 
     Raises:
         UsageError: there is no such folder, or both a folder and files are given.
@@ -116,17 +118,11 @@ def named_folder(args: argparse.Namespace, *, writes: bool) -> LabFolder | None:
     if args.folder and args.files:
         raise failure("folder-or-files")
     if args.files and (len(args.files) > 1 or not (Path(args.files[0]) / SETTINGS_FILE).is_file()):
-        return None
+        return None, measure_files(args.files, args.pattern, args.lab)
     try:
-        return lab_folder(args.folder or (*args.files, None)[0], args, writes=writes)
+        folder = lab_folder(args.folder or (*args.files, None)[0], args, writes=writes)
     except UsageError as error:
         raise UsageError(error.sentence, _WHERE) from None
-
-
-def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[LabFolder | None, Measurements]:
-    """The lab folder, None for log files, and the runs of either. Raises as `named_folder`."""
-    if (folder := named_folder(args, writes=writes)) is None:
-        return None, measure_files(args.files, args.pattern, args.lab)
     if args.pattern or args.lab:
         raise failure("for-files")
     return folder, measure_folder(folder)

@@ -290,15 +290,17 @@ def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) ->
     return set(check.models) <= shown
 
 
+def _there(sentence: str, path: str, missing: str, *, found: bool) -> CheckItem:
+    """The condition that something is at `path` in the lab folder."""
+    return CheckItem(sentence, evidence=path) if found else CheckItem(sentence, missing)
+
+
 def _check_answers(ctx: _Context, _check: schema.AnswersCheck) -> Iterator[CheckItem]:
     answers = ctx.evidence.answers.get(ctx.task.id, ())
     for number, question in enumerate(ctx.task.questions, 1):
-        answered = any(answers[number - 1 : number])
-        yield CheckItem(
-            f"question {number} is answered: {one_line(question.text)}",
-            "" if answered else f"Question {number} has no answer yet.",
-            f"answers/{ctx.task.id}.md" if answered else "",
-        )
+        sentence, found = f"question {number} is answered: {one_line(question.text)}", answers[number - 1 :]
+        missing = f"Question {number} has no answer yet."
+        yield _there(sentence, f"answers/{ctx.task.id}.md", missing, found=any(found[:1]))
 
 
 def _check_edited(ctx: _Context, check: schema.EditedCheck) -> Iterator[CheckItem]:
@@ -326,9 +328,8 @@ def _check_edited(ctx: _Context, check: schema.EditedCheck) -> Iterator[CheckIte
 
 def _check_files(ctx: _Context, check: schema.FilesCheck) -> Iterator[CheckItem]:
     for name in check.files:
-        there = name in ctx.evidence.scripts
-        missing = "" if there else f"scripts/{name} is missing."
-        yield CheckItem(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "")
+        path, there = f"scripts/{name}", name in ctx.evidence.scripts
+        yield _there(f"{name} is in scripts/", path, f"{path} is missing.", found=there)
 
 
 def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
@@ -360,8 +361,9 @@ def _reads_data(run: RunState, ctx: _Context) -> bool:
 def _check_hand_in(ctx: _Context, check: schema.HandInCheck) -> Iterator[CheckItem]:
     files = " or ".join(check.files)
     found = next((name for name in check.files if name in ctx.evidence.files), "")
-    missing = "" if found else f"Make {files} (`labtui export`)."
-    yield CheckItem(f"{files} is in the lab folder", missing, found)
+    yield _there(
+        f"{files} is in the lab folder", found, f"Make {files} (`labtui export`).", found=bool(found)
+    )
 
 
 _CHECKS: dict[type[schema.Check], Callable[[_Context, Any], Iterator[CheckItem]]] = {
