@@ -261,11 +261,14 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
     bench.cluster.fail("end_after", RemoteFailure("No.", "Never."))
     refused = bench.settled(bench.session.end_after(1, 4))
     assert isinstance(refused.exception(), RemoteFailure)
+    bench.cluster.fail("cancel", CUT)
+    lost = bench.settled(bench.session.cancel(1)).exception()
+    assert isinstance(lost, ConnectionLost) and "not known whether run 1 was cancelled" in str(lost)
     bench.cluster.reachable = bench.cluster.connected = False
     bench.run(30, lambda: bench.session.state.connection.status == "offline")
     for unheard in (bench.session.end_after(1, 4), bench.session.cancel(1)):
         bench.run(2, unheard.done)
-        assert isinstance(unheard.exception(), ConnectionLost)
+        assert isinstance(unheard.exception(), ConnectionLost) and "was not" in str(unheard.exception())
     assert only(bench).early_end_minutes == 0 and not only(bench).cancelling
 
 

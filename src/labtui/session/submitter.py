@@ -286,10 +286,15 @@ class Submitter:
                 self._pending[token].lookup_at = context.clock.steady()
                 return
             if job is not None and not submission.over:
+                run, what = request.run_id or submission.run_ids[0], _done(request)
                 if offline is not None:
-                    fail(done, offline)
+                    fail(done, failure("not-changed", run=run, done=what, text=offline.sentence))
                     return
-                yield partial(context.cluster.ask, _command(request, job.job_id))
+                try:
+                    yield partial(context.cluster.ask, _command(request, job.job_id))
+                except ConnectionLost as error:
+                    fail(done, failure("maybe-changed", run=run, done=what, text=error.sentence))
+                    raise
             elif cancels and submission.status is SubmissionStatus.WAITING:
                 self._withdraw(submission)
             if not cancels:
@@ -314,6 +319,12 @@ def _why_refused(submission: SubmissionState, request: Request) -> LabError | No
     if request.action == "cancel" or queued or submission.status is SubmissionStatus.WAITING:
         return None
     return failure("not-waiting", run=submission.run_ids[0])
+
+
+def _done(request: Request) -> str:
+    """What a change does to a run: ``cancelled``, ``held``."""
+    hold = "held" if request.held else "released"
+    return {"cancel": "cancelled", "hold": hold}.get(request.action, "given this limit")
 
 
 def _command(request: Request, job_id: str) -> Call[None]:
