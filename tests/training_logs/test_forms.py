@@ -133,13 +133,13 @@ def test_an_own_pattern_on_the_command_line(tmp_path, capsys, command):
 
 
 def test_an_own_pattern_with_a_rate_or_a_step_time():
+    """The times may grow evenly: that they are an epoch's is the student's word."""
     rate = parse_log(b"it 5 at 812.5 img a second\n", patterns=[own_pattern(r"at (?P<rate>[\d.]+) img")])
     assert rate.runs[0].throughput is not None and rate.runs[0].throughput.contains(812.5)
     steps = own_pattern(r"ep (?P<epoch>\d+): (?P<steps>\d+) x (?P<step_milliseconds>[\d.]+)")
-    (run,) = parse_log(b"ep 0: 100 x 20.5\nep 1: 100 x 19.5\n", patterns=[steps]).runs
-    assert [(one.epoch, one.seconds.lo, one.seconds.hi) for one in run.epochs] == [
-        (1, pytest.approx(2.045), pytest.approx(2.055)), (2, pytest.approx(1.945), pytest.approx(1.955)),
-    ]  # fmt: skip
+    (run,) = parse_log(b"ep 0: 100 x 25.0\nep 1: 100 x 30.0\nep 2: 100 x 35.0\n", patterns=[steps]).runs
+    known = [(n, pytest.approx(1.995 + n / 2), pytest.approx(2.005 + n / 2)) for n in (1, 2, 3)]
+    assert [(one.epoch, one.seconds.lo, one.seconds.hi) for one in run.epochs] == known
 
 
 @pytest.mark.parametrize("pattern", ["(", "no groups", r"(?P<epoch>\d+)", r"(?P<step_seconds>\d+)"])

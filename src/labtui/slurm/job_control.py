@@ -106,19 +106,15 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
 # --------------------------------------------------------------------------- commands about a job
 
 
-def log_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:
-    """The remote path of a job's log; None if it is not known yet or there is no such stream.
-
-    `unknown_id` stands for the job ID if there is no job yet.
-    """
+def log_path(submission: SubmissionState, stream: Stream) -> str | None:
+    """The remote path of a job's log; None if it is not known yet or there is no such stream."""
     job, pattern = submission.job, submission.remote_logs.get(stream)
-    job_id = job.job_id if job is not None else unknown_id
-    if not job_id or not pattern:
+    if job is None or not job.job_id or not pattern:
         return None
-    node = first_node(job.node) if job is not None else ""
+    node = first_node(job.node)
     if re.search(r"%[0-9]*N", pattern) and not node:
         return None  # the name is known when the job runs
-    return expand_pattern(pattern, job_id=job_id, job_name=submission.job_name, node=node)
+    return expand_pattern(pattern, job_id=job.job_id, job_name=submission.job_name, node=node)
 
 
 def known_logs(submission: SubmissionState) -> list[Stream]:

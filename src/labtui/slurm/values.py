@@ -69,10 +69,10 @@ def duration_text(seconds: float, *, hours: bool = True) -> str:
     return clock if hours else re.sub(r"^(00:)?0?(?=\d+:)", "", clock)
 
 
-def size_kib(text: str, unit: str = "K") -> float | None:
-    """KiB for ``512000M``, ``1.5T`` or ``24 GB``; a number without a letter is in `unit`. None for other text."""
+def size_kib(text: str) -> float | None:
+    """KiB for ``512000M``, ``1.5T`` or ``24 GB``; a number without a letter is in KiB. None for other text."""
     match = _SIZE.fullmatch(text.replace(" ", ""))
-    return float(match[1]) * _KIB[(match[2] or unit).upper()] if match else None
+    return float(match[1]) * _KIB[(match[2] or "K").upper()] if match else None
 
 
 def gpus_of(gres: str) -> int:

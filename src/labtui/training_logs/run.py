@@ -27,7 +27,8 @@ SAME_RATE = 0.05
 CLOCK_SLACK = 1.0
 """The most seconds of an epoch that callbacks may take between its records and its printed line."""
 _TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neither counts."
-_TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK)
+_TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK, "pattern")
+"""Sources whose times are surely those of one epoch; a pattern of the student's own says so."""
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
 _OPEN_BATCH = (
     "The log does not say whether its batch of {:,} is that of all GPUs or of each: no batch is shown."
