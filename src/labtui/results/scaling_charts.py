@@ -74,23 +74,17 @@ def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
     unit, view = specs.FAMILIES[family].unit, specs.FAMILIES[family].view
+    ratio = unit in _RATIOS
     for row in rows:
         value: Interval | None = getattr(row, "shown" if view == "time" else view)
+        told: dict[str, Any] = {"live": _moves(row) if ratio else row.live, "run": row.members[-1].run_id}
         if row.n_gpus is not None and value is not None:
-            yield _uncertain_point(row.n_gpus, row, value, label=_TEXTS[unit](value), ratio=unit in _RATIOS)
+            half = uncertainty(row, value, ratio=ratio)
+            shown = Interval(value.value, value.value - half, value.value + half)
+            yield interval_point(row.n_gpus, shown, label=_TEXTS[unit](value), **told)
         elif row.n_gpus is not None and family == "epoch-time" and row.warmup_seconds is not None:
-            first, run = row.warmup_seconds, row.members[-1].run_id
-            label = seconds_text(first)
-            yield interval_point(row.n_gpus, first, label=label, live=row.live, hollow=True, run=run)
-
-
-def _uncertain_point(x: float, row: ResultRow, value: Interval, *, label: str, ratio: bool = False) -> Point:
-    """A mark with a row's number and its uncertainty; `ratio`: the number is a ratio to the row's baseline."""
-    half = uncertainty(row, value, ratio=ratio)
-    shown = Interval(value.value, value.value - half, value.value + half)
-    return interval_point(
-        x, shown, label=label, live=_moves(row) if ratio else row.live, run=row.members[-1].run_id
-    )
+            first = row.warmup_seconds
+            yield interval_point(row.n_gpus, first, label=seconds_text(first), hollow=True, **told)
 
 
 def _moves(row: ResultRow) -> bool:
@@ -168,17 +162,14 @@ def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     labels = messages.tuning_labels(rows)
     order = sorted(zip(labels, rows, strict=True), key=lambda pair: (_numbers(pair[0]), pair[0]))
-    points = [
-        _uncertain_point(float(x), row, row.throughput, label=rate_text(row.throughput))
-        for x, (_, row) in enumerate(order)
-        if row.throughput is not None
-    ]
+    marks = enumerate(points_of("tuning", [row for _, row in order]))
+    points = tuple(replace(mark, x=float(x)) for x, mark in marks)
     first = rows[0].configuration
     axis, shown = _shared_labels([label for label, _ in order])
     data = f" ({first.data_set})" if first.data_set else ""
     return make_chart(
         "tuning",
-        [Series(name=first.model, points=tuple(points), hue=specs.MODEL_HUES.get(first.model, 0))],
+        [Series(name=first.model, points=points, hue=specs.MODEL_HUES.get(first.model, 0))],
         key=key,
         of=f"{first.model}{data} on {devices(first.n_gpus)}",
         counted=first.unit,
