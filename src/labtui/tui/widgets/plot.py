@@ -85,7 +85,7 @@ class _Drawing:
         alone = self.spec.over_time or self.bars
         timed = (
             self.spec.over_time and self.spec.unit == "s" and not self.listed
-        )  # it would read as the run's
+        )  # a value reads as the run's
         told = [] if timed or self.spec.kind in ("bars", "repeats") else points
         self.value_room = max((cell_len(self._value(each)) for each in told), default=0)
         self.name_room = max(map(cell_len, self.names)) if several else 0
@@ -144,7 +144,8 @@ class _Drawing:
             return self.grid.lines()
         if self.bars:
             self._draw_bars()
-            self._write_list()
+            if len(self.measured) > 1:
+                self._write_list()
             return self.grid.lines()
         self._draw_formulas()
         order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
@@ -231,10 +232,8 @@ class _Drawing:
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks, dotted to a live point."""
-        series, style = self.measured[at], self._look(at)[1]
-        for before, after in (
-            pair for piece in specs.line_pieces(self.spec, series) for pair in pairwise(piece)
-        ):
+        style, pieces = self._look(at)[1], specs.line_pieces(self.spec, self.measured[at])
+        for before, after in (pair for piece in pieces for pair in pairwise(piece)):
             first, last = self._column(before.x), self._column(after.x)
             heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
             for column, row, sign in braille(last - first + 1, self.rows, heights):
@@ -257,12 +256,10 @@ class _Drawing:
                     self.grid.dot([(2 * column, y)], style)
             if any(abs(each) < 1.5 and int(up + each) != int(up) for each in self._rivals(at, point)):
                 up = int(up) + 0.5  # in its own row, where no other mark hides a part of it
-            if self._beyond(point):
-                self.grid.put(column, row, "↑", f"bold {style}")
-                continue
             self.marked[column, row] = at
-            if mark.isalpha() or ascii_wanted(os.environ):
-                self.grid.put(column, row, mark, f"bold {style}")
+            sign = "↑" if self._beyond(point) else mark
+            if sign == "↑" or sign.isalpha() or ascii_wanted(os.environ):
+                self.grid.put(column, row, sign, f"bold {style}")
             else:
                 self.grid.mark(column, self.rows, up, mark, "none" if here else style, hollow=hollow)
 
@@ -326,12 +323,9 @@ class _Drawing:
         start = max(0, self.rows // 2 - 1) if self.bars else 0
         rows = self.rows - head - start
         first = max(0, min(order.index(self.cursor.series) - rows // 2, len(order) - rows))
-        if len(order) < 2:
-            return
         if x is not None and head:
-            place = place_text(self.spec, x)
-            size = cell_len(self._label(0)[0])
-            self.grid.put(column, start, f"{place:>{size - 1}}", self.look.quiet)
+            end = cell_len(self._label(0)[0]) - 1
+            self.grid.put(column, start, f"{place_text(self.spec, x):>{end}}", self.look.quiet)
         for row, at in enumerate(order[first : first + rows], start + head):
             self.grid.put(column, row, *self._label(at))
             if self.bars:
@@ -363,9 +357,9 @@ class _Drawing:
             if not (ratio and point.y == 1) and all(abs(up) >= 0.5 for up in rivals):
                 self._write_value(at, point, rivals)
 
-    def _write_value(self, at: int, point: Point, rivals: Sequence[float]) -> bool:
+    def _write_value(self, at: int, point: Point, rivals: Sequence[float]) -> None:
         """Write a value above or below its mark, away from the other line, or beside it; else the strip has it."""
-        text = f" {self._value(point)} "  # no grid line touches a number
+        text, colour = f" {self._value(point)} ", self._look(at)[1]  # no grid line touches a number
         column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
         end = self._column(self.xs[-1])
         top = round(4 * (self.rows - self._height(point.y)) - 2)  # of the dots of the mark
@@ -377,11 +371,11 @@ class _Drawing:
         spots = [(start, side) for start in starts for side in sides if side not in taken]
         spots += [(column + gap, row) for gap in (1, 3, 5, 7, -size)]  # the line may be steep
         spots.sort(key=lambda spot: spot[1] in self.tick_rows)
-        others = {at for at, _ in self.marked} - {column}  # a label above or below one would read as its
-        spots = [
-            spot for spot in spots if spot[0] < end and others.isdisjoint(range(spot[0], spot[0] + size))
-        ]
-        return self._write(spots, text, self._look(at)[1], int(" " in self.unit))
+        others = {place for place, _ in self.marked} - {
+            column
+        }  # a label above or below one would read as its
+        spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
+        self._write(spots, text, colour, int(" " in self.unit))
 
     def _draw_bars(self) -> None:
         """Draw the bars of an x side by side with their values above, or on one another with these inside."""
