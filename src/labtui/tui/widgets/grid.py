@@ -6,7 +6,7 @@ plotext 6 draws in a kernel that aborts the process on a number that is not fini
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -55,16 +55,18 @@ class Grid:
             before = ord(sign) if there == style and "\u2800" < sign <= "\u28ff" else 0x2800
             self.cells[cell] = chr(before | BITS[y % 4][x % 2]), style
 
-    def mark(self, column: int, axis: int, up: float, sign: str, style: str, *, hollow: bool) -> None:
-        """Draw a mark `up` rows above the row `axis`, to a quarter of a row; a hollow one is its edge."""
+    def mark(
+        self, column: int, down: float, rows: Container[int], sign: str, style: str, *, hollow: bool
+    ) -> None:
+        """Draw a mark `down` rows from the top, to a quarter of a row, in these `rows`; a hollow one is its edge."""
         shape = SHAPES.get(sign, SHAPES["●"])
-        left, top = 2 * column + 1 - len(shape[0]) // 2, round(4 * (axis - up) - len(shape) / 2)
+        left, top = 2 * column + 1 - len(shape[0]) // 2, round(4 * down - len(shape) / 2)
         dots = {(left + x, top + y) for y, row in enumerate(shape) for x, dot in enumerate(row) if dot == "#"}
         if hollow:
             for x, y in dots:
                 self.put(x // 2, y // 4, " ", "")
             dots = {(x, y) for x, y in dots if not {(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)} <= dots}
-        self.dot([(x, y) for x, y in dots if 0 <= y < 4 * axis], style)
+        self.dot([(x, y) for x, y in dots if y // 4 in rows], style)
 
     def bar(self, left: int, axis: int, wide: int, eighths: Sequence[int], style: str, *, live: bool) -> None:
         """Fill the cells between two heights above the row `axis`, in eighths of a row, over a longer bar's if any."""

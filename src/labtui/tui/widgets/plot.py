@@ -254,14 +254,16 @@ class _Drawing:
             if ends and ends[0] < -1 and ends[1] > 1:  # both ends are seen
                 for y in range(round(4 * (self.rows - up - ends[1])), round(4 * (self.rows - up - ends[0]))):
                     self.grid.dot([(2 * column, y)], style)
-            if any(abs(each) < 1.5 and int(up + each) != int(up) for each in self._rivals(at, point)):
-                up = int(up) + 0.5  # in its own row, where no other mark hides a part of it
+            near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in self._rivals(at, point))
             self.marked[column, row] = at
             sign = "↑" if self._beyond(point) else mark
             if sign == "↑" or sign.isalpha() or ascii_wanted(os.environ):
                 self.grid.put(column, row, sign, f"bold {style}")
             else:
-                self.grid.mark(column, self.rows, up, mark, "none" if here else style, hollow=hollow)
+                shown = (
+                    (row,) if near else range(self.rows)
+                )  # in its own row no other mark hides a part of it
+                self.grid.mark(column, self.rows - up, shown, mark, "none" if here else style, hollow=hollow)
 
     def _tell_warmup(self) -> None:
         """Write the longest warm-up beyond the scale, once, beside its arrow."""
@@ -324,8 +326,8 @@ class _Drawing:
         rows = self.rows - head - start
         first = max(0, min(order.index(self.cursor.series) - rows // 2, len(order) - rows))
         if x is not None and head:
-            end = cell_len(self._label(0)[0]) - 1
-            self.grid.put(column, start, f"{place_text(self.spec, x):>{end}}", self.look.quiet)
+            place, end = place_text(self.spec, x), cell_len(self._label(0)[0]) - 1
+            self.grid.put(column, start, f"{shortened(place, end):>{end}}", self.look.quiet)
         for row, at in enumerate(order[first : first + rows], start + head):
             self.grid.put(column, row, *self._label(at))
             if self.bars:
