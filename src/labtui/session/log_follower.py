@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.files import PEEK_BYTES
 from labtui.domain.errors import ConnectionLost, LabError, failure
-from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
+from labtui.domain.model import JobPhase, Stream, SubmissionStatus
 from labtui.domain.state import Change, LabState, LogState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy, has_whole_logs
@@ -103,26 +103,22 @@ class LogFollower:
     # ------------------------------------------------------------------ followed logs
 
     def _refresh(self) -> None:
+        """Follow each log unless it is complete and the runs of its submission are current."""
         for submission in self._context.state.in_status(SubmissionStatus.ACCEPTED):
-            if submission.job is not None:
-                current = self._context.readings.are_current(submission)
-                for stream in mirrors.STREAMS:
-                    self._refresh_log(submission, submission.job, (submission.token, stream), current)
-                if not current and has_whole_logs(submission) and not known_logs(submission):
-                    self._end_runs(submission.token)
-
-    def _refresh_log(
-        self, submission: SubmissionState, job: JobView, key: tuple[str, Stream], current: bool
-    ) -> None:
-        """Follow a log unless it is complete and its submission's runs are `current`."""
-        known, log = self._followed.get(key), submission.logs.get(key[1])
-        if known is not None and known.job_id == job.job_id:
-            return
-        self._followed.pop(key, None)
-        settled = log is not None and log.complete and current
-        if not settled and (remote := log_path(submission, key[1])) is not None:
-            copy = LogCopy(remote, self._context.folder.path, submission.mirror(key[1]))
-            self._followed[key] = Followed(*key, job.job_id, copy)
+            if (job := submission.job) is None:
+                continue
+            current = self._context.readings.are_current(submission)
+            for stream in mirrors.STREAMS:
+                key, log = (submission.token, stream), submission.logs.get(stream)
+                if (known := self._followed.get(key)) is not None and known.job_id == job.job_id:
+                    continue
+                self._followed.pop(key, None)
+                settled = log is not None and log.complete and current
+                if not settled and (remote := log_path(submission, stream)) is not None:
+                    copy = LogCopy(remote, self._context.folder.path, submission.mirror(stream))
+                    self._followed[key] = Followed(*key, job.job_id, copy)
+            if not current and has_whole_logs(submission) and not known_logs(submission):
+                self._end_runs(submission.token)
 
     def due_at(self) -> float | None:
         """When the next log is due; None if there is none to follow."""

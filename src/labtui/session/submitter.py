@@ -286,12 +286,12 @@ class Submitter:
                 self._pending[token].lookup_at = context.clock.steady()
                 return
             if job is not None and not submission.over:
-                run, what = request.run_id or submission.run_ids[0], _done(request)
+                run, (call, what) = request.run_id or submission.run_ids[0], _command(request, job.job_id)
                 if offline is not None:
                     fail(done, failure("not-changed", run=run, done=what, text=offline.sentence))
                     return
                 try:
-                    yield partial(context.cluster.ask, _command(request, job.job_id))
+                    yield partial(context.cluster.ask, call)
                 except ConnectionLost as error:
                     fail(done, failure("maybe-changed", run=run, done=what, text=error.sentence))
                     raise
@@ -321,16 +321,10 @@ def _why_refused(submission: SubmissionState, request: Request) -> LabError | No
     return failure("not-waiting", run=submission.run_ids[0])
 
 
-def _done(request: Request) -> str:
-    """What a change does to a run: ``cancelled``, ``held``."""
-    hold = "held" if request.held else "released"
-    return {"cancel": "cancelled", "hold": hold}.get(request.action, "given this limit")
-
-
-def _command(request: Request, job_id: str) -> Call[None]:
-    """The command for Slurm that a change by the student needs."""
+def _command(request: Request, job_id: str) -> tuple[Call[None], str]:
+    """The command for Slurm that a change by the student needs, and what it does to a run."""
     if request.action == "cancel":
-        return cancel(job_id)
+        return cancel(job_id), "cancelled"
     if request.action == "hold":
-        return control("hold" if request.held else "release", job_id)
-    return end_after(job_id, request.minutes)
+        return control("hold" if request.held else "release", job_id), "held" if request.held else "released"
+    return end_after(job_id, request.minutes), "given this limit"
