@@ -45,8 +45,9 @@ class Session:
     """One open lab folder. Make it with `Session.open`; close it when done, or use it as a context manager."""
 
     def __init__(
-        self, folder: LabFolder, store: Store, lock: FileLock | None, clock: Clock, prompter: Prompter | None
-    ) -> None:
+        self, folder: LabFolder, store: Store, lock: FileLock | None, clock: Clock, prompter: Prompter | None, *,
+        sends: bool,
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.clock = clock
         self.settings, self.profile = load_named(folder.path)
@@ -59,10 +60,10 @@ class Session:
         self.readings.save(self.state)
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
-        self._threads: dict[str, Callable[[], None]] = {}
-        """Functions that end the threads beside the worker: "follow" another process, "serve" others."""
-        self._prompter = prompter
-        self._closed, self._sends = False, True
+        self._ends: list[Callable[[], None]] = []
+        """Functions that end the threads beside the worker, which follow another process or serve others."""
+        self._prompter, self._sends = prompter, sends
+        self._closed = False
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -90,12 +91,11 @@ class Session:
         folder = LabFolder.open(path)
         store, lock = open_store(folder)
         try:
-            session = cls(folder, store, lock, clock or Clock(), prompter)
+            session = cls(folder, store, lock, clock or Clock(), prompter, sends=sends)
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
-        session._sends = sends
         if start:
             session.start()
         return session
@@ -105,12 +105,12 @@ class Session:
 
         Raises LabError if the settings lack an account or a login host; the state then says so, too.
         """
-        if self._worker is not None or self._threads:
+        if self._worker is not None or self._ends:
             return
         if self.read_only:
             if self._store.copy is None:
-                report = self.faults.write
-                self._threads["follow"] = repeat("labtui-follower", _LOOK_EVERY_S, self._reload, report)
+                end = repeat("labtui-follower", _LOOK_EVERY_S, self._reload, self.faults.write)
+                self._ends.append(end)
             return
         from labtui.session.lab_cluster import connection_to
 
@@ -171,7 +171,7 @@ class Session:
             return
         self._closed = True
         ended = self._worker is None or self._worker.close(timeout_s)
-        for end in self._threads.values():
+        for end in self._ends:
             end()
         self._journal.close()
         if ended:  # a worker that is still in a call must not find its database closed
@@ -394,7 +394,7 @@ class Session:
 
     def serve_requests(self) -> None:
         """Start to act on the requests of other processes."""
-        self._threads["serve"] = Mailbox(self.folder.database_path).serve(self._act, self.faults.write)
+        self._ends.append(Mailbox(self.folder.database_path).serve(self._act, self.faults.write))
 
     def _running_worker(self) -> ClusterWorker:
         """The worker, which only a session that may write has. Raises LabError without one."""
