@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Device, batch_shares
 from labtui.domain.tuning import is_tuning, named_options, other_options, tuning_of
-from labtui.training_logs.runs import EXPRESSIONS, RunFacts, plain_number, whole_number
+from labtui.training_logs.runs import EXPRESSIONS, OPTIONS, RunFacts, plain_number, whole_number
 from labtui.training_logs.said import Begins, Said, Says
 
 
@@ -37,11 +37,13 @@ def device_of(word: str) -> Device | None:
 
 
 _COUNTS = (
-    *("n_gpus", "batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
+    *("batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
     *("process_samples", "process_steps", "sequence_length"),
 )
 _TAKES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(_COUNTS, lambda text: whole_number(text.replace(",", "")) or None),
+    "n_gpus": lambda text: whole_number(text) if len(text) < 6 else None,
+    "framework": str.strip,
     "model": short_model,
     "device": device_of,
     "gpu_kind": str.strip,
@@ -50,23 +52,16 @@ _TAKES: dict[str, Callable[[str], Any]] = {
 
 
 def facts_of(texts: Mapping[str, str | None]) -> dict[str, Any]:
-    """Facts from their texts in a line, a header or options, by name; others are left out. No GPU means a CPU."""
-    known = {name: take(text) for name, take in _TAKES.items() if (text := texts.get(name))}
-    cpu = known.get("device") == "cpu" or known.get("n_gpus", 1) is None
-    return known | {"device": "cpu", "n_gpus": 0} if cpu else known
+    """Facts from their texts in a line, header, command or record, by name; others are left out. No GPU means a CPU."""
+    found = ((name, take(text)) for name, take in _TAKES.items() if (text := texts.get(name)))
+    known = {name: value for name, value in found if value is not None}
+    cpu = known.get("device") == "cpu" or known.get("n_gpus") == 0
+    return known | ({"device": "cpu", "n_gpus": 0} if cpu else {})
 
 
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
 GPU_OPTIONS = ("n_gpus", "ngpus", "num_gpus", "gpus", "n_gpu", "num_gpu")
 """Names of options, without leading dashes and with underscores for the dashes inside."""
-_OPTIONS = {
-    "batch_size": ("batch_size", "per_device_train_batch_size", "batch", "bs", "b"),
-    "epochs_planned": ("epochs", "num_epochs", "n_epochs", "epoch"),
-    "model": ("model", "a", "arch", "model_name", "network"),
-    "learning_rate": ("lr", "learning_rate"),
-    "sequence_length": ("sequence_length",),
-}
-"""By fact: the names of the option that gives it."""
 _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes", "num_gpus")
 
 
@@ -156,7 +151,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
     stem = PurePosixPath(script).stem
     options, on_cpu = named_options(after), _given(after, "device") == "cpu"
     others = (pair for pair in other_options(options) if not is_tuning(pair[0]))
-    texts = {fact: _given(after, *names) for fact, names in _OPTIONS.items()}
+    texts = {fact: _given(after, *names) for fact, names in OPTIONS.items()}
     texts["model"] = texts["model"] or model_of_script(stem)
     facts = RunFacts(**facts_of(texts), tuning=(*tuning_of(options), *others) or None)
     # with these, the batch is that of one worker

@@ -34,6 +34,8 @@ def compiled(text: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
+OPTIONS: dict[str, list[str]] = _FILE["options"]
+RECORDS: dict[str, list[str]] = _FILE["records"]
 EXPRESSIONS = {
     name: compiled(text if isinstance(text, str) else "|".join(text)) for name, text in _FILE["lines"].items()
 }
@@ -148,9 +150,11 @@ def cut_off(text: str) -> Interval:
     return Interval.between(float(text), float(text) + 1) if text.isdigit() else rounded(text)
 
 
-def clock_interval(seconds: float) -> Interval:
-    """The interval of a time by a program's own clock, which is accurate to a millisecond."""
-    return Interval(seconds, max(0.0, seconds - 0.001), seconds + 0.001)
+def clock_interval(seconds: float | None, slack: float = 0.001) -> Interval | None:
+    """A time by a program's own clock, accurate to a millisecond; None for no time, or a negative one."""
+    if seconds is None or seconds < 0:
+        return None
+    return Interval(seconds, max(0.0, seconds - slack), seconds + slack)
 
 
 def median(values: Iterable[tuple[Interval | None, int]]) -> tuple[Interval | None, int | None]:

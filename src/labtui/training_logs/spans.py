@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
-from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.runs import NO_FACTS, GpuCount, RunFacts, clock_interval, compiled
+from labtui.training_logs.run_headers import facts_of
+from labtui.training_logs.runs import NO_FACTS, RECORDS, GpuCount, RunFacts, clock_interval, compiled
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Said, Says
 
 if TYPE_CHECKING:
@@ -52,9 +52,12 @@ class Record(msgspec.Struct, frozen=True):
         number = self.number(*names)
         return None if number is None or not number.is_integer() or not 0 <= number <= most else int(number)
 
-    def word(self, *names: str) -> str:
-        """The first of these values that is a string."""
-        return next((found for name in names if isinstance(found := self.values.get(name), str)), "")
+    def text(self, *names: str) -> str:
+        """The first of these values that is a string or a finite number, as text; "" without one."""
+        for value in map(self.values.get, names):
+            if isinstance(value, str) or (number := finite(value)) is not None:
+                return value if isinstance(value, str) else f"{number:.15g}"
+        return ""
 
 
 def finite(value: object) -> float | None:
@@ -96,9 +99,9 @@ def said_of(line: int, record: Record) -> list[Said]:
     if key == "num_replicas" and (count := record.count(key, most=MAX_GPUS)):
         said.append(GpuCount("replicas", count, line, f"num_replicas {count}"))
     elif key == "run_stop":
-        status = record.word("status").lower()
+        status = record.text("status").lower()
         success = status in ("success", "") and record.values.get("success") is not False
-        outcome = _REASONS.get(record.word("reason"))
+        outcome = _REASONS.get(record.text("reason"))
         said.append(Ends(success=success, outcome=outcome, final=True))
     elif key in ("tracked_stats", "eval_accuracy"):
         value = record.values[key]
@@ -116,37 +119,21 @@ def _said_of_bound(record: Record, *, block: bool) -> list[Said]:
         # a block without any of these is one of training steps, not of epochs
         counted = record.number("first_epoch_num", "epoch_num", "epoch_count") is not None
         return [Opens(CLOCK, number, at=record.at, count=count)] if counted or not block else []
-    given = None if block else record.number("seconds")
-    seconds = None if given is None or given < 0 else clock_interval(given)
+    seconds = clock_interval(None if block else record.number("seconds"))
     return [Epoch(CLOCK, number, seconds, steps=record.count("steps"), at=record.at, count=count)]
 
 
 def _facts(record: Record) -> RunFacts:
     """The facts of a record about its run: MLPerf's keys, and what the metadata may add."""
-    named = record.word("submission_benchmark", "model_name", "model")
-    device = device_of(record.word("device"))
-    gpus = record.count("n_gpus", "num_gpus", "number_of_accelerators", most=MAX_GPUS)
-    small = record.values.get("practice")
-    images, pixels = record.count("train_samples"), record.count("image_size")
+    known = facts_of({fact: record.text(*names) for fact, names in RECORDS.items()})
+    small, pixels, images = record.values.get("practice"), record.count("image_size"), known.get("images")
     if images is not None and pixels is not None and "dataset" not in record.values:
         # By the lab's ResNet scripts, whose epoch is 50,000 images; independent trainings may leave out a few.
         small = pixels != 128 or not 49_900 < images <= 50_000
-    if device == "cpu":
-        # CPU devices that stand in for GPUs keep the number and the name of what they stand for.
-        device, gpus = (None, None) if small is True else (device, 0)
-    return RunFacts(
-        model=short_model(named) if named else None,
-        device=device,
-        n_gpus=gpus,
-        batch_size=record.count("global_batch_size") or None,
-        epochs_planned=record.count("epochs", "max_epochs", "num_epochs") or None,
-        images=images,
-        learning_rate=record.number("opt_base_learning_rate"),
-        framework=record.word("framework") or None,
-        tuning=tuning_of({"control": record.word("control")}) or None,
-        small=small if isinstance(small, bool) else None,
-        sequence_length=record.count("sequence_length"),
-    )
+    if small is True and known.get("device") == "cpu":
+        del known["device"], known["n_gpus"]  # CPU devices that stand in for GPUs
+    tuning = tuning_of({"control": record.text("control")}) or None
+    return RunFacts(**known, tuning=tuning, small=small if isinstance(small, bool) else None)
 
 
 # --------------------------------------------------------------------------- MLPerf's clock
@@ -161,8 +148,7 @@ class Opened(msgspec.Struct, frozen=True):
 
     def seconds_until(self, at: float | None, slack: float = 0.001) -> Interval | None:
         """The seconds from here to `at`, give or take the clock's `slack`; None without a clock that goes on."""
-        seconds = -1.0 if self.at is None or at is None else at - self.at
-        return Interval(seconds, max(0.0, seconds - slack), seconds + slack) if seconds >= 0 else None
+        return clock_interval(None if self.at is None or at is None else at - self.at, slack)
 
 
 class RecordLines(msgspec.Struct):
