@@ -118,7 +118,7 @@ def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", acco
     paths = {fact.path: fact for fact in facts}
     found = PathsProbe(paths=paths, root_parent="/gpfs", root_writable=bool(facts), free_kib=10**7)
     others = {"/d": "/d2", "/c": "/c2"}
-    wanted = Requirements(root="/r", data_dir=data_dir, container=container, account=account)
+    wanted = Requirements(root="r", data_dir=data_dir, container=container, account=account)
     return list(check_paths(found, wanted, others))
 
 
@@ -132,7 +132,7 @@ def test_places():
     assert "/d2" in checked(data("/d2"), container="")[1].fix
     for folder, named in (("/d", False), ("/projects/nct_345/d", True)):
         root, missing, *_ = checked(data_dir=folder, container="", account="nct_345")
-        assert root.status == "problem" and ("the account nct_345 in it" in missing.fix) is named
+        assert root.sentence[:10] == "~/r cannot" and ("the account nct_345 in it" in missing.fix) is named
     whole = dict.fromkeys(CIFAR10, 31_035_700)
     for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
         assert statuses(checked(data(**whole | {"data_batch_3": size})))["data"] == status

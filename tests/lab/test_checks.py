@@ -343,8 +343,8 @@ def test_data_reached_by_a_look_or_by_a_run():
     assert check("10.1", with_submissions(full(), form="own")).status == "done"  # with the edition's scripts
     other = with_runs(full(), lambda run: replace(run, spec=replace(run.spec, script="own/keras_like.py")))
     assert not check("10.1", with_submissions(other, form="own")).done
-    gone = replace(nothing, remote={"/data": there, "/x.sif": missing})
-    assert check("10.1", gone).missing == "Not on the cluster: /x.sif."
+    gone = replace(nothing, remote={"/data": there, "x.sif": missing})
+    assert check("10.1", gone).missing == "Not on the cluster: ~/x.sif."
 
 
 def slow(gpus: int, seconds: float):

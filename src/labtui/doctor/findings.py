@@ -287,7 +287,7 @@ def check_paths(
         return f" and the account {account} in it" if account and account in path else ""
 
     seen = "fine" if probe.root_writable else "closed"
-    yield judge("root", seen, path=wanted.root, parent=parent, account=charged(wanted.root))
+    yield judge("root", seen, path=from_home(wanted.root), parent=parent, account=charged(wanted.root))
 
     def facts(path: str) -> PathFacts:
         return probe.paths.get(path, PathFacts(path=path))

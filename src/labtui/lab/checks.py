@@ -22,6 +22,7 @@ from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, scri
 from labtui.lab.plan import expected_learning_rate
 from labtui.lab.run_choice import Match, cite_run, join, match_runs, not_run_yet, notes_for, plan_words
 from labtui.results.messages import serial_words
+from labtui.slurm.probe import from_home
 
 Status = Literal["done", "partial", "open", "stale"]
 
@@ -335,7 +336,7 @@ def _check_files(ctx: _Context, check: schema.FilesCheck) -> Iterator[CheckItem]
 def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     evidence, sentence = ctx.evidence, "the data set and the software on the cluster can be reached"
     trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs and _reads_data(run, ctx)]
-    gone = [path for path, status in evidence.remote.items() if not status.there]
+    gone = [from_home(path) for path, status in evidence.remote.items() if not status.there]
     if trained:
         # a run without a mark, of a real cluster, is better evidence
         best = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
@@ -346,7 +347,8 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif evidence.remote:
         when = datetime.fromtimestamp(min(status.at for status in evidence.remote.values()), UTC)
-        seen = f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {', '.join(evidence.remote)}"
+        paths = ", ".join(map(from_home, evidence.remote))
+        seen = f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {paths}"
         yield CheckItem(sentence, evidence=seen)
     else:
         yield CheckItem(sentence, "Data and container: not looked for yet. Press D (`labtui doctor`).")
