@@ -16,7 +16,7 @@ from rich.text import Text
 
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of, row_scale
 from labtui.results.rows import LawFit
-from labtui.tui.format import place_text
+from labtui.tui.format import place_text, plain
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import BITS
 from labtui.tui.widgets.plot import Cursor, _Drawing, draw
@@ -195,6 +195,7 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     assert [place_text(spec, x) for x in (1, 4)] == ["1 GPU", "4 GPUs"]
     assert place_text(replace(spec, x_axis="epochs", x_ticks=()), 2) == "epoch 2"
     assert place_text(replace(spec, x_axis="names", x_ticks=((0, "32"),)), 0) == "32 GPUs"
+    assert plain("ResNet50, tiny-224, stepping, warm-up 1, 8 GPUs")[-9:] == "warm-up 1"
     assert "0.00005 ┼" in "\n".join(rows_of(replace(chart({1: 0.0, 2: 1e-4}), unit=""), 60, 13))
 
 

@@ -116,7 +116,7 @@ def value_text(spec: ChartSpec, point: Point) -> str:
 
 def plain(label: str) -> str:
     """A label from outside as one line of at most 40 printable characters."""
-    return printable(label)[:40]
+    return printable(label)[:40].rstrip(" ,")
 
 
 def place_text(spec: ChartSpec, x: float) -> str:
