@@ -278,10 +278,8 @@ async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(sess
         session.feed(changes.planned(f"own{at}", {10 + at: own}, form="own", task_id=""))
         samples = (EpochSample(epoch=number, seconds=Interval.exact(6.0 / at)) for number in (1, 2))
         session.feed(*(changes.epoch(10 + at, each) for each in samples))
-    said = {
-        "1": "workers 4", "2": "images an epoch", "5": "no accuracy", "3": "workers 2)",
-        "mmm": "workers 4)",
-    }  # fmt: skip
+    said = {"1": "workers 4", "2": "images an epoch", "5": "no accuracy", "3": "workers 2)"}
+    said["mmm"] = "workers 4)"
     async with screens(session, "charts") as (app, pilot):
         for keys, says in said.items():
             await pilot.press(*keys)
