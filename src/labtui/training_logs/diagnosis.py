@@ -61,7 +61,7 @@ class Diagnoser:
 
     def __init__(self, stream: Stream = "out") -> None:
         self._stream: Stream = stream
-        self._found: list[Diagnosis] = []
+        self.found: list[Diagnosis] = []
         self.failures: dict[
             int | str, Failure
         ] = {}  # the gravest by process; of the whole job, by its outcome
@@ -80,11 +80,6 @@ class Diagnoser:
         self._frame = ""  # the traceback's last location, in the program rather than in a library
         self._frame_own = self._traced = False
         self._episode += 1
-
-    @property
-    def found(self) -> tuple[Diagnosis, ...]:
-        """All findings so far, in the order of the log."""
-        return tuple(sorted(self._found, key=lambda finding: finding.line))
 
     def take(self, number: int, text: str, run: int) -> Outcome | None:
         """Read one line of the run with number `run`; return how the process failed, if it shows that."""
@@ -118,12 +113,12 @@ class Diagnoser:
 
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> None:
         """Add a finding, with its text shortened to `MAX_TEXT`."""
-        if len(self._found) < _MAX_FINDINGS:
+        if len(self.found) < _MAX_FINDINGS:
             if len(text := text.strip()) > MAX_TEXT:
                 text = f"{text[:MAX_TEXT].rsplit(' ', 1)[0]} …"
             found = Diagnosis(kind=kind, line=line, text=text, advice=advice, stream=self._stream)
-            if found not in self._found:
-                self._found.append(found)
+            if found not in self.found:
+                self.found.append(found)
 
     # ------------------------------------------------------------------ tracebacks
 
@@ -162,11 +157,11 @@ class Diagnoser:
     def settle(self) -> None:
         """Report the traceback or the error that was kept, unless another finding explains this end better."""
         kept, self._kept = self._kept, None
-        explained = {found.kind for found in self._found[self._first :] if not _is_hint(found)}
+        explained = {found.kind for found in self.found[self._first :] if not _is_hint(found)}
         lost = explained & {"process-lost", "node-lost", "rendezvous"}
         if kept is not None and not lost and not (explained and _PASSED_ON.match(kept[1])):
             self.add("traceback", *kept)
-        self._first = len(self._found)
+        self._first = len(self.found)
 
     def _enter(self, run: int) -> None:
         if run != self._run:
@@ -202,10 +197,10 @@ class Diagnoser:
         rank = RULES.index(rule)
         earlier = self._reported.get(key)
         repeated = earlier is not None and (earlier[0] <= rank or rule.kind != "process-lost")
-        if not rule.kind or repeated or len(self._found) >= _MAX_FINDINGS:
+        if not rule.kind or repeated or len(self.found) >= _MAX_FINDINGS:
             return
         if earlier is not None:  # this line names the lost process
-            self._found.remove(earlier[1])
+            self.found.remove(earlier[1])
         match = rule.pattern.search(text)
         advice = rule.advice.format(**match.groupdict()) if match is not None else rule.advice
         if rule.add_in_container and self._container:
@@ -214,7 +209,7 @@ class Diagnoser:
         if self._frame and self._traced and not text.startswith(("error: ", "srun: ", " ")):
             advice += f" It was raised at {self._frame}."
         self.add(rule.kind, number, text, advice)
-        self._reported[key] = (rank, self._found[-1])
+        self._reported[key] = (rank, self.found[-1])
 
     def _fail(self, outcome: Outcome, job_level: bool = False) -> Outcome:
         key = outcome if job_level else self._episode

@@ -104,11 +104,12 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     """Take a header, ``Epoch k/N``."""
     run, number, planned = fold.open, int(header.number or 0), header.planned
     if run is not None and run.form == KERAS:
-        last, alike = run.keras.epoch.number, planned == run.facts.epochs_planned
-        if alike and number == last and _is_other_process(run):
+        keras, epoch, last = run.keras, run.keras.epoch, run.keras.epoch.number
+        alike, missing = planned == run.facts.epochs_planned, epoch.headers < keras.workers or not epoch.seen
+        if alike and number == last and missing and not run.fresh:  # another process's
             run.last_line, run.interleaved = line, True
-            run.keras.epoch.headers += 1
-            run.keras.workers = max(run.keras.workers, run.keras.epoch.headers)
+            epoch.headers += 1
+            keras.workers = max(keras.workers, epoch.headers)
             return
         if alike and last is not None and number == last + 1:
             settle(fold, run, line, follows=True)
@@ -182,11 +183,6 @@ def settle(fold: Fold, run: OpenRun, line: int, *, follows: bool = False) -> Non
         keras.after = max(keras.after, epoch.lines_after)
 
 
-def _is_other_process(run: OpenRun) -> bool:
-    """Whether a header that comes twice is another process's: none began, and not all of the known ones said it."""
-    return not run.fresh and (run.keras.epoch.headers < run.keras.workers or not run.keras.epoch.seen)
-
-
 def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | None) -> bool:
     """Whether the header is of another training that writes into the log at the same time."""
     last, mine, before = run.keras.epoch.number, run.facts.epochs_planned, fold.before
@@ -198,10 +194,8 @@ def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | 
         return False
     if planned != mine or before is None:
         return planned != mine
-    return not before.success and (before.keras.epoch.number, before.facts.epochs_planned) == (
-        number - 1,
-        planned,
-    )
+    next_there = before.keras.epoch.number == number - 1 and before.facts.epochs_planned == planned
+    return next_there and not before.success
 
 
 def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) -> bool:

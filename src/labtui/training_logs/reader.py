@@ -83,7 +83,7 @@ class LogReader:
         """Everything read so far."""
         return LogReport(
             runs=self.runs,
-            diagnosis=self._diagnoser.found,
+            diagnosis=tuple(sorted(self._diagnoser.found, key=lambda finding: finding.line)),
             failures=tuple(self._diagnoser.failures.values()),
             cpu_warnings=self._cpu_warnings,
             strategies=tuple(self._fold.strategies),

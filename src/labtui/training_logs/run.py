@@ -30,9 +30,7 @@ _TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neit
 _TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK, "pattern")
 """Sources whose times are surely those of one epoch; a pattern of the student's own says so."""
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
-_OPEN_BATCH = (
-    "The log does not say whether its batch of {:,} is that of all GPUs or of each: no batch is shown."
-)
+_OPEN_BATCH = "The log does not say if its batch of {:,} is of all GPUs or of each: no batch is shown."
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
 
