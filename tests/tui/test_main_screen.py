@@ -141,7 +141,7 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         await pilot.press("g")
         for said in ("10.7 Two models compared", "Exported  Answers"):
             await until(pilot, lambda said=said: said in text_of(app))
-        await until(pilot, lambda: "4 GPUs: run 4 is running" in text_of(app))
+        await until(pilot, lambda: "4 GPUs: run 4 is running" in text_of(app) and "esc Back" in text_of(app))
         places = [app.screen.query_one(name).region.y for name in ("#tasks", "#about")]
         assert (places[1] - places[0] < 10) is (size[0] > 80), "the text of a task follows the list"
         await pilot.press("down", "enter")

@@ -122,7 +122,7 @@ def states(draw: Any) -> LabState:
         submissions[token] = submission
     status = draw(st.sampled_from(("online", "offline", "connecting", "stale", "needs-login")))
     sentence = draw(st.sampled_from(("", "The connection is cut.")))
-    connection = ConnectionState(status=status, sentence=sentence, since=NOW - 7)
+    connection = ConnectionState(status=status, sentence=sentence, since=NOW - 29)
     return LabState(runs=runs, submissions=submissions, connection=connection, refreshed_at=NOW - 30)
 
 
@@ -163,7 +163,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert phase not in LIVE and not any(word in f"{step.label} {step.reason}" for word in UNDER_WAY)
     # without a connection nothing is known to go on
     known = not severity and view.state.connection.status in ("online", "stale")
-    assert "Offline" not in note or (not known and "Offline for 0:07." in note)
+    assert "Offline" not in note or (not known and "Offline for 0:29." in note)
     if step.action == "refresh_now":
         assert not [line for line in live if line.submission is not None and line.submission.job is not None]
         assert severity == "warning"
@@ -280,8 +280,10 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     assert first_task(seen(both)) == "10.5", "not the newest one's"
     shared = replace(both, runs={1: run, 2: replace(later, task_id="10.5")})
     assert task_word(seen(shared)) == "unknown", "as its run that may run, not as the one that waits"
-    again = seen(replace(state, refreshed_at=NOW - 1), checks=checks)
-    assert again.every[1].word == "running"
+    cut = ConnectionState(status="offline", sentence="It is cut.", since=NOW - 6)
+    for connection, at in (state.connection, 1), (state.connection, 9), (cut, 9):
+        again = seen(replace(state, refreshed_at=NOW - at, connection=connection), checks=checks)
+        assert again.every[1].word == "running", "a short cut changes no state"
     done = {"10.5": replace(checks["10.5"], status="done")}
     assert task_word(seen(state, checks=done)) == "unknown", "as the row says, not 'done'"
     online = replace(state, connection=ConnectionState(status="online"))

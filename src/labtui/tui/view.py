@@ -382,9 +382,12 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
             RunPhase.WAITING: held,
         }
         return run, causes.get(run.phase, "")
+    from labtui.slurm.job_evidence import UNKNOWN_AFTER_S
+
     seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)
-    known_from = max(state.connection.since, view.now - FRESH_S if view.read_only else 0.0)
-    heard = words.connected(state) and (job is None or seen_at >= known_from)
+    known_from = max(state.connection.since - UNKNOWN_AFTER_S, view.now - FRESH_S if view.read_only else 0.0)
+    cut_s = 0.0 if words.connected(state) else view.now - state.connection.since
+    heard = cut_s < UNKNOWN_AFTER_S and (job is None or seen_at >= known_from)
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         since = (job.unknown_since if job is not None else None) or seen_at
         said = f"since {words.clock(since)}" if since else "until connected"

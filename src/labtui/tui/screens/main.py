@@ -31,6 +31,7 @@ class MainScreen(FramedScreen):
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
+        key("escape", "escape", "Back", "close the list", show=True),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
         key("R", "retry_run", "Run again", "plan what failed again, changed as its failure needs", show=True),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
@@ -44,7 +45,6 @@ class MainScreen(FramedScreen):
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
         key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
-        key("escape", "escape", "Back", "close what is open"),
         key("H,T,ctrl+k", "act_on_run", "", ""),  # where no pane has these keys
     ]
 
@@ -157,7 +157,8 @@ class MainScreen(FramedScreen):
         view = self.view
         again = self.pane == "runs" and self.app.view_model.chosen is not None
         here = not isinstance(self.focused, TaskList)
-        shown = {"chart": here and self.pane == "charts", "task_list": self.has_class("-open")}
+        is_open = self.has_class("-open")
+        shown = {"chart": here and self.pane == "charts", "task_list": is_open, "escape": not is_open}
         if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not again):
             return None
         if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
@@ -200,10 +201,9 @@ class MainScreen(FramedScreen):
         self.call_after_refresh(self.app.repaint)  # the list is wider than the rail
 
     def action_escape(self) -> None:
-        """Close the page of tasks; beside a pane, the list keeps its keys."""
-        if self.has_class("-open"):
-            self.remove_class("-open")
-            self.focus_pane()
+        """Close the page of tasks."""
+        self.remove_class("-open")
+        self.focus_pane()
 
     async def action_next_question(self) -> None:
         """Edit the next missing answer, from any pane. After the last one, go to the next task if no run is missing."""

@@ -13,7 +13,7 @@ from textual.widgets import DataTable, Digits
 from labtui.domain.model import RunPhase
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec
-from labtui.results.measured import MEAN_BASELINE, validated
+from labtui.results.measured import validated
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES
 from labtui.tui.guidance import blamed, ended_as_asked, headline, remedy, result, sizes_of, unit_of
@@ -278,7 +278,9 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 
 def notes_of(view: View) -> str:
     """What has to be known to compare the rows of the table, a line each."""
-    notes = [note for row in view.charted for note in row.notes if note.startswith(MEAN_BASELINE)]
+    from labtui.results.messages import baseline_notes
+
+    notes = baseline_notes(view.charted)
     compared = [(row, row.baseline) for row in view.charted if row.baseline is not None and row.by_rate]
     if any(row.images != one.images and not row.learns for row, one in compared):
         notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
