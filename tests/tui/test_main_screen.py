@@ -312,6 +312,7 @@ async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(fil
         await until(pilot, lambda: 7 in app.view.every and app.view.run_id == 7 and app.screen is app.main)
         await pilot.press("l")
         await until(pilot, lambda: app.view.run_id == 6)  # the last that has a log, not the one that waits
+        assert "jobs" not in filled_session.state.choices, "a run made again chooses no form"
 
 
 async def test_what_did_not_change_is_not_painted_again(filled_session, monkeypatch):

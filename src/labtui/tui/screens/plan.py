@@ -437,7 +437,8 @@ class PlanScreen(FramedScreen):
             self.app.push_screen(ask, self.action_send)
         else:
             self.sent = True
-            self.app.session.choose(jobs=plan.form or "")
+            if plan.form is not None and not plan.why:  # the next plan begins with it
+                self.app.session.choose(jobs=plan.form)
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
