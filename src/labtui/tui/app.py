@@ -227,9 +227,7 @@ class LabApp(SanitizedApp[int]):
             if not (is_new or checked):
                 continue
             self.call_later(self.take_state)
-            if (
-                is_new and not self.session.read_only
-            ):  # the process that has the folder open for writing notifies
+            if is_new and not self.session.read_only:  # else the process that writes the folder notifies
                 self.notifier(state, getattr(self.view_model.edition, "names", {}))
             self._left.wait(REPAINT_EVERY_S)
 

@@ -33,6 +33,8 @@ FRESH_S = 60.0
 """For how many seconds a state counts as current that another process read, or that a job had before it ended."""
 JOB_ENDS = {"FAILED": "its job failed", "TIMEOUT": "its job timed out"}
 """How a job ended whose runs are done."""
+WITHOUT_JOB = {RunPhase.FAILED: "refused", RunPhase.CANCELLED: "withdrawn", RunPhase.UNKNOWN: "no answer yet"}
+"""Why a run whose submission has no job is in a phase."""
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 
 
@@ -375,13 +377,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         late = not words.connected(state) or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
         return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
-        causes = {
-            RunPhase.FAILED: "refused",
-            RunPhase.CANCELLED: "withdrawn",
-            RunPhase.UNKNOWN: "no answer yet",
-            RunPhase.WAITING: held,
-        }
-        return run, causes.get(run.phase, "")
+        return run, WITHOUT_JOB.get(run.phase, held)
     from labtui.slurm.job_evidence import UNKNOWN_AFTER_S
 
     seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)

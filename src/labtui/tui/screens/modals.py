@@ -250,15 +250,14 @@ def show_finish(app: LabApp) -> None:
     unreal = "These are practice runs; hand in real ones."
     where = here if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {path}."
     text = "\n\n".join(filter(None, (headline(view), where, unreal * view.practice)))
-    export: tuple[Choice, ...] = (("x", "Export", "export"),) if where != here else ()
+    choices: tuple[Choice, ...] = (("escape", "Close", None),)
+    choices = choices if where == here else (("x", "Export", "export"), *choices)
 
     def answered(action: str | None) -> None:
         if action:
             app.call_later(app.run_action, action, app.main)
 
-    app.push_screen(
-        Ask(text, title="All tasks are done", choices=(*export, ("escape", "Close", None))), answered
-    )
+    app.push_screen(Ask(text, title="All tasks are done", choices=choices), answered)
 
 
 # ------------------------------------------------------------------ pages
@@ -352,10 +351,9 @@ def help_page(app: LabApp) -> Table:
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
     group = ""
-    actions = app.active_actions(app.screen)
-    for node, binding, why_not in sorted(
-        actions, key=lambda a: (a[0] is app, a[0] is app.screen, a[2] != "")
-    ):
+    actions = list(app.active_actions(app.screen))
+    actions.sort(key=lambda each: (each[0] is app, each[0] is app.screen, each[2] != ""))
+    for node, binding, why_not in actions:
         before, group = group, {app: "Everywhere", app.screen: "On this screen"}.get(node, "Here")
         if group != before:
             table.add_row("", Text("\n" * bool(before) + group, "bold"))

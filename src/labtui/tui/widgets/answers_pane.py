@@ -44,13 +44,11 @@ def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missi
 
         body = Markdown(_PICTURE.sub(r"🌆 \1", answer), code_theme=code)  # Rich loses what follows a picture
     mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
+    mark.append(f"{index + 1}  ", f"bold {styles.busy}")
     lines = Table.grid()
     lines.add_column()
     lines.add_column(overflow="fold")
-    lines.add_row(
-        mark.append(f"{index + 1}  ", f"bold {styles.busy}"),
-        Text(one_line(task.questions[index].text), "bold"),
-    )
+    lines.add_row(mark, Text(one_line(task.questions[index].text), "bold"))
     lines.add_row("")
     lines.add_row("", body)
     for line in missing:

@@ -252,11 +252,9 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     if line.word == RunPhase.RUNNING and line.run.spec.program is None:
         what = "to limit" if line.to_limit else "left"
-        left = (
-            f"epoch {line.run.epochs_read + 1}"
-            if line.left_s is None
-            else f"{words.clock_span(line.left_s)} {what}"
-        )
+        left = f"epoch {line.run.epochs_read + 1}"
+        if line.left_s is not None:
+            left = f"{words.clock_span(line.left_s)} {what}"
         cells = max(3, min(MAX_BAR, width - 2 - max(10, len(left))))
         done = round(line.share * cells)
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
