@@ -644,9 +644,8 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
         assert [len(text.splitlines()) for text in texts] == [lines, lines]
         assert title in " ".join(texts[1].split()).replace("running ", "") and "▶" in texts[1]
     rows = [replace(row, title="Where the scaling ends and why it ends so") for row in rows]
-    assert "…" not in "".join(
-        task_text(row, View(state=LabState()), ROLES, 78, lines=3).plain for row in rows
-    )
+    texts = [task_text(row, View(state=LabState()), ROLES, 78, lines=3).plain for row in rows]
+    assert "…" not in "".join(texts)
 
 
 @pytest.mark.parametrize(("batch", "advice"), [
