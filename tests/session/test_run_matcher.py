@@ -25,11 +25,12 @@ def ended(bench: Bench, state: str = "COMPLETED") -> None:
 def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_path, open_bench):
     folder = LabFolder(lab_path)
     pattern = r"pass (?P<epoch>\d+) of (?P<epochs>\d+) took (?P<seconds>[\d.]+)"
-    folder.save_settings(changed(folder.settings(), log_patterns=(pattern,)))
     bench = open_bench()
     accepted(bench)
     bench.cluster.write("100", b"a warning\n", suffix="err")
     bench.cluster.write("100", b"starting\npass 1 of 5 took 29.5\npass 2 of 5 to")
+    bench.run(40, lambda: "out" in only(bench).logs)
+    folder.save_settings(changed(folder.settings(), log_patterns=(pattern,)))  # while it is followed
     bench.run(40, lambda: [one.epoch for one in the_run(bench).epochs] == [1])
     bench.cluster.write(
         "100", b"ok 13.6\npass 3 of 5 took 13.7\npass 4 of 5 took 13.5\npass 5 of 5 took 13.6\n"
@@ -38,6 +39,8 @@ def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_pa
     assert [one.seconds.value for one in the_run(bench).epochs] == [29.5, 13.6, 13.7, 13.5, 13.6]
     ended(bench)
     assert the_run(bench).outcome == "completed" and the_run(bench).diagnosis == ()
+    folder.save_settings(changed(folder.settings(), log_patterns=(pattern.replace("pass", "other"),)))
+    bench.run(40, lambda: not the_run(bench).epochs)
 
 
 BANNER = b"Model ResNet50 4 GPUs\n"

@@ -127,9 +127,7 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
     (lab_path / trusting.ID_FILE).write_bytes(sent := b"0" * 32)
     assert check_trust(lab_path) is not None
     trust(lab_path)
-    assert (lab_path / trusting.ID_FILE).read_bytes() != sent, (
-        "another folder in its place may bring that one"
-    )
+    assert (lab_path / trusting.ID_FILE).read_bytes() != sent, "another folder may bring that one"
     profile = tmp_path / "small.toml"
     text = profile.read_text()
     profile.write_text("no profile")

@@ -104,6 +104,8 @@ class LogFollower:
 
     def _refresh(self) -> None:
         """Follow each log unless it is complete and the runs of its submission are current."""
+        if self._context.readings.notice_patterns():
+            self._followed.clear()
         for submission in self._context.state.in_status(SubmissionStatus.ACCEPTED):
             if (job := submission.job) is None:
                 continue

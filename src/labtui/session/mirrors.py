@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 import re
 import zlib
@@ -29,6 +28,7 @@ from labtui.domain.errors import LabError, StoreError
 from labtui.domain.model import JobPhase, Stream
 from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
+from labtui.session.settings import SETTINGS_FILE
 from labtui.session.store import Store
 from labtui.training_logs import PARSER_VERSION
 
@@ -208,14 +208,20 @@ class Readings:
         self._folder = folder
         self._store = store
         self._readers: dict[str, SubmissionReader] = {}
+        self._patterns: tuple[str, ...] = ()
+        """The lab's own patterns for log lines, as of when `lab.toml` was last valid."""
+        self._patterns_as_of = 0
 
-    @functools.cached_property
-    def _patterns(self) -> tuple[str, ...]:
-        """The lab's own patterns for log lines; none if `lab.toml` is not valid, for instance while it is edited."""
-        try:
-            return self._folder.settings().log_patterns
-        except LabError:
-            return ()
+    def notice_patterns(self) -> bool:
+        """Whether the lab's own patterns have changed in `lab.toml`: then all mirrors are parsed again."""
+        status, before = self._folder.status(SETTINGS_FILE), self._patterns
+        if status is not None and status.st_mtime_ns != self._patterns_as_of:
+            self._patterns_as_of = status.st_mtime_ns
+            with contextlib.suppress(LabError):  # not valid, for instance while it is edited
+                self._patterns = self._folder.settings().log_patterns
+        if changed := self._patterns != before:
+            self._readers.clear()
+        return changed
 
     def reader(self, state: LabState, token: str) -> SubmissionReader:
         """The reader of a submission's current logs; a new one if a log was restarted."""
@@ -249,6 +255,8 @@ class Readings:
 
     def catch_up(self, state: LabState, most_bytes: int | None = None) -> LabState:
         """The state with the runs computed from the mirrors on disk; mirrors over `most_bytes` are skipped."""
+        if state.submissions:
+            self.notice_patterns()
         for submission in tuple(state.submissions.values()):
             sizes = [log.size for stream, log in submission.logs.items() if stream in READ_STREAMS]
             too_long = most_bytes is not None and sum(sizes) > most_bytes
