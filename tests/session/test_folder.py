@@ -27,7 +27,6 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
     assert folder.script_files()["ResNet50.py"] == b"mine\n"
     with pytest.raises(FolderError, match="already"):
         LabFolder.create(tmp_path, SETTINGS)
-
     own = folder.slurm / "templates" / "one-gpu.slurm"
     own.write_text("\ufeff#!/bin/bash\n# mine\n")
     assert folder.template("one-gpu") == "#!/bin/bash\n# mine\n"
@@ -74,7 +73,6 @@ def test_links_that_lead_out_hidden_files_and_data_do_not_travel(tmp_path):
     (folder.scripts / "__pycache__").mkdir()
     (folder.scripts / "__pycache__" / "a.pyc").write_text("x")
     assert not {"leak.py", ".hidden.py", "__pycache__/a.pyc"} & set(folder.script_files())
-
     (folder.scripts / "cifar.bin").write_bytes(bytes(3_000_000))
     with pytest.raises(FolderError, match=r"cifar\.bin"):
         folder.script_files()

@@ -45,9 +45,8 @@ def test_a_lab_says_on_what_it_trains(folder):
 
 
 def test_only_the_profile_says_that_a_cluster_is_practice(folder):
-    folder.settings_path.write_text(
-        folder.settings_path.read_text().replace("[lab]", "[lab]\npractice = true")
-    )
+    text = folder.settings_path.read_text()
+    folder.settings_path.write_text(text.replace("[lab]", "[lab]\npractice = true"))
     with Session.open(folder.path, start=False) as session:
         assert not session.practice
 
