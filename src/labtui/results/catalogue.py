@@ -91,11 +91,11 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
 
 def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     """The charts of one network or of all together; a real and a practice chart may have the same key."""
-    charts: list[ChartSpec] = []
-    for lines in program_lines(row for row in results.programs if model in (None, row.model)):
-        last = lines[0].last
-        made = [scaling_charts.quantity_chart(each, lines) for each in (WEAK if last.is_weak else STRONG)]
-        charts += [replace(chart, mark=last.mark) for chart in made]
+    charts = [
+        scaling_charts.quantity_chart(family, lines)
+        for lines in program_lines(row for row in results.programs if model in (None, row.model))
+        for family in (WEAK if lines[0].last.is_weak else STRONG)
+    ]
     for marked in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
         mark = joint_mark(row.mark for row in rows)

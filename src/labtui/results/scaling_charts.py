@@ -43,7 +43,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
     fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
     if program is not None:
-        fields = _program_fields(program, family, rows[0].compared_with)
+        fields = _program_fields(rows[0], program, family)
     message = messages.scaling_message(lines, {family})
     chart = make_chart(family, series, counted=rows[0].configuration.unit, message=message, **fields)
     if chart.unit == "×" and series:
@@ -57,15 +57,20 @@ def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
     return specs.looks([Series(name=line.name, points=(), hue=hues[line.last.model]) for line in lines])
 
 
-def _program_fields(program: Program, family: str, one: str) -> dict[str, Any]:
-    """The fields of a program's charts: name, labels, unit, note; `one` is what its times are compared with."""
-    form = specs.FAMILIES[family]
+def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, Any]:
+    """The fields of the charts of a program, by one of its rows: name, mark, labels, unit and note."""
+    form, one = specs.FAMILIES[family], row.compared_with
     note = (
         f"Weak scaling: n {program.counts} do n times the work. E = T1/Tn; T1 is the time of {one}."
         if program.scaling == "weak"
         else f"Strong scaling: the same work on n {program.counts}. T1 is the time of {one}."
     )
-    fields: dict[str, Any] = {"x_label": program.counts, "notes": (note,), "model": program.name}
+    fields: dict[str, Any] = {
+        "x_label": program.counts,
+        "notes": (note,),
+        "model": program.name,
+        "mark": row.mark,
+    }
     if form.unit == "s" and program.shown_in == "ms":
         return fields | {"heading": f"{form.title}, ms", "y_label": "milliseconds", "unit": "ms"}
     return fields | {"y_label": form.y_label.replace("processes", program.counts).replace("one process", one)}
