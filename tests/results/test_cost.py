@@ -6,13 +6,14 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
 from labtui.results.compute import compute_results
-from labtui.results.cost import lab_cost
+from labtui.results.cost import lab_cost, run_utilization
 from labtui.results.measured import measured_from_state
 from labtui.results.report import cost_json, cost_lines, report_text
+from labtui.training_logs.gpu_sampler import GpuSample
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
 
-from .helpers import epoch, spec
+from .helpers import epoch, run, spec
 
 
 def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment: int = 0) -> LabState:
@@ -45,6 +46,9 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     cost = lab_cost(replace(state, submissions=asks_none))
     assert (cost.total.allocated, cost.total.used) == (0, pytest.approx(5 * 40 / 3600))
     assert "do not ask Slurm for the GPUs" in cost_lines(cost)[1]
+    told, sample = (epoch(1, 9), epoch(2, 5, ended_at=14.0)), GpuSample(at=12.0, index=0, utilization=0.9)
+    made = [run(1, [], epochs=told, tuning=tuning) for tuning in ((), (("device", "cpu"),))]
+    assert [run_utilization(each, [sample]) is None for each in made] == [False, True], "on CPU devices"
 
 
 def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():

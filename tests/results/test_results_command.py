@@ -197,14 +197,14 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys, command):
             f"2025/11/21 09:{40 + second // 60:02d}:{second % 60:02d}.000, {gpu}, {busy}, 1, 1, 1, 1\n"
             for second in range(0, 80, every)
             for gpu in range(4)
-            for busy in [100 if gpu == 0 or second > 48 else 0]
+            for busy in [100 if gpu < 2 or second > 48 else 0]  # GPU 1 is another's
         ]
         lines.insert(0, "timestamp, index, utilization.gpu\n")
         (folder / "logs" / "ResNet50.41.gpu.csv").write_text("".join(lines))
         use = [(each["n_gpus"], each["standing_by"], each["steady"]) for each in report_of(capsys)["gpu_use"]]
-        assert use == [(1, 3, 1.0), (4, 0, four)]
+        assert use == [(1, 2, 1.0), (4, 0, four)]
         told = command(["results", "--details"]).out
-        assert "on 1 GPU (job 41): 100.0 % busy after the first epoch; 3 of the job's GPUs were idle." in told
+        assert "on 1 GPU (job 41): 100.0 % busy after the first epoch; 2 of the job's GPUs were idle." in told
         assert (four is None) == ("(job 41): not known, too few samples after the first epoch." in told)
 
 

@@ -102,7 +102,7 @@ def hours_text(hours: float) -> str:
 class RunUtilization(msgspec.Struct, frozen=True, kw_only=True):
     """A run's mean GPU use (fraction of 1) after its first epoch, None with too few samples of its GPUs.
 
-    `standing_by`: the job's GPUs that it did not use.
+    `standing_by`: the job's other GPUs, where all their samples after its first epoch say that they were idle.
     """
 
     run: MeasuredRun
@@ -116,13 +116,16 @@ MIN_SAMPLES = 10
 
 def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
     """The GPU use of one of a job's runs; None without samples, or where its log does not give its epochs' ends."""
-    n_gpus = run.run.n_gpus or 0
-    inside = samples_in_epochs(samples, run.run.epochs, n_gpus=n_gpus)
-    busy = [one.utilization for one in inside if one.utilization is not None]
-    if not n_gpus or not samples or all(epoch.ended_at is None for epoch in run.run.epochs[1:]):
+    n_gpus, stands_in = run.run.n_gpus or 0, ("device", "cpu") in run.run.tuning  # a CPU device for each GPU
+    if stands_in or not n_gpus or not samples or all(each.ended_at is None for each in run.run.epochs[1:]):
         return None
+    load: dict[int, list[float]] = {}
+    for sample in samples_in_epochs(samples, run.run.epochs, n_gpus=None):
+        if sample.utilization is not None:
+            load.setdefault(sample.index, []).append(sample.utilization)
+    busy = [each for index, found in load.items() if index < n_gpus for each in found]
     steady = statistics.fmean(busy) if len(busy) >= MIN_SAMPLES * n_gpus else None
-    standing_by = max(0, len({sample.index for sample in samples}) - n_gpus)
+    standing_by = sum(index >= n_gpus and not any(found) for index, found in load.items())
     return RunUtilization(run=run, steady=steady, standing_by=standing_by)
 
 

@@ -144,7 +144,8 @@ def use_sentence(use: RunUtilization, row: ResultRow) -> str:
     job = f" (job {clean(use.run.job_id)})" if use.run.job_id else ""
     if use.steady is None:
         return f"{clean(row.label)}{job}: not known, too few samples after the first epoch."
-    idle = f"; {use.standing_by} of the job's GPUs were idle" if use.standing_by else ""
+    were = "was" if use.standing_by == 1 else "were"
+    idle = f"; {use.standing_by} of the job's GPUs {were} idle" if use.standing_by else ""
     return f"{clean(row.label)}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
 
