@@ -86,9 +86,6 @@ def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_charted_or_po
     assert next(row for row in results.rows if row.n_gpus == 2).speedup.value == 2
 
 
-# --------------------------------------------------------------------------- accuracy
-
-
 def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     values = enumerate((0.1, math.nan, 0.3), start=1)
     epochs = tuple(epoch(number, 5, metrics={"acc": top, "loss": 1.0}) for number, top in values)
