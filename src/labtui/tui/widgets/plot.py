@@ -90,7 +90,9 @@ class _Drawing:
         self.value_room = max((cell_len(self._value(each)) for each in told), default=0)
         self.name_room = max(map(cell_len, self.names)) if several else 0
         more = self.value_room + 3 + 4 * several  # with blanks and the mark
-        wide = [cell_len(each.name if width > 80 else each.short or each.name) + 7 for each in self.formulas]
+        long = [7 + cell_len(each.name) for each in self.formulas]
+        brief = width <= 80 or max(long, default=0) > width // 2
+        wide = [7 + cell_len(each.short or each.name) for each in self.formulas] if brief else long
         wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
         room = min(max(wide, default=0), width // 2)
         self.name_room = min(self.name_room, max(3, room - more))
