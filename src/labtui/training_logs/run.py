@@ -272,9 +272,8 @@ class OpenRun(msgspec.Struct):
         if not (said.total and rate and seconds and work and seconds.lo > 0):
             return said
         expected = Interval.exact(float(work)).over(seconds)
-        batch = self.facts.batch_size or 0
         # with `max_steps`, no whole epochs
-        by_steps = said.steps_rate.scaled(batch) if said.steps_rate else expected
+        by_steps = said.steps_rate.scaled(self.facts.batch_size or 0) if said.steps_rate else expected
         if not (are_apart(expected, rate) and are_apart(by_steps, rate)):
             return said
         told = f"The log prints {rate.value:g} samples per second"
