@@ -24,7 +24,6 @@ MIN_COLUMNS = 24
 FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
 IDEAL = "#   ", "⠄ ⠄"
 """Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
-Spots = Iterable[tuple[int, int]]  # (column, row) where a text may begin, the best first
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -167,14 +166,13 @@ class _Drawing:
             self._write_values()
         return self.grid.lines()
 
-    def _write(self, spots: Spots, text: str, style: str, around: int = 1) -> bool:
-        """Write a text at the first free spot; return whether there was one."""
+    def _write(self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1) -> None:
+        """Write a text at the first of these places (column, row) that is free, if one is."""
         for column, row in spots:
             inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
             if inside and self.grid.free(column, row, cell_len(text), around):
                 self.grid.put(column, row, text, style)
-                return True
-        return False
+                return
 
     def _draw_frame(self) -> None:
         look, grid = self.look, self.grid
