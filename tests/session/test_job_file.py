@@ -128,11 +128,13 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
     text = f"import argparse, net\nparser.add_argument('--lr')\nload('data/x.npz', 'big', '{'x' * 999}', 'lib')\n"
     (tmp_path / "src" / "train.py").write_text(text)
     (tmp_path / "data").mkdir()
-    small = ("src/net.py", "src/lib/a.py", "data/x.npz", "data/y.csv", "words")
+    small = ("src/net.py", "src/lib/a.py", "data/x.npz", "data/y.csv", "data/z", "src/w.csv", "words")
     for name, size in (dict.fromkeys(small, 0) | {"big": 17 << 20}).items():
         (tmp_path / name).write_bytes(bytes(size))
     path = tmp_path / "a.slurm"
-    path.write_text(f"{HEAD}cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1\n")
+    path.write_text(
+        f"{HEAD}cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1 w.csv ../data/z\n"
+    )
     files = with_files_beside(path)
     assert files.keys() == {"a.slurm", "src/train.py", *small}
     found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))

@@ -71,7 +71,9 @@ def filled_commands(statements: Sequence[Command], known: Mapping[str, str]) -> 
 
 MOVE = re.compile(r"\s*cd\s+([\w.][\w./+-]*)\s*")
 """A move into a folder below (or above) where the job starts."""
-_FILE = re.compile(r"(?<=[\s=])(?![/-])([\w./+-]+\.(?:py|json|ya?ml|toml|cfg))\b")
+_FILE = re.compile(
+    r"(?<=[\s=])(?![/-])(\.\./[\w./+-]+|[\w./+-]+\.(?:py|json|ya?ml|toml|cfg|[ct]sv|txt|np[yz]|h5|pkl))\b"
+)
 
 
 def _placed(commands: Iterable[Command]) -> Iterator[Command]:
