@@ -131,10 +131,8 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
     small = ("src/net.py", "src/lib/a.py", "data/x.npz", "data/y.csv", "data/z", "src/w.csv", "words")
     for name, size in (dict.fromkeys(small, 0) | {"big": 17 << 20}).items():
         (tmp_path / name).write_bytes(bytes(size))
-    path = tmp_path / "a.slurm"
-    path.write_text(
-        f"{HEAD}cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1 w.csv ../data/z\n"
-    )
+    commands = "cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1 w.csv ../data/z\n"
+    (path := tmp_path / "a.slurm").write_text(HEAD + commands)
     files = with_files_beside(path)
     assert files.keys() == {"a.slurm", "src/train.py", *small}
     found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
