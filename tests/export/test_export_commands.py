@@ -58,8 +58,7 @@ def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, command):
     own = ["--pattern", r"ep (?P<epoch>\d+) (?P<seconds>[\d.]+)", "--out", str(tmp_path / "p")]
     assert "epochs-unknown.png" in command(["plot", str(tmp_path / "own.out"), *own]).out
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    captured = command(["plot", "--folder", str(made.path)], 1)
-    assert captured.out == "" and captured.err == "labtui: Nothing is measured yet.\n"
+    assert command(["plot", "--folder", str(made.path)], 1) == ("", "labtui: Nothing is measured yet.\n")
 
 
 def test_export_writes_everything_and_plot_the_plots(stored, command):  # noqa: F811
@@ -84,8 +83,11 @@ def test_export_writes_everything_and_plot_the_plots(stored, command):  # noqa: 
 def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path):  # noqa: F811
     tables_only = ["--deck", "none", "--report", "none", "--no-plots"]
     assert main(["export", *tables_only, "--out", str(tmp_path / "out")]) == 0
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["results.csv", "results.json", "results.md"]
+    assert {each.name for each in (tmp_path / "out").iterdir()} == {
+        "results.csv",
+        "results.json",
+        "results.md",
+    }
     assert not list(stored.glob("deck.*")) and not list((stored / "plots").iterdir())
 
 

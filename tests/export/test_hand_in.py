@@ -397,14 +397,17 @@ def spec_of(*lines, **more):
 
 
 @pytest.mark.parametrize(
-    ("models", "counts"), [("a", [4]), ("ab", [2, 2]), ("abc", [2, 2]), ("abcde", [1] * 4)]
+    ("nets", "counts"), [("a", [4]), ("ab", [2, 2]), ("abc", [2, 2]), ("abcde", [1] * 4)]
 )
-def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(models, counts):
-    runs = [run(n, [9, 8 / n], model=f"train_{m}, style {m}", images=8000) for n in (1, 2, 4) for m in models]
+def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(nets, counts):
+    runs = [run(n, [9, 8 / n], model=f"train_{m}, style {m}", images=8000) for n in (1, 2, 4) for m in nets]
     found = {chart.family: chart for chart in catalogue(compute_results(runs))}
-    bars = {family: replace(found[family], kind="bars") for family in AS_BARS if len(models) < 5}
+    bars = {family: replace(found[family], kind="bars") for family in AS_BARS if len(nets) < 5}
     charts = tuple((found | bars)[family] for family in SCALING)
     assert [len(row) for row in chart_rows(charts)] == counts
+    for row in chart_rows(tuple(replace(each, heading=f"{each.heading}, train_cnn") for each in charts)):
+        titles = [axes._left_title.get_window_extent() for axes in drawn(*row, width=12.133, height=4).axes]
+        assert all(one.x1 + 12 < other.x0 for one, other in itertools.pairwise(titles))
 
 
 def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):

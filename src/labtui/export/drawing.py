@@ -160,7 +160,7 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
         marks = max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if bars else 1.3
         names = [inches(name, TEXT_SIZE) for name in names_of(spec.measured)] if spec.measured[1:] else [0.0]
         named = sum(names) + 0.45 * len(names) + 0.3 if bars else 2.4 + max(names)
-        heading = 1.1 * inches(clean(spec.y_title), 17)
+        heading = 0.4 + 1.1 * inches(clean(spec.y_title), 17)  # of a plot it stands right of the axis
         found.append(max(2.4 * marks, named, heading) if len(panels(spec)) == 1 else math.inf)
     return found
 
