@@ -72,9 +72,7 @@ def test_exports_are_known_by_their_names(folder):
     (folder.plots / "speedup-empty.png").touch()
     sent = changes.planned("lt1", {1: replace(TASK.runs[0].spec, model="Mine")})(LabState())
     extra = [export for export in gather_evidence(folder, EDITION, sent).exports if export.path not in found]
-    assert [export.models for export in extra] == [("Mine",)], (
-        "it is not of the lab's models; an empty file is none"
-    )
+    assert [export.models for export in extra] == [("Mine",)], "no model of the lab; an empty file is none"
     (folder.plots / "tuning-ViT-H-14.svg").write_bytes(b"x")  # as the edition's hand-in calls its model
     exports = gather_evidence(folder, load_edition("hpc4ai-ch11"), LabState()).exports
     assert ("tuning", ("vit",)) in [(export.chart, export.models) for export in exports]

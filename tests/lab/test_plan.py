@@ -91,9 +91,7 @@ def test_another_batch_takes_as_long_for_the_same_images_within_what_its_steps_m
     assert double.hi == pytest.approx(same.hi) and double.value == same.value and double.lo < same.lo
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("5", "10.5"), ("10,5", "10.5"), ("105", "10.5"), ("10.9", ""), ("x", "")]
-)
+@pytest.mark.parametrize(("typed", "meant"), [*((each, "10.5") for each in ("5", "10,5", "105")), ("x", "")])
 def test_a_task_that_is_meant_has_the_same_digits(typed, meant):
     with pytest.raises(UsageError) as caught:
         task_drafts(EDITION, typed, PROFILE)
