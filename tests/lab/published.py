@@ -30,9 +30,8 @@ def published_lab(edition: Edition) -> Evidence:
     bare = zip(plans, evidence.state.runs.values(), strict=True)
     runs = {run.run_id: _detailed(edition, task, plan, run) for (task, plan), run in bare}
     state = replace(evidence.state, runs=MappingProxyType(runs))
-    return replace(
-        evidence, state=state, results=compute_results(measured_from_state(state), images=edition.images)
-    )
+    results = compute_results(measured_from_state(state), images=edition.images)
+    return replace(evidence, state=state, results=results)
 
 
 def _detailed(edition: Edition, task: Task, plan: RunPlan, run: RunState) -> RunState:

@@ -379,9 +379,8 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     evidence = full(edition)
     assert check("3", evidence, edition).status == "done"
     edited = {**evidence.scripts, "ResNet50_seq.py": FileFact("ResNet50_seq.py", b"# edited")}
-    killed = with_runs(
-        evidence, lambda run: replace(run, phase=RunPhase.FAILED) if run.task_id == "3" else None
-    )
+    failed = {"phase": RunPhase.FAILED}
+    killed = with_runs(evidence, lambda run: replace(run, **failed) if run.task_id == "3" else None)
     outdated = check("3", replace(killed, scripts=edited), edition)
     (line,) = (
         row

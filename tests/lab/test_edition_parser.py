@@ -143,7 +143,5 @@ def test_what_an_edition_brings_itself_is_known():
     own = GOOD.replace('script = "ResNet50.py"', 'script = "vgg.py"')
     parse_edition(own)
     parse_edition(own.replace("format = 1", 'format = 1\nscripts = ["vgg.py"]'), "lab.toml", KNOWN)
-    text = own.replace(
-        'kind = "runs"', 'kind = "edited", script = "vgg.py", original = "ResNet50.py", names = ["x"]'
-    )
-    parse_edition(text, "lab.toml", KNOWN)
+    edited = 'kind = "edited", script = "vgg.py", original = "ResNet50.py", names = ["x"]'
+    parse_edition(own.replace('kind = "runs"', edited), "lab.toml", KNOWN)

@@ -91,12 +91,12 @@ def test_another_batch_takes_as_long_for_the_same_images_within_what_its_steps_m
     assert double.hi == pytest.approx(same.hi) and double.value == same.value and double.lo < same.lo
 
 
-@pytest.mark.parametrize(("typed", "meant"), [*((each, "10.5") for each in ("5", "10,5", "105")), ("x", "")])
-def test_a_task_that_is_meant_has_the_same_digits(typed, meant):
+@pytest.mark.parametrize("typed", ["5", "10,5", "105", "10.9", "x"])
+def test_a_task_that_is_meant_has_the_same_digits(typed):
     with pytest.raises(UsageError) as caught:
         task_drafts(EDITION, typed, PROFILE)
     assert "10.7" in caught.value.hint
-    assert caught.value.hint.partition("It has")[0] == (f"Did you mean {meant}? " if meant else "")
+    assert caught.value.hint.partition("It has")[0] == "Did you mean 10.5? " * ("5" in typed)
 
 
 def test_overrides_change_runs_and_jobs_and_make_no_run_twice():
