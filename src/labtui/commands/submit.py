@@ -110,7 +110,7 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
 
 def _say_not_checked(drafts: Sequence[SubmissionDraft]) -> None:
     way = "Close it to check a job file." if drafts[0].form == "own" else "Press i in its plan."
-    say(f"Not checked on the cluster: the open window has the connection. {way}")
+    say(f"Not checked on the cluster: the other labtui has the connection. {way}")
 
 
 def _ask_paths(lab: OpenLab, drafts: list[SubmissionDraft]) -> LabError | None:
@@ -306,7 +306,7 @@ def _submit(
     if trouble is not None:
         say_error(trouble)
     statuses = Counter(row["status"] for row in rows)
-    sender = "the open window" if lab.session.elsewhere else "`labtui` or `labtui watch`"
+    sender = "the other labtui" if lab.session.elsewhere else "`labtui` or `labtui watch`"
     if waiting := statuses["waiting"]:
         say(f"Not sent yet: {plural(waiting, 'job')}; {sender} sends what waits.")
     if unanswered := statuses["unknown"] + statuses["sending"]:
