@@ -127,7 +127,7 @@ def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, comman
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
     err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
-    assert "Nothing was submitted." in err
+    assert "Nothing was submitted. Correct scripts/ or lab.toml" in err
 
 
 def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, command):

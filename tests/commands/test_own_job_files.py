@@ -134,7 +134,7 @@ def test_errors_are_overridden_with_a_reason_which_is_kept(folder, capsys, comma
     (folder.path / "job.slurm").write_text(JOB.replace("#SBATCH --time", "#SBATCH -- n=1\n#SBATCH --time"))
     submit = ["submit", "job.slurm", "--task", "10.5", "--yes"]
     shown = command(submit, 1)
-    assert "Nothing was submitted" in shown.err and "--force REASON" in shown.err
+    assert "Correct this (`labtui lint --fix FILE`)" in shown.err and "--force REASON" in shown.err
     assert main([*submit, "--force"]) == 2
     main([*submit, "--force", "our [site] \x1bknows it"])
     capsys.readouterr()

@@ -97,7 +97,9 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         say(job_files.job_line(draft, preview, lab.session.edition.names))
     found = job_files.show_findings(previews)
     if job_files.is_blocked(previews) and not args.force:
-        say("Nothing was submitted. Correct this (`labtui lint --fix FILE`), or override it: --force REASON.")
+        own = drafts[0].form == "own"
+        what = "this (`labtui lint --fix FILE`)" if own else "scripts/ or lab.toml (see `labtui doctor`)"
+        say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
         return 1
     if lab.session.elsewhere and any(each.unasked for each in previews):
         _say_not_checked(drafts)
