@@ -72,9 +72,8 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
     bench.cluster.reachable = bench.cluster.connected = False
     wait_until(lambda: bench.session.state.connection.status == "offline", what="the outage")
     wait_until(lambda: beside._reload() or beside.state.connection.status == "offline", what="stored")
-    here, there = (
-        View.of(each, now=bench.clock.wall() + 30).every[1].word for each in (bench.session, beside)
-    )
+    late = bench.clock.wall() + 30
+    here, there = (View.of(each, now=late).every[1].word for each in (bench.session, beside))
     assert here == there and here.startswith("unknown since")
 
 
