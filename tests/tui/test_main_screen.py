@@ -263,13 +263,15 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         table = app.main.query_one("#runs-table", KeyedTable)
         filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
         await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
-        await app.choose_run(6)
+        app.choose_run(6)
         await until(pilot, lambda: "Runs 5, 6 wait." in text_of(app))
         assert "2.53× as fast" not in text_of(app), "the digits say it, once"
-        await app.choose_run(4)
+        app.choose_run(4)
         table.focus()
-        await pilot.press("up", "up")
+        for key in ("up", "up", "H"):  # together, as a slow connection delivers them
+            app.simulate_key(key)
         await until(pilot, lambda: app.view.run_id == 3 and "Cancel run" not in text_of(app))
+        assert "Run 3 is not waiting" in text_of(app), "the key is for the run that is marked"
         offered = list(app.screen.query("FooterKey"))
         filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "0:05 left" in text_of(app))
@@ -302,7 +304,7 @@ async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(fil
         filled_session.feed(changes.ended(6, "failed"))
         await until(pilot, lambda: app.view.every[6].phase is RunPhase.FAILED and app.view.count("runs").full)
         assert app.view.run_id == 6, "though its task needs no other run"
-        await app.choose_run(3)
+        app.choose_run(3)
         filled_session.feed(changes.ended(6, "completed"))
         await until(pilot, lambda: app.view.every[6].phase is RunPhase.DONE)
         assert app.view.run_id == 3
@@ -420,7 +422,7 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
     session.feed(*live_run("lt2", "10.5", 2, spec(gpus=2), "78", 1))
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: app.view.checks and app.view.run_id == 1)
-        await app.choose_run(2)
+        app.choose_run(2)
         await pilot.press("r")
         await until(pilot, lambda: "Run 1 failed" in text_of(app) and "Open the log" in text_of(app))
         assert app.view.run_id == 1, "the failed one, though the next one trains"

@@ -270,11 +270,15 @@ class LabApp(SanitizedApp[int]):
         self.view_model.choose_task(task_id)
         self.repaint()
 
-    async def choose_run(self, run_id: int, *, open_log: bool = False) -> None:
+    def choose_run(self, run_id: int) -> None:
         """Select another run of the current task."""
         self.view_model.chosen = run_id
         self.repaint()
-        if open_log and self.main is not None:
+
+    async def open_log_of(self, run_id: int) -> None:
+        """Select another run of the current task and show its log."""
+        self.choose_run(run_id)
+        if self.main is not None:
             await self.main.show_pane("log")
 
     def save_answers(self) -> None:

@@ -51,15 +51,18 @@ Rows = Mapping[str, Sequence[str | Text]]
 class KeyedTable(DataTable[Text]):
     """A data table with keys for its rows and columns; set its content with `sync` only."""
 
+    filling = False
+    """Whether rows are being replaced: the cursor moves, but nobody moves it."""
     _shown: object = None
 
-    def sync(self, columns: Sequence[TableColumn], rows: Rows) -> None:
-        """Show these columns and rows; the cursor stays on its row."""
+    def sync(self, columns: Sequence[TableColumn], rows: Rows, select: str = "") -> None:
+        """Show these columns and rows; the cursor goes to the row of the key `select`, or stays on its row."""
         shown = columns, [(name, *map(appearance, cells)) for name, cells in rows.items()]
         if shown == self._shown:
+            self.select_key(select)
             return
-        self._shown = shown
-        selected, column = self.selected_key or "", self.cursor_column
+        self._shown, self.filling = shown, True
+        selected, column = select or self.selected_key or "", self.cursor_column
         with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
             self.clear(columns=True)
             for each in columns:
@@ -69,6 +72,7 @@ class KeyedTable(DataTable[Text]):
                 self.add_row(*map(_cell, cells, columns), key=name)
             if selected in rows:
                 self.move_cursor(row=self.get_row_index(selected), column=column)
+        self.filling = False
         self._update_dimensions(self._new_rows)  # at once, so that the next layout knows the height
         self.on_resize()
 
@@ -84,7 +88,7 @@ class KeyedTable(DataTable[Text]):
 
     def select_key(self, key: str) -> None:
         """Move the cursor to a row."""
-        if key in self.rows:
+        if key in self.rows and key != self.selected_key:
             self.move_cursor(row=self.get_row_index(key), animate=False)
             self.on_resize()
 

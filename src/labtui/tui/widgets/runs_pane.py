@@ -63,10 +63,7 @@ class RunsPane(RunPane):
         self._show_result(view, styles)
         table = self.query_one(KeyedTable)
         table.display = bool(view.lines)
-        table.sync(*table_of(view, styles, self.size.width))
-        if view.run_id is not None and table.selected_key != str(view.run_id):
-            with self.prevent(DataTable.RowHighlighted):
-                table.select_key(str(view.run_id))
+        table.sync(*table_of(view, styles, self.size.width), select=str(view.run_id))
         notes = notes_of(view)
         say(self, "#runs-note", ink(notes, styles.quiet))
         self.query_one("#runs-note").display = bool(notes)
@@ -123,18 +120,21 @@ class RunsPane(RunPane):
 
     # ------------------------------------------------------------------ choosing
 
-    async def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        """Select the run at the cursor."""
-        event.stop()
-        other = event.row_key.value != str(self.view.run_id)
-        if event.row_key.value is not None and other and event.data_table.has_focus:
-            await self.app.choose_run(int(event.row_key.value))
+    def on_mount(self) -> None:
+        self.watch(self.query_one(KeyedTable), "cursor_coordinate", self._choose_run_at_cursor, init=False)
+
+    def _choose_run_at_cursor(self) -> None:
+        """Select the run at the cursor at once: keys that come together with the arrow keys are for this run."""
+        table = self.query_one(KeyedTable)
+        chosen = table.selected_key
+        if table.has_focus and not table.filling and chosen not in (None, str(self.view.run_id)):
+            self.app.choose_run(int(chosen))
 
     async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run's log on enter or a click."""
         event.stop()
         if event.row_key.value is not None:
-            await self.app.choose_run(int(event.row_key.value), open_log=True)
+            await self.app.open_log_of(int(event.row_key.value))
 
 
 # ------------------------------------------------------------------ the table
