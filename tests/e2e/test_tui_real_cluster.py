@@ -140,9 +140,7 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
     second.close()
 
 
-async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_is_a_sentence(
-    lab, student, tmp_path, monkeypatch
-):
+async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_says_so(lab, student, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     lab.save_settings(changed(lab.settings(), port=student.code_port, host_key=student.host_key))
     app, session = open_app(lab)

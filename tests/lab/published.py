@@ -6,12 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from labtui.domain.model import (
-    PROCESS_PER_GPU,
-    EpochSample,
-    Interval,
-    RunSpec,
-)
+from labtui.domain.model import PROCESS_PER_GPU, EpochSample, Interval, RunSpec
 from labtui.domain.state import RunState
 from labtui.domain.tuning import named_options
 from labtui.lab.edition import Edition, MetricCheck, Task

@@ -18,11 +18,10 @@ TARGET = re.compile(r"`make ([a-z-]+)")
 @cache
 def names_of_tests() -> str:
     """Every file of tests and every test, a line each."""
-    names = []
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        found = re.findall(r"^(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
-        names += [path.stem, *found]
-    return "\n".join(names)
+    files = {path.stem: path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    return "\n".join(
+        [*files, *re.findall(r"^(?:async )?def (test_\w+)", "\n".join(files.values()), re.MULTILINE)]
+    )
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import re
 import tokenize
+import tomllib
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -17,7 +18,7 @@ _RESULTS = {"lab": 1900, "results": 2100, "export": 2100}
 _CLUSTER = {"cluster": 1400, "session": 3400, "doctor": 600, "practice": 2900}
 BUDGETS = _LOGS_AND_SLURM | _RESULTS | _CLUSTER | {"tui": 4900, "commands": 2600}
 """Code lines: no blank lines, comments or docstrings."""
-MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 29_972, 172, 0
+MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 29_570, 172, 0
 """What holds now, to be lowered only; the aims are 30,000 lines, 160 files and none over `LONG_LINES`."""
 MAX_TEST_LINES, LONG_LINES = 32_000, 450
 BLANK = {getattr(tokenize, name) for name in ["COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER"]}
@@ -79,3 +80,17 @@ def test_no_screen_keeps_something_under_a_name_that_textual_uses():
     for path in (PACKAGE / "tui").rglob("*.py"):
         ours = set(assigned.findall(path.read_text(encoding="utf-8")))
         assert not (ours & theirs) - {"_closed", "_notifications"}, path
+
+
+def test_every_failure_is_given_the_words_of_its_sentence():
+    tables = tomllib.loads((PACKAGE / "domain" / "failures.toml").read_text(encoding="utf-8")).values()
+    sentences = {reason: " ".join(texts) for table in tables for reason, texts in table.items()}
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    for call in (n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "failure"):
+        given = {each.arg for each in call.keywords} - {"wait"}
+        written = {each.value for each in ast.walk(call.args[0]) if isinstance(each, ast.Constant)}
+        for reason in sentences.keys() & written:
+            assert None in given or given == {*re.findall(r"{(\w+)", sentences[reason])}, reason
+        assert not written or written & sentences.keys(), written
+    assert sentences.keys() <= {node.value for node in nodes if isinstance(node, ast.Constant)}

@@ -94,7 +94,7 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     metrics = {"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}
     curves = accuracy_curves(run(1, [], epochs=(epoch(1, 5, metrics=metrics),)))
     assert [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in curves] == [
-        *(("accuracy", False, 0.5), ("val_accuracy", True, 0.4), ("val_acc1", True, 0.4)),
+        *(("accuracy", False, 0.5), ("val_accuracy", True, 0.4), ("val_acc1", True, 0.4))
     ]
 
 

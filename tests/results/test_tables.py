@@ -48,9 +48,7 @@ BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
     (Interval.exact(1.0), "1.00", "", "100.0 %", ""),
     (Interval(15.004, 15.0, 15.01), "15.0", "", "1,500.4 %", "1,500.0 to 1,501.0 %"),
 ])  # fmt: skip
-def test_a_number_and_its_bounds_have_the_digits_that_the_interval_supports(
-    interval, ratio, bounds, percent, percents
-):
+def test_a_number_and_its_bounds_have_the_digits_of_the_interval(interval, ratio, bounds, percent, percents):
     assert ratio_text(interval) == ratio and percent_text(interval) == percent
     assert bounds_text(interval, ratio) == bounds and bounds_text(interval, percent) == percents
 

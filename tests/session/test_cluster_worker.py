@@ -269,9 +269,7 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
 
 
 @pytest.mark.parametrize("status", [SubmissionStatus.ACCEPTED, SubmissionStatus.UNKNOWN])
-def test_a_cancellation_is_stored_before_slurm_is_asked_and_asked_again_by_the_next_process(
-    open_bench, status
-):
+def test_a_cancellation_is_stored_before_slurm_is_asked_and_asked_by_the_next_process(open_bench, status):
     first = open_bench()
     lost = first.cluster.submit_then_cut = status is SubmissionStatus.UNKNOWN
     first.online()
