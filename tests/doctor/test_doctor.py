@@ -124,11 +124,10 @@ def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", acco
 
 def test_places():
     assert set(statuses(checked(data(), IMAGE)).values()) == {"ok"}
-    assert statuses(checked(IMAGE))["data"] == "problem"
-    assert statuses(checked(data(batches=CIFAR10[:3])))["data"] == "problem"
+    for facts in (IMAGE, data(batches=CIFAR10[:3])):
+        assert statuses(checked(facts))["data"] == "problem"
     closed = (PathFacts(path="/d", kind="dir"), PathFacts(path="/c", kind="file"))
-    expected = {"root": "ok", "data": "problem", "container": "problem", "room": "ok"}
-    assert statuses(checked(*closed)) == expected
+    assert [each.status for each in checked(*closed)] == ["ok", "problem", "problem", "ok"]
     assert "/d2" in checked(data("/d2"), container="")[1].fix
     for folder, named in (("/d", False), ("/projects/nct_345/d", True)):
         root, missing, *_ = checked(data_dir=folder, container="", account="nct_345")
@@ -207,11 +206,9 @@ def test_nothing_is_wrong_and_nothing_is_changed_there(student, cluster, capsys)
     status, checks = doctor_checks(capsys, student)
     assert cluster.as_student(listing).out == before
     assert status == 0, checks
-    expected = (
-        "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue sacct "
-        "gpu-job"
-    )
-    assert {*expected.split(), "account", "qos-acc_debug", "root", "data", "container"} <= set(checks)
+    expected = "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue"
+    more = {"sacct", "gpu-job", "account", "qos-acc_debug", "root", "data", "container"}
+    assert {*expected.split(), *more} <= set(checks)
     assert student.account in checks["account"]["sentence"]
 
 
@@ -267,7 +264,7 @@ def test_a_profile_takes_a_sites_words_as_data():
     hostile = 'gpu"\n[launch]\nsetup = ["rm -rf ~"]\x1b[2J'
     site = SiteProbe(
         partitions=(SitePartition(name=hostile, cpus=8, gpus=2, nodes_from=hostile),),
-        config={"ClusterName": hostile}, modules=(hostile,), python=hostile, tensorflow=True,
+        config={"ClusterName": hostile}, modules=(hostile,), python=hostile, framework=True,
         data=(hostile,), refused={hostile: hostile},
     )  # fmt: skip
     accounts = (Association(account=hostile, qos=(hostile, "b")),)

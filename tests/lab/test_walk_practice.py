@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from labtui.commands.cli import main
 from labtui.lab.plan import PlanOverrides
+from labtui.practice.cluster import PracticeCluster
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
@@ -35,8 +36,6 @@ SOME = {"thesis-2019": {"3"}, "hpc4ai-ch15": {"15.3", "15.4"}}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    from labtui.practice.cluster import PracticeCluster
-
     with PracticeCluster(tmp_path_factory.mktemp("cluster"), factor=300) as running:
         yield running
 
@@ -136,8 +135,6 @@ def test_a_sweep_in_one_job(cluster, tmp_path):
 
 @pytest.mark.parametrize("name", KINDS.values(), ids=KINDS)
 def test_from_empty_folder_to_all_boxes(name, cluster, tmp_path):
-    from labtui.practice.cluster import PracticeCluster
-
     with ExitStack() as stack:
         if name == ONE_AT_A_TIME:
             cluster = stack.enter_context(PracticeCluster(tmp_path / "cluster", factor=100))

@@ -12,6 +12,7 @@ from labtui.commands.terminal import say
 from labtui.doctor.findings import Check, Requirements, check_paths
 from labtui.doctor.setup import SiteSetup
 from labtui.domain.errors import UsageError
+from labtui.domain.profile import Queue
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
 from labtui.session.labs import requirements_of
@@ -37,11 +38,6 @@ def test_a_lab_says_on_what_it_trains(folder):
     assert (needed.gpu_runs, needed.cpu_runs, needed.account) == (True, True, "nct_325")
     given = filled_in(read_script("a", ""), load_profile("slurm"), replace(folder.settings(), qos="mine"))
     assert given["qos"] == "mine", "where queues are partitions, also without GPUs"
-    for data_dir, file in (("", "cluster.toml"), ("/d", "lab.toml")):
-        own = replace(folder.settings(), profile="cluster.toml", data_dir=data_dir)
-        wanted = replace(requirements_of(folder, own, profile), data_dir="/d")
-        checks = check_paths(PathsProbe(), wanted, {})
-        assert f"(data_dir in {file})" in next(check.fix for check in checks if check.key == "data")
 
 
 def test_only_the_profile_says_that_a_cluster_is_practice(folder):
@@ -59,22 +55,26 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
         ("hpc4ai-ch15", "torch", "", (), "nvidiaPytorch"), ("hpc4ai-ch4", "", "", (), ""),
     ):  # fmt: skip
         needs = requirements_of(None, Settings(edition=edition, profile="mn5"), profile)
-        assert (needs.framework, needs.data_dir, needs.image_folders) == (framework, data, images)
+        assert (needs.framework, needs.data_dir, needs.image_paths) == (framework, data, images)
         assert image in needs.container and bool(image) == bool(needs.container)
     seen = PathFacts(path="/sets/tiny-224", kind="dir", readable=True)
-    wanted = Requirements(image_folders=("/sets/micro-224", "/sets/tiny-224", "micro"))
-    checks = check_paths(PathsProbe(paths={seen.path: seen}), wanted, {})
-    missing, there, below_home = (each for each in checks if each.key == "data")
+    wanted = Requirements(images_dir="/sets", image_sets=("micro-224", "tiny-224"))
+    probe = PathsProbe(paths={seen.path: seen})
+    missing, there = (each for each in check_paths(probe, wanted, {}) if each.key == "data")
     assert (missing.status, there.status) == ("problem", "ok")
-    assert "/sets/micro-224 does not" in missing.sentence and " ~/micro does not" in below_home.sentence
+    assert "/sets/micro-224 does not" in missing.sentence and "in lab.toml" in missing.fix
+    (no_path,) = (e for e in check_paths(probe, replace(wanted, images_dir="sets"), {}) if e.key == "data")
+    assert "data_dir under [cluster] in lab.toml" in no_path.fix and "'sets'" in no_path.sentence
 
 
 def test_the_nodes_that_init_found():
     profile = replace(load_profile("slurm"), title="hydra", gpus_per_node=1, cpus_per_node=80)
-    words = site_words(SiteSetup(profile=profile, text="", unknown=(), trial=SbatchAnswer()))
-    assert words[0].startswith("hydra: 1 GPU and 80 CPUs a node;")
-    unknown = SiteSetup(profile=load_profile("slurm"), text="", unknown=(), trial=SbatchAnswer())
-    assert " a node" not in site_words(unknown)[0]
+    profile = replace(profile, queues=(Queue(name="debug", max_submit_per_user=1),))
+    words = site_words(SiteSetup(profile=profile, text="", unknown=(), trial=SbatchAnswer(), qos="debug"))
+    assert words[0].startswith("hydra: 1 GPU and 80 CPUs a node;") and "QoS debug" in words[0]
+    assert words[1] == "debug takes 1 job of yours at a time."
+    setup = SiteSetup(profile=load_profile("slurm"), text="", unknown=(), trial=SbatchAnswer())
+    assert " a node" not in site_words(setup)[0]
 
 
 def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatch, command):
@@ -92,8 +92,7 @@ def settable(**settings: str) -> Check:
 
 def test_a_setting_that_a_check_corrects(folder):
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
-    sentence = fix_check(settable(account="nct_345"), folder)
-    assert "account = nct_345" in sentence
+    assert "account = nct_345" in fix_check(settable(account="nct_345"), folder)
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
 
@@ -102,8 +101,7 @@ def test_a_key_that_others_can_read(folder, tmp_path):
     key = tmp_path / "id"
     key.write_text("k")
     key.chmod(0o644)
-    check = replace(settable(identity=str(key)), action="protect-key")
-    assert "Only you" in fix_check(check, folder)
+    assert "Only you" in fix_check(replace(settable(identity=str(key)), action="protect-key"), folder)
     assert key.stat().st_mode & 0o777 == 0o600
 
 

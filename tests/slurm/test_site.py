@@ -90,10 +90,10 @@ def question_keys(site: SiteProbe, slurm: SlurmProbe = PROBE, **more: str) -> li
 
 
 def test_nothing_is_asked_that_is_known():
-    site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d/cifar-10-batches-py",))
+    site = SiteProbe(partitions=(gpu(),), framework=True, data=("/d/cifar-10-batches-py",))
     assert question_keys(site) == []
     assert values(site)["data_dir"] == "/d/cifar-10-batches-py"
-    assert question_keys(replace(site, data=(), tensorflow=False)) == ["data_dir", "training"]
+    assert question_keys(replace(site, data=(), framework=False)) == ["data_dir", "training"]
 
 
 def test_partitions_that_are_down_or_closed_are_no_choice():
@@ -106,8 +106,9 @@ def test_partitions_that_are_down_or_closed_are_no_choice():
     assert [question.choose(text) for text in ("2", "", "mine")] == ["debug", "long", "mine"]
     with pytest.raises(ValueError, match=r"9 is not on the list \(1 to 3\)"):
         question.choose("9")
-    assert "queue" not in question_keys(site, queue="short")
-    assert values(site, queue="short")["gpu_queue"] == "short"
+    assert (
+        "queue" not in question_keys(site, queue="short") and "short" in values(site, queue="short").values()
+    )
 
 
 def test_a_qos_is_no_partition():
@@ -125,14 +126,27 @@ def test_a_qos_is_no_partition():
 
 def test_a_data_folder_is_a_whole_path():
     site = SiteProbe(partitions=(gpu(),), home="/home/me")
-    assert values(site)["data_dir"] == "/home/me/cifar-utils/cifar-10-batches-py"
+    assert "data_dir" not in values(site), "nothing is known, so nothing is offered"
     (question,) = (each for each in questions(PROBE, site, Choices(training="x")) if each.key == "data_dir")
-    assert question.default.startswith("/home/me/") and "cs.toronto.edu" in question.text
+    assert question.default == "" and "cs.toronto.edu" in question.text
+
+
+def test_a_lab_is_asked_about_its_own_data_and_framework():
+    site = SiteProbe(partitions=(gpu(),), data=("/d/cifar-10-batches-py",), modules=("pytorch/2",))
+    torch = {"framework": "torch", "data": "micro-224 and tiny-224"}
+    folder, python = questions(PROBE, site, Choices(**torch))
+    assert "holds micro-224 and tiny-224?" in folder.text and folder.default == "" and not folder.options
+    assert "Python with PyTorch" in python.text and python.default == "pytorch/2"
+    assert values(site, training="/t.sif", **torch)["containers"] == {"pytorch": "/t.sif"}
+    assert "(micro-224 and tiny-224): write data_dir" in "".join(
+        site_profile("h", PROBE, site, Choices(**torch))[1]
+    )
+    assert question_keys(site, framework="", data="") == []
 
 
 def test_without_accounting_the_account_is_asked_for_and_may_stay_empty():
     slurm = replace(PROBE, associations=None, qos=None)
-    site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d",))
+    site = SiteProbe(partitions=(gpu(),), framework=True, data=("/d",))
     assert question_keys(site, slurm) == ["account"]
     assert "default_account" not in values(site, slurm)
 

@@ -112,7 +112,7 @@ def test_images_lie_in_a_folder_of_the_cluster_and_torchrun_comes_from_the_named
     assert '/env/bin/python -m torch.distributed.run "${meeting[@]}" pytorch/train_ddp.py' in script
     assert "--dataset /data/tiny-224 " in script
     for folder in ("", "~/data", "data"):
-        with pytest.raises(TemplateError, match="Where tiny-224 is"):
+        with pytest.raises(TemplateError, match="folder that holds tiny-224"):
             rendered("torchrun", replace(PLAIN, data_dir=folder), data_dir="")
 
 

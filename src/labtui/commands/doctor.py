@@ -36,9 +36,8 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_trust(parser)
     options.add_connection(parser)
     options.add_json(parser)
-    parser.add_argument(
-        "--fix", action="store_true", help="correct lab.toml; make a key private that others can read"
-    )
+    words = "correct lab.toml; make a key private that others can read"
+    parser.add_argument("--fix", action="store_true", help=words)
 
 
 def run_doctor(args: argparse.Namespace) -> int:
@@ -51,9 +50,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     seen: dict[str, bool] = {}
     fixing = folder if args.fix else None
     say("Checking the connection, the account and the paths ...")
-    for check in examine(
-        profile, overrides, wanted, TerminalPrompter(), seen.update, fixes=fixing is not None
-    ):
+    fixes = fixing is not None
+    for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update, fixes=fixes):
         checks.append(check)
         if fixing is not None and check.action in {"settings", "protect-key"}:
             done = fix_check(check, fixing)
@@ -157,9 +155,8 @@ def run_repair(args: argparse.Namespace) -> int:
     report = repair(folder)
     if report.old_database is not None and not report.damaged:
         say("No damage was found in the database.")
-    print(
-        f"submissions: {report.submissions}, of which {report.rebuilt} rebuilt from the files beside job scripts"
-    )
+    rebuilt = f"{report.rebuilt} rebuilt from the files beside job scripts"
+    print(f"submissions: {report.submissions}, of which {rebuilt}")
     print(f"epochs: {report.epochs}")
     if report.old_database is not None:
         say(f"The old database is kept as {report.old_database.name}.")

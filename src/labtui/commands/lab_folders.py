@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
     from labtui.domain.profile import Profile
     from labtui.lab.checks import TaskCheck
+    from labtui.lab.edition import Edition
     from labtui.session.settings import Settings
     from labtui.slurm.site_profile import SiteQuestion
     from labtui.tui.view import TaskLine
@@ -32,11 +33,10 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", nargs="?", default=".", metavar="DIR", help="folder to make (default: here)")
     parser.add_argument("--lab", metavar="ID", help="the lab edition, or a .toml file (see `labtui labs`)")
     options.add_connection(parser)
-    parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="CIFAR-10 on the cluster")
+    parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="the lab's data on the cluster")
     parser.add_argument("--container", default="", metavar="REMOTE_FILE", help="container on the cluster")
-    parser.add_argument(
-        "--python", default="", metavar="MODULE|PATH", help="with --host: what has TensorFlow"
-    )
+    words = "with --host: what has TensorFlow or PyTorch"
+    parser.add_argument("--python", default="", metavar="MODULE|PATH", help=words)
     parser.add_argument("--reservation", default="", help="Slurm reservation")
     parser.add_argument("--group", default="", metavar="NAME", help="your group's name, for the slides")
 
@@ -61,15 +61,14 @@ def run_init(args: argparse.Namespace) -> int:
         profile = load_profile(cluster)
         folder = LabFolder.create(args.dir, settings, withheld=withheld)
     else:
-        setup = _ask_cluster(args, settings)
+        setup = _ask_cluster(args, settings, edition)
         folder = lab_of_site(args.dir, settings, setup, withheld)
         profile, settings = setup.profile, folder.settings()
     print(folder.path)
     say(f"A lab folder for {edition.title}, on {profile.title}.")
     if is_no_account(settings.account):
-        say(
-            f"Your account is missing; {settings.account} is a placeholder. Set `account` in {folder.settings_path}."
-        )
+        where = f"Set `account` in {folder.settings_path}."
+        say(f"Your account is missing; {settings.account} is a placeholder. {where}")
     for error in _faults(settings, profile):
         say(f"Still to do: {error.sentence} {error.hint}")
     say(f'Next: `cd "{folder.path}"`, then `labtui doctor`.')
@@ -104,18 +103,23 @@ def _id_or_path(name: str) -> str:
 # --------------------------------------------------------------------------- a cluster without a profile
 
 
-def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
-    """Read the site's settings from the cluster, and ask the student for those that it cannot tell."""
+def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition) -> SiteSetup:
+    """Read the site's settings from the cluster, and ask the student for what the lab needs and it cannot tell."""
     from labtui.session.folder import refuse_lab_folder
     from labtui.session.lab_cluster import ask_cluster, site_words
-    from labtui.session.settings import list_profiles
+    from labtui.session.labs import requirements_of
+    from labtui.session.settings import list_profiles, load_profile
+    from labtui.slurm.site_probe import DATA_FOLDER
     from labtui.slurm.site_profile import Choices
 
     if not args.host:
         raise failure("name-cluster", known=", ".join(list_profiles()))
     refuse_lab_folder(args.dir)
     same = {name: getattr(args, name) for name in ("account", "qos", "data_dir")}
-    choices = Choices(queue=args.partition, training=args.container or args.python, **same)
+    needs = requirements_of(None, settings, load_profile("slurm"), edition)
+    data, training = " and ".join(needs.image_sets), args.container or args.python
+    data = DATA_FOLDER if needs.data_dir else data
+    choices = Choices(queue=args.partition, training=training, framework=needs.framework, data=data, **same)
 
     def asking(host: str) -> None:
         say(f"Reading the site's settings on {host} ...")
@@ -133,9 +137,10 @@ def _ask_student(question: SiteQuestion) -> str:
         return question.default
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
+    default = f"[{question.default}] " if question.default else ""
     while True:
         try:
-            return question.choose(terminal.read_line(f"{question.text} [{question.default}] "))
+            return question.choose(terminal.read_line(f"{question.text} {default}"))
         except ValueError as error:
             say(f"That is not valid: {error}.")
 
@@ -170,9 +175,8 @@ def run_check(args: argparse.Namespace) -> int:
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:
-        rows = [
-            msgspec.to_builtins(check) | {"title": task_of(edition, check.task_id).title} for check in wanted
-        ]
+        titles = {task.id: task.title for task in edition.tasks}
+        rows = [msgspec.to_builtins(check) | {"title": titles[check.task_id]} for check in wanted]
         print_json({"lab": edition.id, "tasks": rows, "progress": far, "spent": bill})
     else:
         printed: set[str] = set()

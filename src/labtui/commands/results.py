@@ -280,9 +280,8 @@ def run_export(args: argparse.Namespace) -> int:
         seconds = round(time.monotonic() - began, 3)
         print_json({"files": list(map(str, report.files)), "notes": list(report.notes), "seconds": seconds})
     else:
-        charts = Counter(
-            path.parent / f"*{path.suffix}" for path in report.files if path.parent.name == "plots"
-        )
-        others = [str(path) for path in report.files if path.parent.name != "plots"]
+        plots = [path for path in report.files if path.parent.name == "plots"]
+        charts = Counter(path.parent / f"*{path.suffix}" for path in plots)
+        others = [str(path) for path in report.files if path not in plots]
         print("\n".join([*others, *(f"{names}  ({count} files)" for names, count in charts.items())]))
     return 0

@@ -185,13 +185,14 @@ def _check_paths(
     connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe, on_paths: OnPaths
 ) -> Iterator[findings.Check]:
     values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
-    needed = (wanted.root or profile.root, wanted.data_dir, wanted.container, *wanted.image_folders)
-    root, data, image, *folders = (fill(path, values) for path in needed)
-    if any("{account}" in path for path in (root, data, image, *folders)):
+    needed = (wanted.root or profile.root, wanted.data_dir, wanted.container, wanted.images_dir)
+    root, data, image, images = (fill(path, values) for path in needed)
+    if any("{account}" in path for path in (root, data, image, images)):
         yield findings.judge("places", "no-account")
         return
+    filled = replace(wanted, root=root, data_dir=data, images_dir=images, container=image)
     alternatives = {path: other for path in (data, image) if (other := alternative_path(path))}
-    paths = [path for path in (data, image, *folders, *alternatives.values()) if path]
+    paths = [path for path in (data, image, *filled.image_paths, *alternatives.values()) if path]
     tests_python = bool(wanted.framework) and not image and profile.status != "practice"
     commands = {"quota": f"limit 20 {profile.quota_command}"} if profile.quota_command else {}
     if tests_python:
@@ -205,7 +206,6 @@ def _check_paths(
         yield findings.judge("places", "broken-off")
         return
     on_paths({path: probed.paths[path].kind != "missing" for path in paths})
-    filled = replace(wanted, root=root, data_dir=data, image_folders=tuple(folders), container=image)
     yield from check_paths(probed, filled, alternatives)
     if tests_python:
         yield check_python(profile.launch.python, wanted.framework, probed.python)

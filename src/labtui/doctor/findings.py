@@ -11,7 +11,7 @@ import msgspec
 
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.model import plural
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, image_folder
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import PathFacts, PathsProbe, QosLimits, SlurmProbe, from_home, parse_quota
 from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
@@ -79,8 +79,8 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder (or the command line) needs; for empty texts profile and cluster decide.
 
-    `data_dir` has CIFAR-10's files, each of `image_folders` a set of images; `data_file` has their paths. `framework`
-    is "" for a lab of programs. `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
+    `data_dir` has CIFAR-10's files, `images_dir` a folder for each of `image_sets`. `framework` is "" for a lab of
+    programs. `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
     """
 
     account: str = ""
@@ -88,12 +88,18 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     root: str = ""
     data_dir: str = ""
-    image_folders: tuple[str, ...] = ()
-    data_file: str = "lab.toml"
+    images_dir: str = ""
+    image_sets: tuple[str, ...] = ()
     container: str = ""
     framework: str = "tensorflow"
     gpu_runs: bool = True
     cpu_runs: bool = False
+
+    @property
+    def image_paths(self) -> tuple[str, ...]:
+        """The folder of each set of images; below home if the data folder is not known."""
+        start = f"{self.images_dir}/" if self.images_dir else ""
+        return tuple(f"{start}{name}" for name in self.image_sets)
 
 
 def worst_status(checks: Sequence[Check]) -> Status:
@@ -294,10 +300,17 @@ def check_paths(
 
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
-        yield _check_data(facts(data_dir), other, charged(data_dir), wanted.data_file)
-    for path in wanted.image_folders:
+        yield _check_data(facts(data_dir), other, charged(data_dir))
+    paths = wanted.image_paths
+    try:
+        if paths:
+            image_folder(wanted.images_dir, " and ".join(wanted.image_sets))
+    except LabError as error:
+        paths = ()
+        yield failed("data", error)
+    for path in paths:
         seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
-        yield judge("data", seen, path=from_home(path), account=charged(path), file=wanted.data_file)
+        yield judge("data", seen, path=path, account=charged(path))
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)
@@ -314,11 +327,8 @@ def check_paths(
         yield judge("quota", seen, name=name, percent=100 * share)
 
 
-def _check_data(facts: PathFacts, other: PathFacts, account: str, file: str) -> Check:
-    """The check of the data set; `other` is where it may be instead, `account` a remark on the path's account.
-
-    `file` is where the path is written.
-    """
+def _check_data(facts: PathFacts, other: PathFacts, account: str) -> Check:
+    """The check of the data set; `other` is where it may be instead, `account` a remark on the path's account."""
     there = facts.kind == "dir" and facts.readable
     names, settings = facts.missing_data_files, {}
     if there and not facts.missing_data_files:
@@ -329,7 +339,7 @@ def _check_data(facts: PathFacts, other: PathFacts, account: str, file: str) -> 
     else:
         seen = "incomplete" if there else _fault_of(facts)
     words: dict[str, Any] = {"path": from_home(facts.path), "other": other.path, "account": account}
-    return judge("data", seen, settings=settings, names=", ".join(names), file=file, **words)
+    return judge("data", seen, settings=settings, names=", ".join(names), **words)
 
 
 def _fault_of(facts: PathFacts) -> str:

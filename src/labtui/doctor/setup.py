@@ -7,6 +7,7 @@ changed on the cluster.
 
 import os
 import platform
+import posixpath
 import tomllib
 from collections.abc import Callable
 from datetime import date
@@ -185,13 +186,15 @@ def set_up_site(connection: Connection, host: str, choices: Choices, ask: Ask) -
         UsageError: Slurm says that the chosen account is not the student's, or that there is no such partition.
         LabError: the connection is gone, or the login shell does not start.
     """
-    slurm, site = connection.ask(slurm_probe()), connection.ask(site_probe())
+    slurm, site = connection.ask(slurm_probe()), connection.ask(site_probe(choices.framework))
     _refuse_account(slurm, choices.account)
     answered: set[str] = set()
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
         choices = replace(choices, **{question.key: ask(question).strip() or question.default})
         _refuse_account(slurm, choices.account)
+    if choices.data_dir:  # a job starts in a directory of its own
+        choices = replace(choices, data_dir=posixpath.join(site.home, choices.data_dir.removeprefix("~/")))
     setup = _try_profile(connection, host, slurm, site, choices)
     question = qos_question(slurm, setup.profile.default_account)
     if setup.trial.key == "qos" and not choices.qos and question is not None:

@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from labtui.domain.errors import failure
+
 PLACE = re.compile(r"\{(account|user)\}")
 """What the texts of a profile leave open."""
 
@@ -61,6 +63,17 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     python: str = "python"
     setup: tuple[str, ...] = ()
     env: dict[str, str] = {}
+
+
+def image_folder(folder: str, data_set: str) -> str:
+    """The path of a set of images in the data folder.
+
+    Raises:
+        UsageError: the data folder is no whole path; a relative one would start in the job's own directory.
+    """
+    if not folder.startswith("/"):
+        raise failure("data-folder", data=data_set, folder=folder)
+    return f"{folder.rstrip('/')}/{data_set}"
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

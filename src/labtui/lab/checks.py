@@ -87,18 +87,16 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     notes = list(notes_for(edition, task, evidence))
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
     ran = [item.met for item in items if item.of_runs]  # the runs may be of the tasks that this one compares
-    made = any(
-        item.met and not item.of_runs and item.kind != "files" for item in items
-    )  # `init` makes the files
+    # `init` makes the files
+    made = any(item.met and not item.of_runs and item.kind != "files" for item in items)
     begun = own or made or (bool(ran) and all(ran))
     status: Status = "partial" if begun else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
     if mark and status != "open":
         notes.insert(0, f"{mark.capitalize()} runs: exports say so; they are not to be handed in.")
-    box = TaskCheck(
-        task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), mark=mark
-    )
+    told: dict[str, Any] = {"status": status, "items": tuple(items), "notes": tuple(notes), "mark": mark}
+    box = TaskCheck(task_id=task.id, missing="", **told)
     return replace(box, missing=box.next_item.missing) if box.next_item is not None else box
 
 
@@ -132,10 +130,8 @@ def _check_runs(ctx: _Context, check: schema.RunsCheck) -> Iterator[CheckItem]:
         else:
             why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
             has_log = match.run.outcome is not None or match.run.epochs
-            again, shown = (
-                _stale_message(match, matches),
-                cite_run(match.run, ctx.evidence) if has_log else "",
-            )
+            again = _stale_message(match, matches)
+            shown = cite_run(match.run, ctx.evidence) if has_log else ""
             item = CheckItem(sentence, why or again, shown, stale=not why and bool(again), mark=match.mark)
         yield replace(item, run=match.spec, run_id=match.run and match.run.run_id, task_id=other)
 
@@ -363,9 +359,8 @@ def _reads_data(run: RunState, ctx: _Context) -> bool:
 def _check_hand_in(ctx: _Context, check: schema.HandInCheck) -> Iterator[CheckItem]:
     files = " or ".join(check.files)
     found = next((name for name in check.files if name in ctx.evidence.files), "")
-    yield _there(
-        f"{files} is in the lab folder", found, f"Make {files} (`labtui export`).", found=bool(found)
-    )
+    missing = f"Make {files} (`labtui export`)."
+    yield _there(f"{files} is in the lab folder", found, missing, found=bool(found))
 
 
 _CHECKS: dict[type[schema.Check], Callable[[_Context, Any], Iterator[CheckItem]]] = {

@@ -114,19 +114,8 @@ class HandInCheck(_Check, frozen=True, kw_only=True, tag="hand-in"):
     files: Annotated[tuple[fields.LabFile, ...], Meta(min_length=1)]
 
 
-Check = (
-    RunsCheck
-    | BatchCheck
-    | LearningRateCheck
-    | MetricCheck
-    | ChartsCheck
-    | AnswersCheck
-    | EditedCheck
-    | FilesCheck
-    | DataCheck
-    | FitCheck
-    | HandInCheck
-)
+_OfRuns = RunsCheck | BatchCheck | LearningRateCheck | MetricCheck | DataCheck | FitCheck
+Check = _OfRuns | ChartsCheck | AnswersCheck | EditedCheck | FilesCheck | HandInCheck
 
 
 class Task(Table, frozen=True, kw_only=True, dict=True):

@@ -15,21 +15,10 @@ from labtui.lab.runs import PublishedRow
 from labtui.results.grouping import devices
 from labtui.training_logs.patterns import line_pattern
 
-REFERENCES = {
-    "program": "program",
-    "facts": "fact",
-    "task": "task",
-    "tasks": "task",
-    "models": "model",
-    "FitCheck.model": "model",
-    "Excerpt.source": "source",
-    "original": "script",
-    "sources": "script",
-    "Sweep.script": "script",
-    "Task.files": "script",
-    "FilesCheck.files": "script",
-    "profiles": "profile",
-}
+_SCRIPTS = ("original", "sources", "Sweep.script", "Task.files", "FilesCheck.files")
+REFERENCES = {"program": "program", "facts": "fact", "profiles": "profile", "Excerpt.source": "source"}
+REFERENCES |= dict.fromkeys(("task", "tasks"), "task") | dict.fromkeys(("models", "FitCheck.model"), "model")
+REFERENCES |= dict.fromkeys(_SCRIPTS, "script")
 """The kind of thing that each field names; the key has the struct if the field names it only there."""
 MISSING = {
     "program": "There is no program {!r} under `[[programs]]`.",

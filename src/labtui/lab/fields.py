@@ -12,17 +12,8 @@ ProgramChart = Literal[
 ]
 """Charts of programs that are timed without epochs; the first three are of strong scaling."""
 
-ChartKey = Literal[
-    "epoch-time",
-    "throughput",
-    "speedup",
-    "efficiency",
-    "tuning",
-    "learning-rate",
-    "error",
-    "batch-accuracy",
-    ProgramChart,
-]
+TrainingChart = Literal["epoch-time", "throughput", "speedup", "efficiency", "error", "batch-accuracy"]
+ChartKey = Literal[TrainingChart, "tuning", "learning-rate", ProgramChart]
 PageKind = Literal["title", "overview", "task", "conclusions", "sources"]
 PageChart = Literal[ChartKey, "cpu-gpu", "efficiency-loss", "laws", "accuracy", "epochs"]
 PageTable = Literal["results", "fractions", "acceleration"]

@@ -143,9 +143,8 @@ def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ..
         other, submission = others.get(run.task_id), state.submissions.get(run.token)
         if other is None:
             return any(_is_planned(run, each) for each in others.values())
-        return not (submission and submission.job_file) or any(
-            _same_device(run, plan.spec) for plan in other.runs
-        )
+        own_job = submission is not None and submission.job_file
+        return not own_job or any(_same_device(run, plan.spec) for plan in other.runs)
 
     return tuple(run for run in state.runs.values() if run.run_id in own or compared(run))
 
@@ -162,12 +161,9 @@ def has_run(row: ResultRow, runs: Iterable[RunState]) -> bool:
 
 def _is_planned(run: RunState, task: Task) -> bool:
     any_batch = task.own_runs_check.batch == "any"
-    return any(
-        _same_device(run, plan.spec)
-        and (any_batch or run.spec.batch_size in (0, plan.spec.batch_size))
-        and run.spec.tuning == plan.spec.tuning
-        for plan in task.runs
-    )
+    same = (each.spec for each in task.runs if _same_device(run, each.spec))
+    same = (spec for spec in same if spec.tuning == run.spec.tuning)
+    return any(any_batch or run.spec.batch_size in (0, spec.batch_size) for spec in same)
 
 
 _device = attrgetter("model", "device", "n_gpus", "processes", "size")

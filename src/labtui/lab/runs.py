@@ -83,27 +83,22 @@ class Sweep(Table, frozen=True, kw_only=True):
 
     def runs(self) -> tuple[RunPlan, ...]:
         combinations = product(self.vary or ((),), _as_tuple(self.batch), _as_tuple(self.gpus))
+        names = ("model", "epochs", "script", "learning_rate", "batch_option", "arguments")
+        of_run = {name: getattr(self, name) for name in names}
+        of_plan = {name: getattr(self, name) for name in ("form", "cpus", "time_limit_minutes", "images")}
         return tuple(
             RunPlan(
                 spec=RunSpec(
-                    model=self.model,
                     device="gpu" if gpus else "cpu",
                     n_gpus=gpus,
                     batch_size=batch * max(1, gpus),
-                    epochs=self.epochs,
-                    script=self.script,
-                    learning_rate=self.learning_rate,
                     extra_args=(*self.options, *words),
                     launcher=cast("Launcher", self.form) if self.form in MANY_NODES else "python",
-                    batch_option=self.batch_option,
                     data_set=self.data_set or "",
-                    arguments=self.arguments,
                     variant=self.variant or "",
+                    **of_run,
                 ),
-                form=self.form,
-                cpus=self.cpus,
-                time_limit_minutes=self.time_limit_minutes,
-                images=self.images,
+                **of_plan,
             )
             for words, batch, gpus in combinations
         )

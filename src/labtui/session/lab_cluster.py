@@ -112,9 +112,17 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
         verdict = f"Slurm would refuse a job with one GPU: {trial.sentence} {trial.hint}"
     nodes = f"{plural(profile.gpus_per_node, 'GPU')} and {plural(profile.cpus_per_node, 'CPU')} a node; "
     known = nodes if profile.cpus_per_node > 1 else ""
+    named = f"with the QoS {setup.qos} (qos in lab.toml), " if setup.qos else ""
+    queue = profile.queue(setup.qos or profile.gpu_queue)
+    most = queue.max_submit_per_user if queue else None
+    limit = f"{queue.name} takes {plural(most, 'job')} of yours at a time." if queue and most else ""
     return (
-        f"{profile.title}: {known}GPU jobs go to {profile.gpu_queue or 'no queue yet'}, charged to {account}.",
+        f"{profile.title}: {known}GPU jobs go to {profile.gpu_queue or 'no queue yet'}, {named}charged to {account}.",
+        *([limit] if limit else []),
         *(f"Not known: {sentence}" for sentence in setup.unknown),
-        *(f"{path} is not on the login node: correct it in cluster.toml." for path in setup.missing_paths),
+        *(
+            f"{path} is not on the login node; `labtui doctor` says where to correct it."
+            for path in setup.missing_paths
+        ),
         verdict,
     )

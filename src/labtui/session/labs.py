@@ -31,6 +31,7 @@ from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
 from labtui.session.settings import Settings, cluster_user, list_profiles, load_named, read_text
+from labtui.slurm.site_probe import DATA_FOLDER
 
 if TYPE_CHECKING:
     from labtui.doctor.findings import Requirements
@@ -164,10 +165,8 @@ def requirements_of(
     with contextlib.suppress(LabError):  # it cannot be read; the connection can still be examined
         edition = edition or load_edition(settings.edition, folder)
     runs = [run.spec for task in edition.tasks for run in task.runs] if edition is not None else []
-    in_profile = settings.profile.endswith(".toml") and not settings.data_dir
     wanted = Requirements(
         **{name: getattr(settings, name) for name in ("account", "qos", "partition", "root")},
-        data_file=settings.profile if in_profile else "lab.toml",
         gpu_runs=not runs or any(run.device == "gpu" for run in runs),
         cpu_runs=any(run.device == "cpu" for run in runs),
     )
@@ -175,14 +174,14 @@ def requirements_of(
     if runs and not trainings:
         return replace(wanted, framework="")
     pytorch = bool(runs) and all(run.script.startswith("pytorch/") for run in trainings)
-    images_dir = (settings.data_dir or profile.data_folder(images=True)).rstrip("/")
-    data_sets = dict.fromkeys(run.data_set for run in trainings if run.reads_folder)
+    data_sets = tuple(dict.fromkeys(run.data_set for run in trainings if run.reads_folder))
     reads_cifar = not runs or any(run.data_set in ("", "cifar10") for run in trainings)
     return replace(
         wanted,
         framework="torch" if pytorch else "tensorflow",
-        data_dir=(settings.data_dir or profile.data_dir) if reads_cifar else "",
-        image_folders=tuple(f"{images_dir}/{name}" if images_dir else name for name in data_sets),
+        data_dir=(settings.data_dir or profile.data_dir or DATA_FOLDER) if reads_cifar else "",
+        images_dir=(settings.data_dir or profile.data_folder(images=True)).rstrip("/") if data_sets else "",
+        image_sets=data_sets,
         container=settings.container or profile.container_for(pytorch=pytorch),
     )
 
@@ -195,7 +194,7 @@ def needed_paths(folder: LabFolder, edition: Edition) -> tuple[str, ...]:
     """
     settings, profile = load_named(folder.path)
     needs = requirements_of(folder, settings, profile, edition)
-    paths = (needs.data_dir, *needs.image_folders, needs.container)
+    paths = (needs.data_dir, *needs.image_paths, needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""
     values = {"account": profile.account_of(settings.account), "user": user}
     filled = (fill(path, values) for path in dict.fromkeys(paths))

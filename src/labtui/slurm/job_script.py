@@ -8,7 +8,7 @@ import msgspec
 
 from labtui.domain.errors import failure
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
-from labtui.domain.profile import PLACE, Launch, Profile, fill
+from labtui.domain.profile import PLACE, Launch, Profile, fill, image_folder
 from labtui.slurm.remote_command import shell_file
 from labtui.slurm.values import duration_text
 
@@ -175,9 +175,7 @@ def _torch_options(
     data = run.data_set
     if run.reads_folder:
         folder = _fill(draft.data_dir or profile.data_folder(images=True), draft, profile, context)
-        if not folder.startswith("/"):
-            raise failure("data-folder", data=data, folder=folder)
-        data = f"{folder.rstrip('/')}/{data}"
+        data = image_folder(folder, data)
     name = run.model.lower() if run.model.startswith("ResNet") else run.model  # the script's own names
     words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
     words += ["--num_epochs", str(run.epochs), "--batch_size", str(run.option_batch)]

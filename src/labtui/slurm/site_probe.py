@@ -16,7 +16,7 @@ from labtui.slurm.values import duration_seconds, gpus_of, number
 NODE_FORMAT = "%R|%c|%G"
 CONTAINER_PROGRAMS = ("singularity", "apptainer")
 DATA_FOLDER = "cifar-10-batches-py"
-_MODULE_WORDS = "singularity|apptainer|tensorflow|python|anaconda|miniconda|miniforge|conda"
+_MODULE_WORDS = "singularity|apptainer|tensorflow|torch|python|anaconda|miniconda|miniforge|conda"
 
 
 class SitePartition(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,10 @@ class SitePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned. `refused` maps a command to its last line of standard error; `config` is from scontrol."""
+    """What was learned. `refused` maps a command to its last line of standard error; `config` is from scontrol.
+
+    `framework` says whether the login node's Python has the framework that was asked for.
+    """
 
     partitions: tuple[SitePartition, ...] = ()
     config: Mapping[str, str] = {}
@@ -47,7 +50,7 @@ class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     python: str = ""
-    tensorflow: bool = False
+    framework: bool = False
     data: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     home: str = ""
@@ -59,12 +62,12 @@ class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
         return self.config.get("ClusterName", "")
 
 
-def site_probe() -> Call[SiteProbe]:
-    """Ask for all of it. Changes nothing; each program is ended after some seconds."""
+def site_probe(framework: str = "tensorflow") -> Call[SiteProbe]:
+    """Ask for all of it; `framework` is a Python module. Changes nothing; each program is ended after some seconds."""
     return Call(
         name="probe-site",
         script=shell_file("site-probe"),
-        arguments=(NODE_FORMAT, _MODULE_WORDS, DATA_FOLDER, *CONTAINER_PROGRAMS),
+        arguments=(NODE_FORMAT, _MODULE_WORDS, DATA_FOLDER, framework, *CONTAINER_PROGRAMS),
         limit_s=200,
         read=_read_site,
     )
@@ -87,7 +90,7 @@ def _read_site(result: CommandResult) -> SiteProbe:
         programs=tuple(out.get("programs", "").split()),
         modules=_module_names(out.get("modules", "")),
         python=out.get("python", "").strip(),
-        tensorflow=out.get("tensorflow", "").strip() == "True",
+        framework=out.get("framework", "").strip() == "True",
         data=tuple(dict.fromkeys(out.get("data", "").splitlines())),
         containers=tuple(out.get("containers", "").splitlines()),
         home=out.get("home", "").strip(),

@@ -21,6 +21,8 @@ from labtui.slurm.states import sentences
 from labtui.slurm.values import number
 
 PLAIN_PYTHON = "python3"
+FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
+"""The Python modules that labs train with, and their names."""
 _IMAGES = (".sif", ".simg")
 QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
@@ -28,8 +30,9 @@ QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """What the student chose, in answers or options; "" for what was not chosen.
 
-    `queue` names a partition for GPU jobs, `qos` a QoS. `training` is how to start Python with TensorFlow: a container
-    image (``.sif``), a module, or the path of a Python interpreter.
+    `queue` names a partition for GPU jobs, `qos` a QoS. `training` is how to start Python with the lab's framework: a
+    container image (``.sif``), a module, or the path of a Python interpreter. The lab chooses `framework`, and `data`,
+    what its data folder holds (CIFAR-10's folder, or names of image folders); each is "" where it needs none.
     """
 
     account: str = ""
@@ -37,6 +40,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     qos: str = ""
     data_dir: str = ""
     training: str = ""
+    framework: str = "tensorflow"
+    data: str = DATA_FOLDER
 
 
 class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,11 +164,13 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[
     if not choices.queue and len(found) != 1 and _pick(found, choices) is None:
         default, options = fitting[0].name if fitting else "", tuple(queue.words for queue in fitting)
         yield _question("queue", default, options, "queue" if found else "no-queue")
-    if not choices.data_dir and len(site.data) != 1:
-        yield _question("data_dir", _data(site), site.data)
-    if not choices.training and not site.tensorflow:
-        options = _training_options(site)
-        yield _question("training", next(iter(options), PLAIN_PYTHON), options)
+    found_data = _data(site, choices)
+    if choices.data and not choices.data_dir and len(found_data) != 1:
+        text = "data_dir" if choices.data == DATA_FOLDER else "images"
+        yield _question("data_dir", next(iter(found_data), ""), found_data, text, data=choices.data)
+    if choices.framework and not choices.training and not site.framework:
+        options, name = _training_options(site, choices), FRAMEWORKS[choices.framework]
+        yield _question("training", next(iter(options), PLAIN_PYTHON), options, framework=name)
 
 
 def _why_closed(name: str, partitions: Iterable[SitePartition]) -> str:
@@ -176,8 +183,11 @@ def _why_closed(name: str, partitions: Iterable[SitePartition]) -> str:
     return f"The partition {name} {why}"
 
 
-def _question(key: QuestionKey, default: str, options: tuple[str, ...], text: str = "") -> SiteQuestion:
-    return SiteQuestion(key=key, text=sentences()["questions"][text or key], default=default, options=options)
+def _question(
+    key: QuestionKey, default: str, options: tuple[str, ...], text: str = "", **words: str
+) -> SiteQuestion:
+    said = sentences()["questions"][text or key].format(**words)
+    return SiteQuestion(key=key, text=said, default=default, options=options)
 
 
 def qos_question(slurm: SlurmProbe, account: str) -> SiteQuestion | None:
@@ -200,8 +210,8 @@ def _pick(found: Iterable[SiteQueue], choices: Choices) -> SiteQueue | None:
     return next((queue for queue in found if queue.name in wanted or queue.partition.name in wanted), None)
 
 
-def _training_options(site: SiteProbe) -> tuple[str, ...]:
-    modules = tuple(name for name in site.modules if "tensorflow" in name.lower())
+def _training_options(site: SiteProbe, choices: Choices) -> tuple[str, ...]:
+    modules = tuple(name for name in site.modules if choices.framework in name.lower())
     return (*site.containers, *sorted(modules, reverse=True)[:5])
 
 
@@ -232,7 +242,7 @@ def site_profile(
         partition = replace(chosen.partition, gpus=None)
         for name in _granted_qos(slurm, account):
             tables.setdefault(name, SiteQueue(partition, name, _limits(slurm, partition, name)))
-    unknown = tuple(_gaps(slurm, site, chosen))
+    unknown = tuple(_gaps(slurm, site, chosen, choices))
     lines = [
         *(f"# Not known: {sentence}" for sentence in unknown),
         "",
@@ -245,7 +255,11 @@ def site_profile(
         _toml("cpu_queue", cpu_name, "the default partition, or the first without GPUs"),
         *(_node_lines(nodes.partition, (cpu or nodes).partition) if nodes else ()),
         _toml("root", "labtui", "below your home directory; a path from / names another place"),
-        _toml("data_dir", choices.data_dir or _data(site), "`labtui doctor` looks whether it is complete"),
+        _toml(
+            "data_dir",
+            choices.data_dir or next(iter(_data(site, choices)), ""),
+            "`labtui doctor` looks whether it is complete",
+        ),
         _toml("notes", list(_notes(slurm, site, by_qos=by_qos)), "more facts about the site"),
         "",
         "[launch]",
@@ -279,27 +293,32 @@ def _node_lines(gpu: SitePartition, cpu: SitePartition) -> Iterator[str]:
         yield _toml("cpus_per_gpu", max(1, gpu.cpus // gpus), f"{gpu.cpus} CPUs shared by {gpus} GPUs")
 
 
-def _data(site: SiteProbe) -> str:
-    """The path where the data set is, or may be put."""
-    return site.data[0] if site.data else f"{site.home or '$HOME'}/cifar-utils/{DATA_FOLDER}"
+def _data(site: SiteProbe, choices: Choices) -> tuple[str, ...]:
+    """The folders that were found with the lab's data; only CIFAR-10 is looked for."""
+    return site.data if choices.data == DATA_FOLDER else ()
 
 
 def _launch_lines(site: SiteProbe, choices: Choices) -> Iterator[str]:
-    training = choices.training or ("" if site.tensorflow else (_training_options(site) or ("",))[0])
+    options = () if site.framework or not choices.framework else _training_options(site, choices)
+    training = choices.training or next(iter(options), "")
     source = "as given" if choices.training else "found there"
     if training.endswith(_IMAGES):
         families = {name.partition("/")[0] for name in site.modules}
         loaders = [name for name in CONTAINER_PROGRAMS if name in families and not site.programs]
         yield _toml("modules", loaders[:1], "module avail")
-        yield _toml("container", training, source)
         yield _toml("runtime", site.programs[0] if site.programs else "singularity", "command -v")
         yield _toml("python", "python", "inside the container")
+        if choices.framework == "torch":
+            yield from ("", "[containers]", _toml("pytorch", training, source))
+        else:
+            yield _toml("container", training, source)
     elif "/" in training and re.search(r"python[0-9.]*$", training):
         yield _toml("python", training, source)
     else:
         modules = training.split() if training != PLAIN_PYTHON else []
         yield _toml("modules", modules, source)
-        found = f"{site.python or 'python3'} of the login node{', with TensorFlow' * site.tensorflow}"
+        with_framework = f", with {FRAMEWORKS[choices.framework]}" if site.framework else ""
+        found = f"{site.python or 'python3'} of the login node{with_framework}"
         yield _toml("python", PLAIN_PYTHON, "" if modules else found)
 
 
@@ -312,8 +331,10 @@ def _notes(slurm: SlurmProbe, site: SiteProbe, *, by_qos: bool) -> Iterator[str]
         yield f"QoS open to you (qos in lab.toml chooses one): {', '.join(granted)}."
 
 
-def _gaps(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None) -> Iterator[str]:
-    """What the site did not tell, as sentences."""
+def _gaps(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None, choices: Choices) -> Iterator[str]:
+    """What neither the site nor the student told, as sentences."""
+    if choices.data and not choices.data_dir and not _data(site, choices):
+        yield f"Where the data are ({choices.data}): write data_dir under [cluster] in lab.toml, the whole path."
     for program, reason in site.refused.items():
         yield f"`{program}` was refused: {reason}"
     if slurm.associations is None:

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Prints what any user can learn about a cluster; changes nothing, and ends each program after some seconds.
-# Arguments: NODE_FORMAT MODULE_WORDS DATA_FOLDER CONTAINER_PROGRAM...
-nodes=$1 words=$2 data=$3
-shift 3
+# Arguments: NODE_FORMAT MODULE_WORDS DATA_FOLDER FRAMEWORK CONTAINER_PROGRAM...
+nodes=$1 words=$2 data=$3 framework=$4
+shift 4
 mark partitions
 limit 20 scontrol --oneliner show partition
 mark "partitions-status $?"
@@ -23,8 +23,8 @@ if type module >/dev/null 2>&1; then
 fi
 mark python
 limit 20 python3 --version
-mark tensorflow
-limit 20 python3 -c 'import importlib.util as u; print(bool(u.find_spec("tensorflow")))' 2>/dev/null
+mark framework
+limit 20 python3 -c 'import importlib.util as u, sys; print(bool(u.find_spec(sys.argv[1])))' "$framework" 2>/dev/null
 mark data
 for place in "$HOME" "$SCRATCH" "$WORK" "$PROJECT" "$HOME/cifar-utils" "$HOME/data" "$SCRATCH/cifar-utils"; do
     case $place in
