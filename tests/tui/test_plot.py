@@ -21,7 +21,7 @@ from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import BITS
 from labtui.tui.widgets.plot import Cursor, _Drawing, draw
 
-COLOURS = tuple((each, f"pale {each}") for each in ("blue", "red", "green", "magenta"))
+COLOURS = tuple((each, *(f"{tone} {each}" for tone in "234")) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
 SIZES = (1, 2, 4, 8, 16, 24, 32)
 
@@ -95,7 +95,7 @@ def test_many_series_stand_where_their_values_are(lines, width, height, chosen):
     marks = marks_of(spec, width, height, Cursor(chosen, None))
     mine = sorted((place for place in marks if place[2] == chosen), key=lambda place: place[1])
     points = sorted(lines[chosen].items(), key=lambda point: point[1])
-    assert mine and {marks[place][1] for place in mine} == {COLOURS[chosen % 4][0]}, "its own colour"
+    assert mine and {marks[place][1] for place in mine} == {COLOURS[chosen % 4][chosen // 4]}
     if len(points) > 1 and points[-1][1] / points[0][1] > 30:
         assert mine[0][1] < mine[-1][1]
 
@@ -170,8 +170,8 @@ def test_two_lines_have_their_last_values_beside_their_names(width):
 def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
     spec = replace(chart({1: 32.7, 2: 18.0, 4: 10.1}, {1: 13.6, 2: 8.1, 4: 5.38}), unit="s")
     assert {"32.70", "13.60", "18.00", "8.10"} < set("\n".join(rows_of(spec, 95, 15)).split())
-    alone = [rows_of(replace(spec, series=spec.series[1:]), 60, height) for height in range(10, 26)]
-    assert all("13.60 s" in "\n".join(rows) for rows in alone)
+    for height in range(10, 26):
+        assert "13.60 s" in "".join(rows_of(replace(spec, series=spec.series[1:]), 60, height))
     assert not re.search("0 s ┼.*8.10", "\n".join(rows_of(spec, 35, 10))), "no mark is there"
 
 
@@ -294,6 +294,14 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
     marks = sorted(at for at, _, series in marks_of(*how) if series == chosen)
     line = {at for (at, _), (_, style) in cells.items() if style == COLOURS[chosen][0]}
     assert line >= set(range(marks[0], marks[-1])), "no name or value lies on the chosen line"
+
+
+def test_of_five_lines_of_one_network_each_has_its_colour_and_over_epochs_only_the_chosen_one():
+    five = chart(*[{1: 1.0, 2: 2.0 + at} for at in range(5)])
+    five = replace(five, series=tuple(replace(each, hue=0) for each in five.series))
+    assert {style for _, style in marks_of(five).values()} == {*(each[0] for each in COLOURS), "2 blue"}
+    curves = cells_of(replace(five, x_axis="epochs"), 86, 25, Cursor(3, None)).values()
+    assert {style for sign, style in curves if sign > "\u2840"} == {"blue", "quiet"}
 
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():

@@ -26,7 +26,7 @@ Role = Literal["measured", "other", "ideal", "fit", "reference"]
 """``other``: measured, but in grey beside the lines that its panel is about."""
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
-"""A colour is a network in every chart, and no other thing; other networks take the first free colours."""
+"""A colour is a network where a chart has several, and in every file; others take the first free colours."""
 HUES = 4
 """The number of colours of a drawer, and of the tones of each."""
 WIDE = 8

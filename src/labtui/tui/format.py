@@ -131,18 +131,18 @@ def place_text(spec: ChartSpec, x: float) -> str:
 
 
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
-    """The mark and colour of a measured series; with more series than colours, only the chosen one is coloured.
+    """The mark and colour of a measured series, each mark with a colour of its own.
 
-    With more series than marks, the others have letters.
+    Where lines lie close together, over epochs, or are more than marks, only the chosen one is coloured.
     """
-    from labtui.results.charts import HUES, Look, looks
+    from labtui.results.charts import is_crowded, looks
 
-    if len(spec.measured) > len(MARKS) and not chosen:
+    line, crowded = spec.measured[at], is_crowded(spec)
+    if not chosen and (crowded or len(spec.measured) > len(MARKS)):
         return ascii_lowercase[at % 26], look.quiet
-    line, few = spec.measured[at], len(spec.measured) <= HUES
-    seen = looks(spec.measured)[line.name] if few else Look(line.hue, 0, at)
-    colour = look.series[seen.hue][seen.tone] if few or chosen else look.quiet
-    return (HOLLOW if hollow else MARKS)[seen.mark % len(MARKS)], colour
+    mark = looks(spec.measured)[line.name].mark
+    tone, hue = (0, line.hue) if crowded else divmod(mark, len(look.series))
+    return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], look.series[hue][min(tone, 3)]
 
 
 def names_of(spec: ChartSpec) -> list[str]:
