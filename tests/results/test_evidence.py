@@ -9,7 +9,8 @@ from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.results.compute import compute_results, own_rows
 from labtui.results.cost import training_gpu_hours
 from labtui.results.measured import MeasuredRun, accuracy_curves, measured_from_reports, steady_samples
-from labtui.results.messages import loss_message, loss_sentence
+from labtui.results.messages import loss_message, loss_sentence, why_no_speedup
+from labtui.results.report import report_text
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import LogReport, ParsedRun
 from tests.results.helpers import epoch, run, task_charts
@@ -75,7 +76,7 @@ def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_charted_or_po
     row = next(row for row in results.rows if row.n_gpus == 4)
     assert row.epoch_seconds.value == 14 and row.speedup is None and row.efficiency is None
     assert any("Num_replicas: 1" in note for note in row.notes)
-    assert any("contradicts itself" in note for note in row.notes)
+    assert "contradicts itself" in why_no_speedup(results.rows)
     assert all(fit.n_gpus == (1, 2) for fit in results.fits)
     for chart in task_charts(results):
         assert all(point.x != 4 for series in chart.series for point in series.points), chart.key
@@ -92,10 +93,10 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     (curve,) = accuracy_curves(run(1, [], epochs=epochs))
     assert [point.epoch for point in curve.points] == [1, 3]
     metrics = {"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}
-    curves = accuracy_curves(run(1, [], epochs=(epoch(1, 5, metrics=metrics),)))
-    assert [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in curves] == [
-        *(("accuracy", False, 0.5), ("val_accuracy", True, 0.4), ("val_acc1", True, 0.4))
-    ]
+    both = run(1, [], epochs=(epoch(1, 5, metrics=metrics), epoch(2, 5)))
+    told = [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in accuracy_curves(both)]
+    assert told == [("accuracy", False, 0.5), ("val_accuracy", True, 0.4), ("val_acc1", True, 0.4)]
+    assert "val. accuracy" in (text := report_text(compute_results([both]))) and "40.0 %" in text
 
 
 # --------------------------------------------------------------------------- what a file's name and its GPUs tell
@@ -157,7 +158,7 @@ def test_unlike_runs_are_in_the_table_without_a_speedup(one, four, reason):
     runs = [changed(run(1, [9, 8, 8]), **one), changed(run(4, [4, 2, 2]), **four)]
     row = next(row for row in compute_results(runs, images=50_000).rows if row.n_gpus == 4)
     assert row.speedup is None and row.throughput is not None
-    assert any(reason in note and "no speedup" in note for note in row.notes), row.notes
+    assert [reason in note for note in row.notes_about("no speedup")] == [True], row.notes
 
 
 @pytest.mark.parametrize(

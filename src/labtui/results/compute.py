@@ -11,7 +11,7 @@ from labtui.domain.model import EpochSample, Interval, plural
 from labtui.results import grouping, measured
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_work
 from labtui.results.laws import fit_laws, karp_flatt
-from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, run_notes, steady_samples, warmup_epochs
+from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, steady_samples, warmup_epochs
 from labtui.results.rows import ResultRow, Results, Scatter, compare_rates, named_rows, step_times_of
 from labtui.results.scaling import program_rows, same_batch, with_controls
 from labtui.training_logs.patterns import RATE
@@ -82,9 +82,10 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         warmup_seconds=Interval.mean([first.seconds for _, first in firsts]),
         total_seconds=Interval.mean([run.run.total_seconds for run in members if run.run.total_seconds]),
         gpu_memory=Interval.mean([run.run.gpu_memory for run in members if run.run.gpu_memory]),
-        notes=(*notes, *run_notes(members)),
         origins=tuple(run.origin(sample) for run, sample in (samples or firsts)),
-    )
+    ).with_notes(*notes)
+    row = row.with_notes(*filter(None, map(measured.end_note, members)), about="end")
+    row = row.with_notes(*measured.run_notes(members))
     if rates:
         return _from_rates(row, rates)
     if row.program is not None:
@@ -94,6 +95,8 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     images, values = configuration.images_bound, [sample.seconds.value for _, sample in samples]
     rates_told = (sample.metrics.get(RATE, 0.0) for _, sample in samples)
     told = None if images else Interval.mean([rounded(f"{rate:.9g}") for rate in rates_told if rate > 0])
+    remarks = [_RATE_TOLD] if told else _images_note(members[0], configuration, images)
+    row = row.with_notes(*remarks, about="" if images or told else "no throughput")
     return replace(
         row,
         images=images,
@@ -101,7 +104,6 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         joules_per_image=_joules_per_image((sample for _, sample in samples), images),
         scatter=Scatter(statistics.stdev(values), len(values)) if len(values) > 1 else None,
         step_seconds=seconds.scaled(1 / steps) if steps else None,
-        notes=(*row.notes, *((_RATE_TOLD,) if told else _images_note(members[0], configuration, images))),
     )
 
 
@@ -152,14 +154,13 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
         note = "The log prints a rate and no epoch times: the cost of a short last batch is not in it."
         note += f" The epoch time is computed for {mine.images:,} images at that rate." if images else ""
     return replace(
-        row,
+        row.with_notes(note),
         images=images,
         epoch_seconds=images and images.over(rate),
         throughput=rate,
         steps=None,
         step_seconds=Interval.exact(a_step).over(rate) if a_step else None,
         from_rate=True,
-        notes=(*row.notes, note),
         origins=tuple(run.origin() for run in runs),
     )
 
@@ -206,9 +207,12 @@ def _compare(row: ResultRow, found: _Index) -> ResultRow:
         return row
     row = _with_acceleration(row, found)
     if baseline is None:
-        return row.with_notes(*_explain_no_baseline(row, found))
+        return row.with_notes(*_explain_no_baseline(row, found), about="no speedup")
     row = _with_doubling(row, found)
-    return row if row.is_baseline else row.with_notes(*_remarks(row, baseline))
+    if row.is_baseline:
+        return row
+    row = row.with_notes(*_remarks(row, baseline), about="baseline")
+    return row.with_notes(*_assumptions(row, baseline))
 
 
 def _with_baseline(row: ResultRow, baseline: ResultRow | None) -> ResultRow:
@@ -274,7 +278,7 @@ MAX_EFFICIENCY, UNLIKE = 1.05, 1.1
 
 
 def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
-    """What the comparison assumes, and what makes it doubtful."""
+    """How the baseline was measured, and whether it suits the row."""
     mine, theirs = row.configuration.per_gpu_batch, baseline.configuration.per_gpu_batch
     if mine is None or theirs is None:
         yield "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
@@ -284,16 +288,19 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     timed = [run for run in baseline.members if measured.steady_samples(run)] or baseline.members
     if len(timed) > 1:
         numbers = ", ".join(str(run.run_id) for run in timed if run.run_id)
-        yield f"{measured.MEAN_BASELINE} {f'runs {numbers}' if numbers else plural(len(timed), 'run')}."
+        yield f"The one-GPU baseline is the mean of {f'runs {numbers}' if numbers else plural(len(timed), 'run')}."
         means = sorted(row.epoch_seconds.value for row in map(measure, timed) if row.epoch_seconds)
         if means and means[-1] > UNLIKE * means[0]:
             yield f"The runs of the one-GPU baseline differ: {means[0]:.3g} to {means[-1]:.3g} s an epoch."
+    if row.efficiency is not None and row.efficiency.value > MAX_EFFICIENCY:
+        yield "Faster than ideal: check batch, precision and machine of this run and of its one-GPU baseline."
+
+
+def _assumptions(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     if row.configuration.apart:
         yield "The log names no model: its runs are treated as one model and compared only with each other."
     if not row.from_rate and (row.images is None or baseline.images is None):
         yield "The speedup assumes that both epochs have the same number of images, which the logs do not say."
-    if row.efficiency is not None and row.efficiency.value > MAX_EFFICIENCY:
-        yield "Faster than ideal: check batch, precision and machine of this run and of its one-GPU baseline."
 
 
 def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:

@@ -224,8 +224,8 @@ _NAMELESS = "The log names no model: name it with `labtui submit --model NAME` t
 
 
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
-    """Notes about the runs of a row: guessed facts, early ends, missing epochs, contradictions."""
-    notes = [said for run in members for said in (_end_note(run), _loss_note(run)) if said]
+    """Notes about the runs of a row: guessed facts, contradictions."""
+    notes = [said for run in members if (said := _loss_note(run))]
     if members[0].mark == "small":
         notes.append("A small run, no result of the lab: CPU devices are its GPUs, or it has other images.")
     if any(run.run.interleaved for run in members):
@@ -257,11 +257,12 @@ def sized_options(spec: RunSpec) -> Tuning:
     return (*spec.tuning, *((name, value) for name, value in options.items() if value))
 
 
-def _end_note(run: MeasuredRun) -> str:
+def end_note(run: MeasuredRun) -> str:
     """How a run ended early, and how many of its epochs the log has; "" for a complete run."""
     outcome, epochs = run.run.outcome or "unfinished", _missing_epochs(run)
     if outcome == "completed" or (outcome == "unfinished" and run.live):
-        return epochs and f"The log has {epochs}."
+        whose = f"Run {run.run_id}: the" if run.run_id else "The"
+        return epochs and f"{whose} log has {epochs}."
     who = f"Run {run.run_id}" if run.run_id else "A run"
     deed = "is unfinished in the log" if outcome == "unfinished" else f"{DEEDS[outcome]} before its end"
     return f"{who} {deed}{epochs and f': {epochs}'}."
@@ -285,8 +286,6 @@ def _loss_note(run: MeasuredRun) -> str:
     return "" if first is None else f"The loss is not finite from epoch {first} on: the training diverged."
 
 
-MEAN_BASELINE = "The one-GPU baseline is the mean of"
-"""How the note on a row begins whose baseline has several runs."""
 SHORTEST = 1e-9
 """Times (s) and rates (1/s) with a lower bound below this count as zero: nothing is divided by them."""
 

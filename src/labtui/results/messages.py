@@ -11,7 +11,7 @@ from labtui.results.charts import distinct
 from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
-from labtui.results.rows import LawFit, ResultRow, Results
+from labtui.results.rows import About, LawFit, ResultRow, Results
 from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, scaling_lines
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -301,7 +301,7 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest:
 
 def why_no_speedup(rows: Iterable[ResultRow]) -> str:
     """What the first row without a speedup lacks, from its notes; "" where there is no such row."""
-    return next((note for row in rows for note in row.notes if note.endswith("no speedup.")), "")
+    return next((note for row in rows for note in row.notes_about("no speedup")), "")
 
 
 def results_message(results: Results) -> str:
@@ -391,11 +391,11 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     return [*lines, *(f"{of_all}{remark}" for remark in shared)]
 
 
-def _rows_of_notes(rows: Iterable[ResultRow]) -> dict[str, list[str]]:
-    """Each note once, with the rows that it is about: ``ResNet50 on 2 GPUs, 4 GPUs``."""
+def _rows_of_notes(rows: Iterable[ResultRow], *kinds: About) -> dict[str, list[str]]:
+    """Each note once, those of some kinds or all, with their rows: ``ResNet50 on 2 GPUs, 4 GPUs``."""
     told: dict[str, dict[str, dict[str, None]]] = {}
     for row in rows:
-        for note in row.notes:
+        for note in row.notes_about(*kinds) if kinds else row.notes:
             told.setdefault(note, {}).setdefault(clean(row.name), {})[row.counted] = None
 
     def label(name: str, sizes: Collection[str]) -> str:
@@ -409,9 +409,9 @@ def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
     lines, found = grouped(rows, lambda row: clean(row.name)), []
     for name, mine in lines.items():
         whose = f"he one-GPU baseline of {name}" if len(lines) > 1 else "he one-GPU baseline"
-        told = ((note, who) for note, who in _rows_of_notes(mine).items() if "one-GPU baseline" in note)
         found += [
-            note.replace("he one-GPU baseline", whose).replace("this run", who) for note, (who,) in told
+            note.replace("he one-GPU baseline", whose).replace("this run", who)
+            for note, (who,) in _rows_of_notes(mine, "baseline").items()
         ]
     return found
 

@@ -261,11 +261,7 @@ PRINTED = (
     Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
 )
 _EPOCHS = Column("epochs", epochs_text, number=False)
-_ACCURACY = Column(
-    "val. accuracy",
-    lambda row: percent_text(validated(row.members[-1].run) if row.learns else None),
-    optional=True,
-)
+_ACCURACY = Column("val. accuracy", lambda row: percent_text(validated(row.members[-1].run)), optional=True)
 PRECISE = (*_WHAT, _ACCURACY, EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY, _EPOCHS)
 """The precise reading: all digits of the log, with the uncertainty."""
 

@@ -166,8 +166,6 @@ def cost_lines(cost: LabCost | None) -> list[str]:
 # --------------------------------------------------------------------------- JSON
 
 Json = dict[str, Any]
-_TIMED_BY_BATCHES = ("pytorch",)
-"""Sources whose epoch time is the sum of printed batch means: the printed mean is the more reliable step time."""
 
 _IDENTITY = "model device n_gpus batch_size runs epochs"
 _SOURCES = "practice=mark small=mark live notes sources=origins"
@@ -320,7 +318,7 @@ def step_seconds(sample: EpochSample) -> Interval | None:
 
     Never less precise than Keras's own step time, which the epoch's interval already takes into account.
     """
-    if not sample.steps or sample.source in _TIMED_BY_BATCHES:
+    if not sample.steps or sample.source == "pytorch":  # its epoch time is the sum of printed batch means
         return None
     return sample.seconds.scaled(1 / sample.steps)
 
@@ -330,4 +328,4 @@ def notes_of_run(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
     if run.program is not None or (not run.epochs and run.throughput is None):
         return run.notes
     # the title already has its outcome and its epochs
-    return tuple(note for note in row.notes if not note.startswith("A run "))
+    return tuple(note for note, about in row.remarks if about != "end")

@@ -101,6 +101,8 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
 # --------------------------------------------------------------------------- rows
 
 Law = Literal["amdahl", "gustafson"]
+About = Literal["", "no throughput", "no speedup", "baseline", "end"]
+"""What a note on a row is about, where anything asks for it."""
 ENOUGH_SIZES = 5
 """A law fitted to fewer sizes is a summary, not a forecast."""
 
@@ -155,12 +157,21 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory: Interval | None = None
     joules_per_image: Interval | None = None
     apart_by: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    remarks: tuple[tuple[str, About], ...] = ()
     origins: tuple[Origin, ...] = ()
 
-    def with_notes(self, *notes: str) -> ResultRow:
-        """The row with these notes added."""
-        return replace(self, notes=(*self.notes, *notes))
+    def with_notes(self, *notes: str, about: About = "") -> ResultRow:
+        """The row with these notes added, all of one kind."""
+        return replace(self, remarks=(*self.remarks, *((note, about) for note in notes)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The sentences of its notes."""
+        return tuple(note for note, _ in self.remarks)
+
+    def notes_about(self, *kinds: About) -> list[str]:
+        """The sentences of its notes of these kinds."""
+        return [note for note, about in self.remarks if about in kinds]
 
     @property
     def model(self) -> str:

@@ -60,17 +60,11 @@ def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
 def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, Any]:
     """The fields of the charts of a program, by one of its rows: name, mark, labels, unit and note."""
     form, one = specs.FAMILIES[family], row.compared_with
-    note = (
-        f"Weak scaling: n {program.counts} do n times the work. E = T1/Tn; T1 is the time of {one}."
-        if program.scaling == "weak"
-        else f"Strong scaling: the same work on n {program.counts}. T1 is the time of {one}."
-    )
-    fields: dict[str, Any] = {
-        "x_label": program.counts,
-        "notes": (note,),
-        "model": program.name,
-        "mark": row.mark,
-    }
+    note = f"Strong scaling: the same work on n {program.counts}."
+    if program.scaling == "weak":
+        note = f"Weak scaling: n {program.counts} do n times the work. E = T1/Tn;"
+    notes = (f"{note} T1 is the time of {one}.",)
+    fields: dict[str, Any] = {"x_label": program.counts, "notes": notes, "model": row.model, "mark": row.mark}
     if form.unit == "s" and program.shown_in == "ms":
         return fields | {"heading": f"{form.title}, ms", "y_label": "milliseconds", "unit": "ms"}
     return fields | {"y_label": form.y_label.replace("processes", program.counts).replace("one process", one)}
@@ -105,7 +99,7 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
         yield "Hollow: only the first epoch is done."
     if any(row.live for row in rows):
         yield "Runs in progress are drawn as live; their marks will move."
-    yield from dict.fromkeys(note for row in rows for note in row.notes if "before its end" in note)
+    yield from dict.fromkeys(note for row in rows for note in row.notes_about("end"))
     if ratio:
         if any(row.by_rate and not row.is_baseline for row in rows):
             unit = rows[0].configuration.unit.capitalize()

@@ -42,7 +42,7 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     x_label = family.x_label.replace("processes", words.counted(plans))
     timed = counts and name in ("throughput", "training")
     rows = [row for row in view.charted if row.is_measured and row.program is None]
-    lacks = [note for row in rows for note in row.notes if f"no {name} " in note]
+    lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
     lacks += ["The logs print no accuracy and no loss."] * (name == "training" and bool(rows))
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
