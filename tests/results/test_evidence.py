@@ -75,8 +75,7 @@ def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_charted_or_po
     results = compute_results([*clean, contradictory(4, [29, 14.0])])
     row = next(row for row in results.rows if row.n_gpus == 4)
     assert row.epoch_seconds.value == 14 and row.speedup is None and row.efficiency is None
-    assert any("Num_replicas: 1" in note for note in row.notes)
-    assert "contradicts itself" in why_no_speedup(results.rows)
+    assert "Num_replicas: 1" in str(row.notes) and "contradicts itself" in why_no_speedup(results.rows)
     assert all(fit.n_gpus == (1, 2) for fit in results.fits)
     for chart in task_charts(results):
         assert all(point.x != 4 for series in chart.series for point in series.points), chart.key
@@ -90,8 +89,7 @@ def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_charted_or_po
 def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     values = enumerate((0.1, math.nan, 0.3), start=1)
     epochs = tuple(epoch(number, 5, metrics={"acc": top, "loss": 1.0}) for number, top in values)
-    (curve,) = accuracy_curves(run(1, [], epochs=epochs))
-    assert [point.epoch for point in curve.points] == [1, 3]
+    assert [point.epoch for point in accuracy_curves(run(1, [], epochs=epochs))[0].points] == [1, 3]
     metrics = {"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}
     both = run(1, [], epochs=(epoch(1, 5, metrics=metrics), epoch(2, 5)))
     told = [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in accuracy_curves(both)]
