@@ -144,6 +144,30 @@ def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             yield Hit(command.line, effect, replace_line(job, command.line, fixed, "remove the space"))
 
 
+_VARIABLE = re.compile(r"\\.|'[^']*'|\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))", re.S)
+_SETS = re.compile(r"\s*(?:source|\.|eval|module|ml|conda|mamba|spack)\s")
+_GIVEN = re.compile(
+    r"(?:SLURM|SBATCH|SRUN|CUDA|BASH|XDG|LC)_\w+"
+    r"|[A-Z]*(?:DIR|HOME|PATH|PWD|USER|HOST\w*|SCRATCH|WORK|PROJECT)|LANG|LOGNAME|SHELL|UID|RANDOM|SECONDS"
+)
+"""Variables that the shell, Slurm or a site may set: PWD, TMPDIR, SLURM_JOB_ID, WORK."""
+
+
+@rule("unset-variable", "warning")
+def unset_variable(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+    """A variable in a training's command that nothing in the file sets.
+
+    Not those of the shell, of Slurm and of sites, and not after `source` or `module`, which may set any.
+    """
+    first = next((command.line for command in job.filled if _SETS.match(command.text)), len(job.lines) + 1)
+    for command in map(job.source, job.launches):
+        names = {match["braced"] or match["plain"] for match in _VARIABLE.finditer(command.text)} - {None}
+        for name in sorted(names) if command.line < first else ():
+            if not _GIVEN.fullmatch(name) and not re.search(rf"(?<![\w${{]){name}\b", job.text):
+                effect = f"{name} is not set in this file: it is empty unless your login shell sets it."
+                yield Hit(command.line, effect)
+
+
 @rule("hidden-status", "warning")
 def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A clean-up command at the end hides the training's failure.
