@@ -288,8 +288,11 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     assert task_word(seen(state, checks=done)) == "unknown", "as the row says, not 'done'"
     online = replace(state, connection=ConnectionState(status="online"))
     assert seen(online).every[1].word == "running" and seen(online, read_only=True).every[1].word == unknown
-    queued = state.with_job("lt1", replace(job.job, phase=JobPhase.QUEUED))
-    assert words.why_it_waits(seen(queued), seen(queued).every[1]) == ""
+    why_new = "Job 7: labtui does not know the state NEW."
+    for base, phase, why in (state, JobPhase.QUEUED, ""), (online, JobPhase.UNKNOWN, why_new):
+        told = seen(base.with_job("lt1", replace(job.job, phase=phase, slurm_state="NEW")))
+        assert words.why_it_waits(told, told.every[1]) == why
+    assert told.every[1].word == "unknown state NEW"
 
 
 def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_it_waits_for():

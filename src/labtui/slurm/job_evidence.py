@@ -137,12 +137,12 @@ def differs(old: JobView, new: JobView) -> bool:
 
 # --------------------------------------------------------------------------- all of the student's jobs
 def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
-    """The waiting and running jobs that are not this folder's, in the queue's order."""
+    """The jobs without an end that are not this folder's, in the queue's order."""
     ours = {item.job.job_id for item in state.submissions.values() if item.job is not None}
     return tuple(
         row
         for row in rows
-        if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING)
+        if row.phase is not JobPhase.FINISHED
         and row.job_id not in ours
         and row.comment.removeprefix(COMMENT_PREFIX) not in state.submissions
     )

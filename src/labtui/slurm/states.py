@@ -1,6 +1,6 @@
 """Slurm's job states and pending reasons: the phase of each state, and plain sentences for them.
 
-An unknown state counts as running: only a known final state of Slurm means "finished".
+The phase of a state that is in no list is unknown: only a known final state of Slurm means "finished".
 """
 
 import re
@@ -72,13 +72,12 @@ def told_outcome(job: JobView | None) -> Outcome | None:
 
 
 def phase_of(state: str) -> JobPhase:
-    """The phase of a state; an unknown state counts as running."""
+    """The phase of a state; unknown where labtui does not know its word."""
     word = plain_state(state)
-    if not word:
-        return JobPhase.UNKNOWN
     if word in FINISHED:
         return JobPhase.FINISHED
-    return JobPhase.QUEUED if word in _STATES["queued"] else JobPhase.RUNNING
+    phases = (JobPhase.QUEUED, JobPhase.RUNNING)
+    return next((phase for phase in phases if word in _STATES[phase.value]), JobPhase.UNKNOWN)
 
 
 def reason_words(phase: JobPhase | None, reason: str) -> str:

@@ -66,13 +66,13 @@ def _read_sample(row: Mapping[str, str]) -> GpuSample | None:
     at, index = _parse_time(row["timestamp"]), row.get("index", "")
     if at is None or not index.isdecimal() or len(index) > 4:
         return None
-    busy = _number(row.get("utilization.gpu", ""))
+    busy = plain_number(row.get("utilization.gpu", "").partition(" ")[0])  # [N/A]: unknown
     return GpuSample(
         at=at,
         index=int(index),
         name=f"GPU {int(index)}",
         utilization=None if busy is None else min(busy, 100.0) / 100,
-        clock_mhz=_number(row.get("clocks.current.sm", row.get("clocks.sm", ""))),
+        clock_mhz=plain_number(row.get("clocks.current.sm", row.get("clocks.sm", "")).partition(" ")[0]),
         slowed_by=_slowed_by(row),
         node=row["node"],
     )
@@ -89,11 +89,6 @@ def _slowed_by(row: Mapping[str, str]) -> frozenset[str] | None:
 
 def _parse_time(text: str) -> float | None:
     return utc_seconds(text.partition(".")[0], "%Y/%m/%d %H:%M:%S")
-
-
-def _number(text: str) -> float | None:
-    """A number of 0 or more, with or without a unit; None for ``[N/A]`` and the like."""
-    return plain_number(text.split(" ", maxsplit=1)[0])
 
 
 # --------------------------------------------------------------------------- beside the epochs

@@ -188,8 +188,9 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
         why = reason_words(job.phase, job.reason.replace("None", "")) or "Slurm has not said why yet."
         return f"Job {job.job_id} is queued. {why} {start_words(job, view)}".rstrip()
     if job.phase is JobPhase.UNKNOWN:
-        since = f" for {clock_span(view.now - job.unknown_since)}" if job.unknown_since else ""
-        return f"Job {job.job_id}: unknown{since}. The cluster has not reported how it ended."
+        since = clock_span(view.now - job.unknown_since) if job.unknown_since else ""
+        lost = f"unknown for {since}. The cluster has not reported how it ended."
+        return f"Job {job.job_id}: {lost if since else f'labtui does not know the state {job.slurm_state}.'}"
     if job.phase is JobPhase.SETTLING:
         return f"Job {job.job_id} has left the queue; no accounting record yet."
     behind = line.phase is RunPhase.QUEUED and job.phase is JobPhase.RUNNING

@@ -387,6 +387,8 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         since = (job.unknown_since if job is not None else None) or seen_at
         said = f"since {words.clock(since)}" if since else "until connected"
+        if heard and job is not None and not job.unknown_since:  # a word of Slurm's that labtui does not know
+            said = f"state {job.slurm_state}"
         return replace(run, phase=RunPhase.UNKNOWN), said
     return run, held * (run.phase is RunPhase.QUEUED)
 
