@@ -1,5 +1,6 @@
 """The command line beside an open window: the window's process acts, the command waits for its answer."""
 
+import re
 import threading
 from collections.abc import Iterator
 
@@ -85,13 +86,28 @@ def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
     assert not app.why_disabled(app, "refresh_now", ()) and "closed" in app.why_disabled(app, "export", ())
 
 
-def test_a_command_that_follows_takes_the_place_of_a_window_that_was_closed(bench, monkeypatch, command):
+def test_a_command_that_follows_hands_the_folder_over_to_screens_and_takes_it_again(
+    bench, monkeypatch, command
+):
     accepted(bench)
     bench.cluster.write("100", keras_log(30, 5, 5))
     bench.cluster.end("100")
+    bench.session.close()
     monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
-    monkeypatch.setattr(Session, "watch_logs", lambda *_: bench.session.close())
-    assert "Epoch 3/5" in command(["log", "1", "--follow", "--folder", str(bench.path)]).out
+    read_only, follows, reload = [], threading.Event(), Session._reload
+    monkeypatch.setattr(Session, "_reload", lambda session: (follows.set(), reload(session)))
+
+    def open_screens(*_, **takes_over):
+        with Session.open(bench.path, start=False, **takes_over) as screens:
+            read_only.append(str(screens.why_read_only))
+            assert not takes_over or follows.wait(10)
+
+    monkeypatch.setattr(Session, "watch_logs", open_screens)
+    threading.Timer(0.1, open_screens, kwargs={"takes_over": True}).start()
+    said = command(["log", "1", "--follow", "--folder", str(bench.path)])
+    assert re.match(r"`labtui log` \(process \d+\) has this lab folder open", read_only[0])
+    assert read_only[1:] == ["None"] and "The screens that were opened connect now" in said.err
+    assert "This one connects now" in said.err and "Epoch 3/5" in said.out
 
 
 def test_what_nobody_takes_is_withdrawn(bench, monkeypatch):

@@ -21,14 +21,11 @@ def ended(bench: Bench, outcome: Outcome) -> None:
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, outcome))
 
 
-def test_a_run_that_goes_on_is_not_retried(bench):
-    accepted(bench)
+def test_after_a_failure_the_same_again_and_not_before(bench):
+    token = accepted(bench)
     with pytest.raises(UsageError, match="not over"):
         retry_after(bench.session, 1)
-
-
-def test_after_a_failure_the_same_again(bench):
-    ended(bench, "failed")
+    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "failed"))
     refused = {"status": SubmissionStatus.REFUSED, "job": None, "sentence": "Slurm refused it."}
     bench.session._journal.change(lambda state: state.with_submission(only(bench).token, **refused))
     assert retry_after(bench.session, 1).sentence == "It has no job: Slurm refused it."

@@ -195,7 +195,7 @@ def test_a_database_not_made_yet_or_on_a_windows_share_or_of_another_computer(tm
         Store(tmp_path / "other.db", read_only=True)
     open_database(f"file:/{tmp_path}/labtui.db").close()  # file://server/share/labtui.db
     last = Writer(host="pc", path=r"C:\my labs\10\labtui.db", inode=1)
-    monkeypatch.setattr("labtui.session.store._writer_in", lambda _: last)
+    monkeypatch.setattr(Store, "writer", lambda _: last)
     with pytest.raises(FolderTaken, match=r"copy of C:\\my labs\\10 on pc,"):
         Store(tmp_path / "labtui.db").claim()
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from labtui.cluster import local_files
-from labtui.cluster.local_files import open_inside, read_inside, stat_inside, write_inside
+from labtui.cluster.local_files import open_inside, read_inside, stat_inside, write_export, write_inside
 from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
-from labtui.domain.errors import DataError, FolderError, StoreError, UsageError
+from labtui.domain.errors import DataError, ExportError, FolderError, StoreError, UsageError
 from labtui.session import settings as trusting
 from labtui.session.folder import LabFolder, find_folder
-from labtui.session.labs import open_answers, read_answers
+from labtui.session.labs import load_edition, open_answers, read_answers
 from labtui.session.opening import effects_of_trust, lock_folder, stored_state
 from labtui.session.session import Session
-from labtui.session.settings import changed, check_trust, read_settings, trust, write_settings
+from labtui.session.settings import Settings, changed, check_trust, read_settings, trust, write_settings
 from labtui.session.store import Store
 from tests.conftest import TextTerminal
 from tests.session.conftest import Bench, accepted, draft
@@ -65,12 +65,9 @@ def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypa
     with Session.open(received) as session:
         assert isinstance(session.why_read_only, trusting.NotTrusted)
         assert len(session.state.submissions) == 2
-        for change in (
-            lambda: session.submit(draft()), lambda: session.cancel(1), lambda: session.hold(1),
-            lambda: session.test_only(draft()),
-        ):  # fmt: skip
+        for change, of in ("submit", draft()), ("cancel", 1), ("hold", 1), ("test_only", draft()):
             with pytest.raises(trusting.NotTrusted, match="not trusted"):
-                change()
+                getattr(session, change)(of)
         session.refresh()
     assert len(bench.cluster.calls) == calls and tree(received) == before
     assert not (received.parents[1] / ".zshenv").exists()
@@ -149,9 +146,8 @@ def test_a_changed_host_or_user_is_asked_about_again(lab_path, change):
     """By whoever edits `lab.toml`; not when labtui itself writes what its user chose."""
     LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), **change))
     assert check_trust(lab_path) is None
-    write_settings(
-        lab_path / "lab.toml", changed(read_settings(lab_path / "lab.toml"), data_dir="/elsewhere")
-    )
+    elsewhere = changed(read_settings(lab_path / "lab.toml"), data_dir="/elsewhere")
+    write_settings(lab_path / "lab.toml", elsewhere)
     assert check_trust(lab_path) is None
     back = dict.fromkeys(change, None if "port" in change else "again")
     write_settings(lab_path / "lab.toml", changed(read_settings(lab_path / "lab.toml"), **back))
@@ -181,10 +177,7 @@ def snare(lab_path: Path, tmp_path: Path) -> tuple[LabFolder, Path]:
     return LabFolder.open(lab_path), outside
 
 
-PATHS = (
-    *("link", "linked/secret", "linked/deep/new", "pipe", "scripts"),
-    *("scripts/../../outside/secret", "../outside/secret"),
-)
+PATHS = ("link", "linked/secret", "linked/deep/new", "pipe", "scripts", "scripts/../../outside/secret")
 
 
 @pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders are not opened by descriptor here")
@@ -208,7 +201,7 @@ def test_a_folder_swapped_for_a_link_while_it_is_used_is_not_followed(tmp_path, 
     assert (elsewhere / "1.out").read_text() == "theirs"
 
 
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("name", [*PATHS, "../outside/secret"])
 def test_no_path_leads_out(snare, name):
     folder, outside = snare
     root = folder.path
@@ -248,17 +241,15 @@ def test_a_hard_link_is_never_written_through(snare):
     folder, outside = snare
     (folder.path / "logs" / "twin.out").hardlink_to(outside / "secret")
     before = tree(outside)
-    with pytest.raises(OSError, match="hard link"):
-        open_inside(folder.path, "logs/twin.out", os.O_WRONLY | os.O_APPEND)
-    with pytest.raises(OSError, match="hard link"):
-        open_inside(folder.path, "logs/twin.out", os.O_WRONLY | os.O_TRUNC)
+    for how in (os.O_APPEND, os.O_TRUNC):
+        with pytest.raises(OSError, match="hard link"):
+            open_inside(folder.path, "logs/twin.out", os.O_WRONLY | how)
     folder.write("logs/twin.out", b"mine")  # replaced as a whole: the other name keeps its file
     assert tree(outside) == before and folder.read("logs/twin.out") == b"mine"
 
 
 def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path):
     from labtui.practice.layout import StateFile
-    from labtui.session.settings import Settings
 
     old = os.umask(0)
     try:
@@ -273,10 +264,6 @@ def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path):
 
 
 def test_each_kind_of_file_refuses_a_link(snare):
-    from labtui.cluster.local_files import write_export
-    from labtui.domain.errors import ExportError
-    from labtui.session.labs import load_edition
-
     folder, outside = snare
     root, before = folder.path, tree(outside)
     (root / "scripts" / "stolen.py").symlink_to(outside / "secret")

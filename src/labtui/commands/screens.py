@@ -104,7 +104,7 @@ def show(
     from labtui.tui.messages import ScreenPrompter
 
     prompter = ScreenPrompter()
-    session = Session.open(folder, prompter=prompter, start=False)
+    session = Session.open(folder, prompter=prompter, start=False, takes_over=True)
     try:
         app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
         app.with_tour = is_first_start()

@@ -196,17 +196,23 @@ def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
 class OpenLab:
     """A session that is open while a command runs."""
 
-    def __init__(self, args: argparse.Namespace, *, start: bool = True, view_only: bool = False) -> None:
+    def __init__(
+        self, args: argparse.Namespace, *, start: bool = True, view_only: bool = False, follows: str = ""
+    ) -> None:
         """Open the lab folder of `args.folder`; connect if `start`.
 
         Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored, sends
-        nothing, and says if the folder cannot be written.
+        nothing, and says if the folder cannot be written. `follows` is the name of a command that stays connected: it
+        sends what waits, and hands the folder over to screens that open.
         """
         from labtui.session.session import Session
 
         folder = lab_folder(args.folder, args, writes=not view_only)
         self._prompter = prompter = TerminalPrompter()
-        self._open = partial(Session.open, folder.path, prompter=prompter, start=False, sends=not view_only)
+        sends = bool(follows) or not view_only
+        self._open = partial(
+            Session.open, folder.path, prompter=prompter, start=False, sends=sends, follows=follows
+        )
         self.session: Session = self._open()
         if view_only and isinstance(why := self.session.why_read_only, NotWritable):
             say_error(why)
@@ -235,6 +241,8 @@ class OpenLab:
         """Yield each new state until `done` or for `limit_s` seconds; no state before `done` is left out."""
         end = math.inf if limit_s is None else time.monotonic() + limit_s
         while True:
+            if self.session.is_wanted and not self.state.in_status(SubmissionStatus.SENDING):
+                self._open_again("The screens that were opened connect now; this one follows them.")
             before, left = self._last_state, min(0.5, end - time.monotonic())
             self._last_state = self.session.next_state(before, 0.0 if done(self.state) else max(0.0, left))
             if self._last_state is not before:
@@ -276,17 +284,24 @@ class OpenLab:
         """
         connection = self.state.connection
         if connection == WRITER_GONE:
-            say(f"{connection.sentence} This one connects now.")
-            self.session.close()
-            self.session = self._open()
-            self.session.start()
-            return
-        if connection.status == "needs-login":
+            self._open_again(f"{connection.sentence} This one connects now.")
+        elif connection.status == "needs-login":
             if self._prompter.unasked:
                 raise failure("not-asked", said=connection.sentence)
             raise LoginRefused(connection.sentence, connection.hint)
-        if connection.status == "offline" and connection.tried and not patient:
+        elif connection.status == "offline" and connection.tried and not patient:
             raise ConnectionLost(connection.sentence, connection.hint)
+
+    def _open_again(self, sentence: str) -> None:
+        """Open the folder again: read-only beside screens that asked for it, else to connect."""
+        from labtui.session.opening import wait_for_writer
+
+        say(sentence)
+        self.session.close()
+        if self.session.is_wanted:
+            wait_for_writer(self.session.folder)
+        self.session = self._open()
+        self.session.start()
 
 
 def fields_of(record: msgspec.Struct, names: str) -> dict[str, Any]:

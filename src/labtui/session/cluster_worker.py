@@ -45,11 +45,8 @@ class ClusterWorker:
         self._submitter = Submitter(context)
         self._log_follower = LogFollower(context)
         self._poller = Poller(context, self._submitter)
-        self._on_cluster: dict[str, Any] = {
-            "submit": self._submitter,
-            "queue": self._poller,
-            "logs": self._log_follower,
-        }
+        duties: tuple[Any, ...] = (self._submitter, self._poller, self._log_follower)
+        self._on_cluster = dict(zip(("submit", "queue", "logs"), duties, strict=True))
         self._watchdog = worker_context.Watchdog(
             context.clock, self._on_wake_up, self._connection.mark_stale, context.cluster.close
         )
@@ -151,12 +148,8 @@ class ClusterWorker:
         return self._enqueue(work)
 
     def _on_wake_up(self) -> None:
-        def wake_up(_: object) -> None:
-            self._connection.request_test()
-            self._log_follower.recheck_all()
-            self._poller.request_poll()
-
-        self._enqueue(wake_up)
+        checks = self._connection.request_test, self._log_follower.recheck_all, self._poller.request_poll
+        self._enqueue(lambda _: [check() for check in checks])
 
     # ------------------------------------------------------------------ the worker's thread
 
@@ -191,7 +184,10 @@ class ClusterWorker:
             self._context.set_problem(f"{FAULT_KEY}:{self._duty}", error)
             self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
         except Exception as error:  # the session continues; the error panel names the log file
-            self._report_fault(error)
+            self._context.faults.write(error)
+            problem = failure("bug-named", kind=type(error).__name__, file=self._context.faults.path.name)
+            self._context.set_problem(FAULT_KEY, problem)
+            self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
         return 0.0
 
     def _ask_aside(self, question: Question, answered: Callable[[Question], object]) -> None:
@@ -210,12 +206,6 @@ class ClusterWorker:
             self._connection.mark_lost(error)
         self._log_follower.recheck_all()
 
-    def _report_fault(self, error: Exception) -> None:
-        self._context.faults.write(error)
-        problem = failure("bug-named", kind=type(error).__name__, file=self._context.faults.path.name)
-        self._context.set_problem(FAULT_KEY, problem)
-        self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
-
     def _step(self) -> float | None:
         if self._requests:
             work, future = self._requests.popleft()
@@ -223,9 +213,7 @@ class ClusterWorker:
                 self._watchdog.watch(lambda: work(future))
             return 0.0
         duties = list(self._duties())
-        now = (
-            self._context.clock.steady()
-        )  # taken after the duties: some are due at the moment they are asked
+        now = self._context.clock.steady()  # after the duties: some are due at the moment they are asked
         known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
         if ready := [work for due, work in known if due <= now]:
             self._watchdog.watch(ready[0])
@@ -271,9 +259,8 @@ class Poller:
         """`submitter` is notified of jobs that ended."""
         self._context = context
         self._submitter = submitter
-        self._limit = (
-            queue.POLLS_IN_PRACTICE if context.profile.status == "practice" else queue.POLLS_PER_MINUTE
-        )
+        practice = context.profile.status == "practice"
+        self._limit = queue.POLLS_IN_PRACTICE if practice else queue.POLLS_PER_MINUTE
         self._polls: deque[float] = deque(maxlen=self._limit)
         context.note_change()
         self._took_s = 0.0
@@ -334,9 +321,8 @@ class Poller:
             silent = failure("accounting-silent", text=answer.accounting_problem)
             context.set_problem("accounting", silent if answer.accounting is None else None)
             others, clock = job_evidence.other_jobs(context.state, answer.jobs), answer.server_time
-            self._store_jobs(
-                jobs, lambda state: replace(state, other_jobs=others, refreshed_at=at, cluster_time=clock)
-            )
+            read = {"other_jobs": others, "refreshed_at": at, "cluster_time": clock}
+            self._store_jobs(jobs, lambda state: replace(state, **read))
         for submission, job in job_evidence.live_jobs(context.state):
             self._check_log(submission.token, job)
 

@@ -187,9 +187,9 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of one of the action methods of `Session`, with its arguments."""
+    """A call of one of the action methods of `Session`, with its arguments; or screens ask for the folder itself."""
 
-    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "refresh"]
+    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "refresh", "hand-over"]
     run_id: int = 0
     minutes: int = 0
     held: bool = True
@@ -219,10 +219,11 @@ class Mailbox:
             db.execute(_TABLE)
             yield db
 
-    def ask(self, request: Request, gone: Callable[[], bool] = lambda: False) -> str:
+    def ask(self, request: Request, gone: Callable[[], bool] = bool, within_s: float | None = None) -> str:
         """Write a request and wait for its answer: the token of its submission, "" for none.
 
-        `gone` tells whether the process that holds the folder has ended: then nobody answers.
+        `gone` tells whether the process that holds the folder has ended: then nobody answers. It has `within_s` to take
+        the request (default: `TAKEN_WITHIN_S`).
 
         Raises:
             FolderError: it was not taken, or not answered in time.
@@ -244,7 +245,11 @@ class Mailbox:
                     return found.token
                 waited = time.monotonic() - began
                 withdraw = "DELETE FROM requests WHERE id = ? AND taken = 0"
-                if not taken and waited > TAKEN_WITHIN_S and db.execute(withdraw, (number,)).rowcount:
+                if (
+                    not taken
+                    and waited > (within_s or TAKEN_WITHIN_S)
+                    and db.execute(withdraw, (number,)).rowcount
+                ):
                     raise failure("not-taken")
                 if waited > ANSWERED_WITHIN_S or (taken and waited > TAKEN_WITHIN_S and gone()):
                     raise failure("not-answered")

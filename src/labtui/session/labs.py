@@ -207,13 +207,6 @@ def _originals() -> Mapping[str, FileFact]:
     return {name: FileFact(name, read_remote(name)) for name in list_remote()}
 
 
-def _chart_of(stem: str) -> ChartKey | None:
-    """The chart that a file's name stands for, if a task may ask for it."""
-    if any(other in stem for other in _OTHER_CHARTS):
-        return None
-    return max((key for key in _CHARTS if key in stem), key=len, default=None)
-
-
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
     """Exported charts, recognised by the chart key and the models in the file name; an empty file is none."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
@@ -221,14 +214,14 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
     models |= {run.spec.model for run in state.runs.values()}
     slugs = {model: slug(edition.names.get(model, model)) for model in sorted(models - {""})}
     for path in files_inside(folder.path, folder.plots):
-        chart = _chart_of(path.stem) if path.suffix in _CHART_FILES and path.stat().st_size else None
-        if chart is not None:
-            stem = path.stem
+        stem, is_chart = path.stem, path.suffix in _CHART_FILES and path.stat().st_size
+        charts = [key for key in _CHARTS if key in stem and is_chart]
+        if charts and not any(other in stem for other in _OTHER_CHARTS):
             yield ExportFact(
                 path=path.relative_to(folder.path).as_posix(),
-                chart=chart,
+                chart=max(charts, key=len),
                 models=tuple(model for model, word in slugs.items() if word in stem or model in stem),
-                mark="practice" if practice or "practice" in path.stem else "",
+                mark="practice" if practice or "practice" in stem else "",
                 at=path.stat().st_mtime,
             )
 

@@ -11,6 +11,7 @@ only bytes that are not copied yet can be lost. After each second of copying one
 import contextlib
 import errno
 import hashlib
+from operator import methodcaller
 
 import msgspec
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from labtui.cluster.files import PEEK_BYTES
 from labtui.domain.errors import ConnectionLost, LabError, failure
 from labtui.domain.model import JobPhase, Stream, SubmissionStatus
-from labtui.domain.state import Change, LabState, LogState, SubmissionState
+from labtui.domain.state import Change, LogState, SubmissionState
 from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy, has_whole_logs
 from labtui.session.run_matcher import SubmissionReader
@@ -249,7 +250,7 @@ class LogFollower:
         """The change that records the mirror's size."""
         log = submission.logs.get(item.stream, LogState())
         log = replace(log, size=item.copy.size, complete=complete)
-        return lambda state: state.with_log(item.token, item.stream, log)
+        return methodcaller("with_log", item.token, item.stream, log)
 
     def _apply(self, reader: SubmissionReader, *changes: Change) -> None:
         """Store what was copied and parsed. An error or a run's end will soon show in the queue: poll more often."""
@@ -261,17 +262,14 @@ class LogFollower:
             self._context.note_change()
 
     def _interval(self, submission: SubmissionState, item: Followed) -> float:
+        """On screen the visible stream most often, then the other streams of its job, then the other jobs."""
         job = submission.job
         if item.complete:
             return AFTER_THE_END_S
         if job is None or job.phase is JobPhase.QUEUED:
             return WAITING_S if item.token not in self._on_screen else SOON_S
-        if item.token in self._on_screen:
-            return self._interval_on_screen(item)
-        return ENDING_S if job.phase is JobPhase.FINISHED else RUNNING_S
-
-    def _interval_on_screen(self, item: Followed) -> float:
-        """The visible stream most often, then the other streams of its job, then the other jobs."""
+        if item.token not in self._on_screen:
+            return ENDING_S if job.phase is JobPhase.FINISHED else RUNNING_S
         visible = self._visible or (next(iter(self._on_screen)), "out")
         if (item.token, item.stream) == visible:
             return GROWING_S if self._context.clock.steady() - item.grown_at < GREW_RECENTLY_S else VISIBLE_S
@@ -284,11 +282,8 @@ class LogFollower:
     def _restart(self, submission: SubmissionState, item: Followed) -> None:
         """The remote file was replaced: begin a new segment and drop what was parsed from the old one."""
         segment = 1 + max(mirrors.segments_on_disk(self._context.folder, submission, item.stream), default=0)
-
-        def begins(state: LabState) -> LabState:
-            return state.with_log(item.token, item.stream, LogState(segment=segment))
-
-        self._context.journal.change(begins)
+        begun = LogState(segment=segment)
+        self._context.journal.change(methodcaller("with_log", item.token, item.stream, begun))
         reader = self._reader(submission)
         self._apply(reader, reader.apply_to)
         self._delete_old_segment(submission, item.stream, segment)

@@ -21,23 +21,27 @@ from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError, failure
-from labtui.domain.model import Stream, SubmissionStatus, plural
-from labtui.domain.state import UNKNOWN_SENTENCE, LabState, LogState, SubmissionState
+from labtui.domain.model import SubmissionStatus, plural
+from labtui.domain.state import UNKNOWN_SENTENCE, LabState, LogState
 from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
+from labtui.session.journal import Mailbox, Request
 from labtui.session.settings import check_trust, effects_of
 from labtui.session.store import NO_WRITING, Store, backup_path
 
 MAX_COPY_BYTES = 1_000_000_000
 """A larger database is not copied to be read: no lab has one, and a sparse file may claim any size."""
 
+HANDED_OVER_WITHIN_S = 5.0
+"""How long screens that open wait until a command that follows takes note, and until it lets go of the folder."""
+
 _MIN_FREE_BYTES = 64 * 1024
 _MAX_NAMES = 5
 _MAX_NAME = 40
 
 
-def lock_folder(path: Path) -> FileLock | None:
-    """Take the lock of the process that may write the folder; None if another process holds it.
+def lock_folder(path: Path, timeout_s: float = 0.0) -> FileLock | None:
+    """Take the lock of the process that may write the folder; None if another process holds it for `timeout_s`.
 
     Raises:
         FolderError: when the folder cannot be written at all.
@@ -46,7 +50,7 @@ def lock_folder(path: Path) -> FileLock | None:
     try:
         if path.is_symlink():
             raise OSError(errno.ELOOP, "its lock file is a link")
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=timeout_s)
     except Timeout:
         return None
     except (OSError, NotImplementedError) as error:
@@ -56,14 +60,19 @@ def lock_folder(path: Path) -> FileLock | None:
     return lock
 
 
-def open_store(folder: LabFolder) -> tuple[Store, FileLock | None]:
-    """Open the folder's database, with the writer's lock if it is free; `Store.refusal` says why not to write."""
+def open_store(
+    folder: LabFolder, *, follows: str = "", takes_over: bool = False
+) -> tuple[Store, FileLock | None]:
+    """Open the folder's database, with the writer's lock if it is free; `Store.refusal` says why not to write.
+
+    `follows` is recorded with the writer; with `takes_over`, a command that only follows is asked for the lock.
+    """
     if (not_trusted := check_trust(folder.path)) is not None:
         return copied_store(folder, refusal=not_trusted), None
     lock = None
     try:
-        lock = lock_folder(folder.lock_path)
-        return _store(folder, read_only=lock is None), lock
+        lock = lock_folder(folder.lock_path) or (_handed_over(folder) if takes_over else None)
+        return _store(folder, read_only=lock is None, follows=follows), lock
     except BaseException as error:
         if lock is not None:
             lock.release()
@@ -72,12 +81,33 @@ def open_store(folder: LabFolder) -> tuple[Store, FileLock | None]:
         raise
 
 
-def _store(folder: LabFolder, *, read_only: bool) -> Store:
+def _handed_over(folder: LabFolder) -> FileLock | None:
+    """The writer's lock from a command that only follows; None if something else holds it, or that one is stopped."""
+    with contextlib.suppress(LabError):
+        with contextlib.closing(Store(folder.database_path, read_only=True)) as store:
+            writer = store.writer()
+        if writer is not None and writer.follows:
+            Mailbox(folder.database_path).ask(Request(action="hand-over"), within_s=HANDED_OVER_WITHIN_S)
+            return lock_folder(folder.lock_path, HANDED_OVER_WITHIN_S)
+    return None
+
+
+def wait_for_writer(folder: LabFolder) -> None:
+    """Wait until another process has the writer's lock, for which it was asked, as long as that one may wait for it."""
+    end = time.monotonic() + HANDED_OVER_WITHIN_S
+    while (lock := lock_folder(folder.lock_path)) is not None:
+        lock.release()
+        if time.monotonic() > end:
+            return
+        time.sleep(0.1)
+
+
+def _store(folder: LabFolder, *, read_only: bool, follows: str = "") -> Store:
     """Open the folder's database; read-only, too, if the folder turns out to be a copy."""
     store = Store(folder.database_path, read_only=read_only)
     try:
         if not read_only:
-            store.claim()
+            store.claim(follows)
     except FolderTaken as error:
         store.refusal = error
     except BaseException:
@@ -150,19 +180,14 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
 def effects_of_trust(path: Path) -> tuple[str, ...]:
     """Sentences on what a lab folder would do once trusted: where it connects, as whom, what it sends and runs."""
     connects, *commands = effects_of(path)
-    return (connects, *_plan_lines(path), *commands)
-
-
-def _plan_lines(folder: Path) -> tuple[str, ...]:
-    """What would be sent once it is trusted; the folder's database is read as a copy."""
-    try:
-        planned = stored_state(LabFolder(folder)).in_status(SubmissionStatus.WAITING)
+    try:  # its database is read as a copy
+        planned = stored_state(LabFolder(path)).in_status(SubmissionStatus.WAITING)
     except LabError as error:
-        return (f"What waits in its submission queue is not known: {error.sentence}",)
+        return (connects, f"What waits in its submission queue is not known: {error.sentence}", *commands)
     waiting = [each.job_name[:_MAX_NAME] for each in planned]
     named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
     jobs = f"{plural(len(waiting), 'planned job')} ({named})" if waiting else "no planned job"
-    return (f"It would submit {jobs}, and send everything in scripts/ with each job.",)
+    return (connects, f"It would submit {jobs}, and send everything in scripts/ with each job.", *commands)
 
 
 class RepairReport(msgspec.Struct, frozen=True):
@@ -248,13 +273,10 @@ def _with_json_files(folder: LabFolder, state: LabState) -> LabState:
             continue
         if known is not None and replace(item, logs=known.logs) == known:
             continue
-        state = state.with_planned(replace(item, logs=_segments(folder, item)))
+        found = {stream: mirrors.segments_on_disk(folder, item, stream) for stream in mirrors.STREAMS}
+        logs = {stream: LogState(segment=segments[-1]) for stream, segments in found.items() if segments}
+        state = state.with_planned(replace(item, logs=logs))
         if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # it may have been sent since
             lost = {"status": SubmissionStatus.UNKNOWN, "sentence": UNKNOWN_SENTENCE, "hint": ""}
             state = state.with_submission(item.token, **lost)
     return state
-
-
-def _segments(folder: LabFolder, item: SubmissionState) -> dict[Stream, LogState]:
-    found = {stream: mirrors.segments_on_disk(folder, item, stream) for stream in mirrors.STREAMS}
-    return {stream: LogState(segment=segments[-1]) for stream, segments in found.items() if segments}

@@ -46,11 +46,6 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
     return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 
-def new_token() -> str:
-    """A new random token, which identifies one submission on this computer and in Slurm's records."""
-    return f"lt{secrets.token_hex(10)}"
-
-
 def logs_of(draft: SubmissionDraft, remote_dir: str, *, user: str) -> dict[str, str]:
     """The remote paths of a job's logs by stream, with sbatch's ``%`` codes for what is not known yet."""
     patterns: Iterable[tuple[Stream, str]] = draft.log_patterns
@@ -98,7 +93,8 @@ def plan(
         TemplateError: when the template does not fit the draft.
         FolderError: when scripts cannot be read.
     """
-    own, token = draft.form == "own", new_token()
+    # it identifies one submission on this computer and in Slurm's records
+    own, token = draft.form == "own", f"lt{secrets.token_hex(10)}"
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
     unique = f"{file_name(draft.job_name)}-{token[-8:]}"

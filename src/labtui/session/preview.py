@@ -77,9 +77,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         makes_folders=True,
         bash_errors=bash_errors(files, main),
         brought=session.folder.unchanged_scripts(sent),
-        images={
-            run.data_set: images_of(edition, run.data_set, task) for run in draft.runs if run.script in ours
-        },
+        images={r.data_set: images_of(edition, r.data_set, task) for r in draft.runs if r.script in ours},
     )
     told, unasked = told_paths(session.state, paths_to_ask(context), session.clock.wall())
     return Preview(

@@ -83,19 +83,33 @@ def unsealed(data: object) -> str:
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity of the database that was last opened for writing: computer, path and inode."""
+    """What last opened the database for writing: computer, path and inode, and the process.
+
+    `follows` is the name of a command that only follows runs and hands the folder over to screens; "" for others.
+    """
 
     host: str
     path: str
     inode: int
+    pid: int = 0
+    follows: str = ""
 
     @classmethod
-    def here(cls, database: Path) -> Writer:
+    def here(cls, database: Path, follows: str = "") -> Writer:
         return cls(
             host=platform.node(),
             path=os.fsencode(database).decode("utf-8", "backslashreplace"),
             inode=database.stat().st_ino,
+            pid=os.getpid(),
+            follows=follows,
         )
+
+    @property
+    def name(self) -> str:
+        """``Another labtui (process 4711)``, for example."""
+        there = "" if self.host == platform.node() else f" on {self.host}"
+        what = f"`labtui {self.follows}`" if self.follows else "Another labtui"
+        return f"{what} (process {self.pid}{there})"
 
     def copied_from(self, last: Writer) -> bool:
         """Whether this database is a copy of the one that `last` names.

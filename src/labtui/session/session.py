@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -59,29 +60,27 @@ class Session:
         self._journal.change(self._mirrored)
         self.readings.save(self.state)
         self._worker: ClusterWorker | None = None
-        self._not_started: LabError | None = None
+        self._not_started = failure("not-started")
         self._ends: list[Callable[[], None]] = []
         """Functions that end the threads beside the worker, which follow another process or serve others."""
         self._prompter, self._sends = prompter, sends
         self._closed = False
+        self.is_wanted = False
+        """Whether screens that open asked for the folder."""
 
     # ------------------------------------------------------------------ opening and closing
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        *,
-        prompter: Prompter | None = None,
-        start: bool = True,
-        sends: bool = True,
-        clock: Clock | None = None,
-    ) -> Session:
+        cls, path: str | Path, *, prompter: Prompter | None = None, start: bool = True, sends: bool = True,
+        follows: str = "", takes_over: bool = False, clock: Clock | None = None,
+    ) -> Session:  # fmt: skip
         """Open a lab folder; with `start` it begins to connect at once. Unless it `sends`, what waits goes on waiting.
 
         `prompter` answers the questions of a login (None: every question is refused; keys and agent still work).
-        If another process holds the folder, the session is read-only and follows what that one stores. A folder
-        that is not trusted or cannot be written is read without using the network.
+        If another process holds the folder, the session is read-only and follows what that one stores; but a command
+        that only follows (it gives its name as `follows`) hands the folder over to screens, which open it with
+        `takes_over`. A folder that is not trusted or cannot be written is read without using the network.
 
         Raises:
             FolderError: it is not a lab folder, or cannot be read.
@@ -89,7 +88,7 @@ class Session:
             DataError: `lab.toml` or the cluster profile is not valid.
         """
         folder = LabFolder.open(path)
-        store, lock = open_store(folder)
+        store, lock = open_store(folder, follows=follows, takes_over=takes_over)
         try:
             session = cls(folder, store, lock, clock or Clock(), prompter, sends=sends)
         except BaseException:
@@ -118,11 +117,10 @@ class Session:
             planning.lab_root(self.profile, self.settings, user=self.user)
             cluster = connection_to(self.settings, self.profile, self._prompter)
         except LabError as error:
-            self._not_started = problem = error
+            self._not_started = error
             offline = ConnectionState(sentence=error.sentence, hint=error.hint)
-            self._journal.change(
-                lambda state: replace(state, connection=offline).with_problem("settings", problem)
-            )
+            told = methodcaller("with_problem", "settings", error)
+            self._journal.change(lambda state: replace(state, connection=offline), told)
             raise
         self._worker = self._worker_on(cluster)
         self._worker.start()
@@ -374,6 +372,10 @@ class Session:
         """Act on a request here; return the token of its submission ("" for none) and a future for the result."""
         from labtui.slurm.job_control import cancel
 
+        if request.action == "hand-over":
+            self.is_wanted, nothing = True, Future[Any]()
+            nothing.set_result(None)
+            return "", nothing
         worker = self._running_worker()
         if request.action == "refresh":
             return "", worker.refresh()
@@ -398,8 +400,6 @@ class Session:
 
     def _running_worker(self) -> ClusterWorker:
         """The worker, which only a session that may write has. Raises LabError without one."""
-        if (why := self.why_read_only or self._not_started) is not None:
-            raise why
         if self._worker is None:
-            raise failure("not-started")
+            raise self.why_read_only or self._not_started
         return self._worker

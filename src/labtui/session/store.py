@@ -48,8 +48,6 @@ class Store:
         self.path = path
         self.refusal: LabError | None = None
         """Why this process may not write; None if it may."""
-        if read_only:
-            self.refusal = failure("read-only")
         self.copy: tempfile.TemporaryDirectory[str] | None = None
         """The temporary folder of a copied database, deleted when the store is closed; else None."""
         self._lock = threading.RLock()
@@ -58,6 +56,9 @@ class Store:
         self._seen = -1
         with store_errors(path):
             self._connection = self._open(read_only=read_only)
+        if read_only:
+            writer = self.writer()
+            self.refusal = failure("read-only", writer=writer.name if writer else "Another labtui")
 
     @property
     def read_only(self) -> bool:
@@ -111,15 +112,15 @@ class Store:
 
     # ------------------------------------------------------------------ writing
 
-    def claim(self) -> None:
-        """Record this process as the writer.
+    def claim(self, follows: str = "") -> None:
+        """Record this process, with what it `follows` by (see `records.Writer`), as the writer.
 
         Raises:
             FolderTaken: this database is a copy of one that may still be in use.
         """
-        writer = records.Writer.here(self.path)
+        writer = records.Writer.here(self.path, follows)
         with self._transaction() as db:
-            last = _writer_in(db)
+            last = self.writer()
             if last is not None and writer.copied_from(last):
                 original = last.path[: -len(self.path.name) - 1]
                 raise failure("copied-folder", path=original, host=last.host)
@@ -154,9 +155,8 @@ class Store:
                 named = [(token, path, digest_of(data), data) for path, data in contents.items()]
                 blobs = [(digest, data) for _, _, digest, data in named]
                 db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs)
-                db.executemany(
-                    "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", [row[:3] for row in named]
-                )
+                by_path = [row[:3] for row in named]
+                db.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", by_path)
         return tuple(rows)
 
     def write_readings(self, state: LabState, sources: Mapping[str, str]) -> None:
@@ -217,6 +217,15 @@ class Store:
         with self._database() as db:
             rows = db.execute(ask, (token,)).fetchall()
         return {str(path): _content(digest, data) for path, digest, data in rows}
+
+    def writer(self) -> records.Writer | None:
+        """The last recorded writer; None in a folder of an older labtui."""
+        with self._database() as db:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
+        try:
+            return decode.from_json(row[0], records.Writer) if row else None
+        except (msgspec.MsgspecError, TypeError):
+            return None
 
     def is_empty(self) -> bool:
         """Whether the database holds no submission."""
@@ -282,7 +291,10 @@ def store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:
-        raise _store_error(error) from error
+        said = str(error).lower()
+        raise failure(
+            next((_REASONS[words] for words in _REASONS if words in said), "damaged"), text=error
+        ) from error
     except OSError as error:
         reason = "no-writing" if error.errno in NO_WRITING else "cannot-open"
         raise failure(reason, name=path.name, text=error.strerror) from error
@@ -290,15 +302,6 @@ def store_errors(path: Path) -> Iterator[None]:
 
 def _data_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA data_version").fetchone()[0])
-
-
-def _writer_in(db: sqlite3.Connection) -> records.Writer | None:
-    """The last recorded writer; None in a folder of an older labtui."""
-    row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
-    try:
-        return decode.from_json(row[0], records.Writer) if row else None
-    except (msgspec.MsgspecError, TypeError):
-        return None
 
 
 def open_database(uri: str) -> sqlite3.Connection:
@@ -313,11 +316,6 @@ _REASONS = {
     "unable to open": "closed-database",
 }  # fmt: skip
 """Why SQLite fails, by its words."""
-
-
-def _store_error(error: Exception) -> LabError:
-    reason = next((reason for words, reason in _REASONS.items() if words in str(error).lower()), "damaged")
-    return failure(reason, text=error)
 
 
 def backup_path(path: Path) -> Path:
