@@ -33,6 +33,11 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         await until(pilot, lambda: "lines below (end)" in title(app))
         await pilot.press("n")
         await until(pilot, lambda: title(app) == last, "from below again")
+        tail = app.main.query_one("#log-view")
+        for key in ("home", "z"):  # hidden lines are counted with the others, below as in all
+            await pilot.press(key)
+            await until(pilot, lambda: f" {134 - tail.size.height} lines below (end)   134 " in title(app))
+        assert tail.file.hidden == 0
         # another run begins with its output and no word of the search
         await pilot.press("slash", *"no such words", "enter")
         await until(pilot, lambda: "not found" in title(app))

@@ -42,8 +42,7 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch,
     monkeypatch.setattr(tail_view, "SLACK_BYTES", 512)
     path = tmp_path / "log"
     path.write_text("".join(f"line {number}\n" for number in range(1, count + 1)))
-    text = LogText(path)
-    text.refresh()
+    (text := LogText(path)).refresh()
     assert text.last == count and text.line(count) == f"line {count}"
     path.write_text("".join(f"line {number}\n" for number in range(1, count + 900)))
     text.refresh()
@@ -58,8 +57,7 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch,
 def test_records_are_folded_away_and_found_when_shown(tmp_path):
     path = tmp_path / "log"
     path.write_text("needle one\n:::MLLOG needle\no\x1b[1mth\x1b[0mer É\n")
-    text = LogText(path)
-    text.refresh()
+    (text := LogText(path)).refresh()
     assert shown(text) == ["needle one", "other É"]
     assert [text.find(each, 1) for each in ("é", "OTHER")] == [3, 3]
     assert text.find("NEEDLE", 3) == 1 and text.find("mllog", 3) is None

@@ -188,6 +188,8 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
     rows = rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None))
     assert f"▲ net2{' long' * 5}" in "\n".join(rows), "and the value"
+    text = "\n".join(rows_of(replace(several, series=fits[:3]), 34, 12))
+    assert "net2…long " in text, "rather than values"
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = tuple(replace(each, short=f"{each.short}, 99,968 images") for each in spec.series)
     text = "\n".join(rows_of(replace(spec, series=long)))
@@ -275,8 +277,7 @@ def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused()
     empty = replace(chart(), x_ticks=ticks, unit="%")
     for width, height in itertools.product(range(24, 90, 3), range(8, 26)):
         *_, axis, label = rows_of(empty, width, height)
-        sizes = re.findall(r"\d|GPUs", f"{axis} {label}")
-        assert sizes == ["1", "2", "4", "GPUs"], (width, height)
+        assert re.findall(r"\d|GPUs", f"{axis} {label}") == ["1", "2", "4", "GPUs"], (width, height)
     sizes = [(80, 24), (20, 25), (80, 7), (80, 8)]
     assert [bool(draw(chart({1: 1e13}), *each, LOOK, Cursor())) for each in sizes] == [1, 0, 0, 1]
 
@@ -308,8 +309,7 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     assert Counter(at for *_, at in marks_of(chart(MICRO, TINY)))[0] == len(MICRO), "on top"
     shares = replace(chart({n: s / n for n, s in TINY.items()}), unit="%", y_log=False, compares=True)
     assert "GPUs (log scale); y begins at 90 %" in rows_of(shares)[-1]
-    rows_taken = {row for _, row, _ in marks_of(shares)}
-    assert len(rows_taken) == len(TINY), "98 % and 96.5 % stand on two rows"
+    assert len({row for _, row, _ in marks_of(shares)}) == len(TINY), "98 % and 96.5 % stand on two rows"
     near, how = chart({1: 5.0, 2: 5.0}, {1: 4.7, 2: 4.7}, {1: 1.0}), (60, 14, Cursor(2, None))
     cells = {place: each for place, each in cells_of(near, *how).items() if place[0] < 8}
     assert len(dots_of(cells, "blue")) >= 6 and len(dots_of(cells, "red")) >= 8, "both are seen"

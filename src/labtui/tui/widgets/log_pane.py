@@ -156,7 +156,8 @@ def place_of(view: TailView, *, live: bool) -> str:
     if view.needle:
         at = f"  line {view.match_line}" if view.match_line is not None else "  not found" * view.not_found
         parts.append(f"/{view.needle}{at}")
-    below = max(0, view.file.rows() - int(view.scroll_y) - view.size.height)
+    bottom = int(view.scroll_y) + view.size.height - 1
+    below = view.file.last - view.file.number(bottom) if bottom + 1 < view.file.rows() else 0
     if not view.follow and below:
         parts.append(f"{plural(below, 'line')} below (end)")
     elif live and view.follow:

@@ -82,9 +82,8 @@ class _Drawing:
         """Set the widths of the names and values beside the plot, which are columns; return that of the labels."""
         several, points = len(self.measured) > 1, [p for each in self.measured for p in each.points]
         alone = self.spec.over_time or self.bars
-        timed = (
-            self.spec.over_time and self.spec.unit == "s" and not self.listed
-        )  # a value reads as the run's
+        # a value at the end of a line over time would read as the run's
+        timed = self.spec.over_time and self.spec.unit == "s" and not self.listed
         told = [] if timed or self.spec.kind in ("bars", "repeats") else points
         self.value_room = max((cell_len(self._value(each)) for each in told), default=0)
         self.name_room = max(map(cell_len, self.names)) if several else 0
@@ -94,6 +93,10 @@ class _Drawing:
         wide = [7 + cell_len(each.short or each.name) for each in self.formulas] if brief else long
         wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
         room = min(max(wide, default=0), width // 2)
+        if not self.few and room - more < min(
+            8, self.name_room
+        ):  # names say more than values, which the strip has, too
+            self.value_room, more = 0, 7
         self.name_room = min(self.name_room, max(3, room - more))
         return room if several or not alone else 2
 
@@ -260,9 +263,7 @@ class _Drawing:
             if sign == "↑" or sign.isalpha() or ascii_wanted(os.environ):
                 self.grid.put(column, row, sign, f"bold {style}")
             else:
-                shown = (
-                    (row,) if near else range(self.rows)
-                )  # in its own row no other mark hides a part of it
+                shown = (row,) if near else range(self.rows)  # there no other mark hides a part of it
                 self.grid.mark(column, self.rows - up, shown, mark, "none" if here else style, hollow=hollow)
 
     def _tell_warmup(self) -> None:
@@ -373,9 +374,7 @@ class _Drawing:
         spots = [(start, side) for start in starts for side in sides if side not in taken]
         spots += [(column + gap, row) for gap in (1, 3, 5, 7, -size)]  # the line may be steep
         spots.sort(key=lambda spot: spot[1] in self.tick_rows)
-        others = {place for place, _ in self.marked} - {
-            column
-        }  # a label above or below one would read as its
+        others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
         spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
         self._write(spots, text, colour, int(" " in self.unit))
 
