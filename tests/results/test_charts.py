@@ -123,8 +123,7 @@ def test_live_runs_are_drawn_live_a_lone_first_epoch_hollow_and_practice_never_b
     chart = by_key(task_charts(results))["epoch-time"]
     (series,) = chart.series
     first, second, third = series.points
-    assert (first.hollow, first.live) == (False, False)
-    assert (second.hollow, second.live) == (True, True)
+    assert (first.hollow, first.live) == (False, False) and (second.hollow, second.live) == (True, True)
     assert (third.hollow, third.live) == (False, True)
     assert any("in progress" in note for note in chart.notes)
     results = compute_results([run(1, [29, 14]), run(4, [47, 5, 5], live=True)])

@@ -44,7 +44,9 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     asks_none = {"t1": replace(state.submissions["t1"], gpus=0)}  # its student told that it uses some
     cost = lab_cost(replace(state, submissions=asks_none))
     assert (cost.total.allocated, cost.total.used) == (0, pytest.approx(5 * 40 / 3600))
-    assert "do not ask Slurm for the GPUs" in cost_lines(cost)[1]
+    tasks = {f"{used}": replace(cost.total, used=used) for used in (0.004, 0.014, 0.074, 0.048)}
+    _, more, *rows = cost_lines(replace(cost, total=replace(cost.total, used=0.14), tasks=tasks))
+    assert "do not ask Slurm" in more and sum(float(row.split()[-2]) for row in rows) == 0.14
     told, sample = (epoch(1, 9), epoch(2, 5, ended_at=14.0)), GpuSample(at=12.0, index=0, utilization=0.9)
     made = [run(1, [], epochs=told, tuning=tuning) for tuning in ((), (("device", "cpu"),))]
     assert [run_utilization(each, [sample]) is None for each in made] == [False, True], "on CPU devices"
@@ -59,8 +61,7 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
         submissions = {"t1": replace(state.submissions["t1"], job=replace(job, **more))}
         return lab_cost(replace(state, submissions=submissions, cluster_time=cluster_time)).total.allocated
 
-    assert hours(1120.0) == pytest.approx(4 * 120 / 3600)
-    assert hours(1000.0 + 86_400) == pytest.approx(4 * 0.5)
+    assert hours(1120.0) == pytest.approx(4 * 120 / 3600) and hours(1000.0 + 86_400) == pytest.approx(4 * 0.5)
     assert hours(None) == pytest.approx(4 * 80 / 3600)
     assert hours(9e9, phase=JobPhase.QUEUED) == pytest.approx(4 * 80 / 3600), "its log is newer"
     assert hours(9e9, phase=JobPhase.UNKNOWN) == pytest.approx(4 * 80 / 3600)

@@ -221,11 +221,8 @@ def free_side(series: Series) -> int:
 def has_numbers(spec: ChartSpec) -> bool:
     """Whether each mark has room for its number; the y axis is then left out unless it is cut (shares)."""
     curves = any(series.role in ("fit", "reference") for series in spec.series)
-    return (
-        not (spec.over_time or curves or is_panel(spec))
-        and len(spec.x_ticks) <= 4
-        and len(spec.measured) <= 2
-    )
+    crowded = spec.over_time or curves or is_panel(spec)
+    return not crowded and len(spec.x_ticks) <= 4 and len(spec.measured) <= 2
 
 
 def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, int]]:

@@ -45,12 +45,9 @@ def hand_in(contents: LabContents) -> Document:
     on_pages = {plan.task for plan in _plans(contents)}
     for task in filter(lambda each: each.questions, edition.tasks):
         answered = contents.answers[task.id]
-        if task.id in on_pages:  # their pages may be several
-            notes += _unanswered(task, [at for at, there in enumerate(answered, 1) if not there])
-        elif any(answered):
-            notes.append(
-                f"No page shows the answers of task {task.id}: they are only in answers/{task.id}.md."
-            )
+        notes += _unanswered(task, [at for at, there in enumerate(answered, 1) if not there])
+        said = f"No page shows the answers of task {task.id}: they are only in answers/{task.id}.md."
+        notes += [said] * (task.id not in on_pages and any(answered))
     return Document(
         title=one_line(edition.title),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",

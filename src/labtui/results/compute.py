@@ -270,7 +270,7 @@ def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
         how = grouping.difference(mine, family[0].configuration)
         yield f"The one-GPU run of this model has {how}, so there is no speedup."
     else:
-        yield "There is no one-GPU run of this model here, so there is no speedup."
+        yield "There is no one-GPU run of this model trained in the same way, so there is no speedup."
 
 
 MAX_EFFICIENCY, UNLIKE = 1.05, 1.1

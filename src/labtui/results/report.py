@@ -157,10 +157,13 @@ def cost_lines(cost: LabCost | None) -> list[str]:
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"]
     if total.used > total.allocated:
         lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
-    for task, each in cost.tasks.items():
-        name = f"task {clean(task)}" if task else "own jobs"
-        lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")
-    return lines
+    names = [f"task {clean(task)}" if task else "own jobs" for task in cost.tasks]
+    allocated = numbers.adding_up(
+        [each.allocated for each in cost.tasks.values()], round(total.allocated, 2), 2
+    )
+    used = numbers.adding_up([each.used for each in cost.tasks.values()], round(total.used, 2), 2)
+    shown = zip(names, allocated, used, strict=True)
+    return [*lines, *(f"{name}: {mine:.2f} allocated, {busy:.2f} used" for name, mine, busy in shown)]
 
 
 # --------------------------------------------------------------------------- JSON

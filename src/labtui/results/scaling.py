@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
 from labtui.results.measured import grouped
-from labtui.results.numbers import clean, fixed, lost_text, shown_bounds, three_digits
+from labtui.results.numbers import adding_up, clean, fixed, lost_text, shown_bounds, three_digits
 from labtui.results.rows import ResultRow, StepTimes
 from labtui.slurm.values import number
 from labtui.training_logs.patterns import BASELINE
@@ -218,9 +218,7 @@ def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     parts = _split(row, shown_bounds(row, row.efficiency, ratio=True), row.batch_factor)
     total = lost_text(row.efficiency)
     digits = len(total.partition(".")[2])
-    points = [round(100 * part.share.value, digits) for part in parts]
-    largest = max(range(len(parts)), key=lambda at: parts[at].share.value)
-    points[largest] = round(points[largest] + float(total.replace(",", "")) - sum(points), digits)
+    points = adding_up([100 * part.share.value for part in parts], float(total.replace(",", "")), digits)
     shown = zip(parts, points, strict=True)
     return tuple(part._replace(points=each, text=fixed(each, digits)) for part, each in shown)
 
