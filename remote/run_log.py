@@ -87,14 +87,14 @@ class RunLog(tf.keras.callbacks.Callback):
     def _facts(self):
         args = self.args
         point("model_name", self.model_name, keras_name=self.model.name, parameters=self.model.count_params())
-        # "practice": with CPU devices as stand-ins for GPUs, the times say nothing about GPUs.
+        # "small": with CPU devices as stand-ins for GPUs, the times say nothing about GPUs.
         point(
             "device",
             args.device,
             names=args.device_names,
             threads=args.threads,
             cores=cores(),
-            practice=args.device == "cpu" and args.parallel,
+            small=args.device == "cpu" and args.parallel,
         )
         point("num_replicas", self.replicas)
         if args.control == "one-batch" and not args.repeats:

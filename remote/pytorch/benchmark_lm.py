@@ -153,7 +153,7 @@ def train(args, team, log):
     shape = (args.per_device_train_batch_size, args.sequence_length)
     cpu = device.type == "cpu"
     log.point("model_name", args.model, parameters=parameters, sequence_length=args.sequence_length)
-    log.point("device", device.type, practice=cpu, host=team.host)
+    log.point("device", device.type, small=cpu, host=team.host)
     log.point("n_gpus", team.world)
     log.point("framework", f"pytorch {torch.__version__}", python=platform.python_version())
     half = contextlib.nullcontext

@@ -299,10 +299,10 @@ def print_head(training):
     cpu = training.device.type == "cpu"
     name = platform.processor() or platform.machine() if cpu else torch.cuda.get_device_name(training.device)
     log.point("model_name", args.model_name, parameters=training.parameters)
-    log.point("device", training.device.type, names=[name], practice=cpu, host=team.host)
+    log.point("device", training.device.type, names=[name], small=cpu, host=team.host)
     log.point("n_gpus", team.world)
     log.point("global_batch_size", args.batch_size * team.world, per_replica=args.batch_size)
-    samples = {"dataset": training.samples, "practice": bool(args.images)}  # only some images: a small run
+    samples = {"dataset": training.samples, "small": bool(args.images)}  # only some images
     log.point("train_samples", training.images, image_size=args.resolution, **samples)
     log.point(
         "opt_name",

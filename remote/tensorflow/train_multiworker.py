@@ -172,7 +172,7 @@ def records(args, tf, replicas, images):
     class Records(tf.keras.callbacks.Callback):
         def on_train_begin(self, logs=None):
             mllog.point("model_name", args.model, parameters=int(self.model.count_params()))
-            mllog.point("device", args.device, practice=args.device == "cpu")
+            mllog.point("device", args.device, small=args.device == "cpu")
             if args.control != "none":
                 mllog.point("control", args.control)
             mllog.point("n_gpus", replicas)

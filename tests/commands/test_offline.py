@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.target import LoginQuestion
 from labtui.commands.cli import main
+from labtui.commands.follow import news_of
 from labtui.commands.jobs import also_ended
 from labtui.commands.submit import _settled, exit_code
 from labtui.commands.terminal import OpenLab, TerminalPrompter
@@ -28,9 +29,8 @@ from tests.tui.fed_session import finished_run, live_run, observed, open_session
 
 def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert '"runs": []' in command(["--trust", "queue", "--json"]).out
-    assert [line.split('"')[3] for line in command(["watch", "--json"]).out.splitlines()] == [
-        "snapshot", "end",
-    ]  # fmt: skip
+    lines = command(["watch", "--json"]).out.splitlines()
+    assert [line.split('"')[3] for line in lines] == ["snapshot", "end"]
     assert "no run has been submitted yet" in command(["watch"]).err
     unclosed = ["submit", "10.5", "--script-args='x", "--dry-run", "--offline"]
     assert "No closing quotation" in command(unclosed, 2).err
@@ -47,6 +47,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("submit 99", ""), ("submit 10.5 --gpus 9", ""), ("submit 10.5 --gpus x", ""),
+    ("results 10.5", "10.5 is no log file."),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
 def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments, said):
@@ -103,10 +104,9 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
     assert "ResNet50 · 1 GPU: run 1 is done.\n" in capsys.readouterr().err
     err = command(dry_run, 1).err
     assert "ResNet50 · 4 GPUs: run 3 is waiting.\n" in err and "hint: --again" in err
-    monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
-    assert sizes() == [1, 2, 4]
-    monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
-    assert main(dry_run) == 1
+    for answer, code in (("y", 0), ("n", 1)):
+        monkeypatch.setattr(sys, "stdin", TextTerminal(f"{answer}\n"))
+        assert main(dry_run) == code
 
 
 def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, command):
@@ -128,6 +128,10 @@ def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, comman
     err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted. Correct scripts/ or lab.toml" in err
+    with OpenLab(SimpleNamespace(folder=folder.path, trust=False), start=False) as lab:
+        account = (draft := lab.session.drafts("10.5")[0]).account
+        lab.session.note_paths({draft.data_dir: False})
+    assert f"Correct the account {account} in lab.toml (see `la" in command(["submit", "10.4"], 1).err
 
 
 def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, command):
@@ -206,6 +210,15 @@ def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder,
     assert "done" in out and "NonZeroExitCode" not in out
     heads, *rows = out.splitlines()
     assert {row.index(job) for row, job in zip(rows, "79", strict=True)} == {heads.index("job")}
+
+
+def test_the_queue_and_watch_say_that_no_time_was_read(folder, command):
+    with open_session(folder.path, start=False) as session:
+        before = session.state
+        session._journal.change(*live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "completed"))
+        told = [line for _, _, said in news_of(before, session.state, {}) for line in said]
+    assert any(" done; no epoch time was read (see" in line for line in told), told
+    assert "no epoch time was read" in command(["queue", "--offline"]).out
 
 
 def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):

@@ -173,10 +173,8 @@ def test_a_real_lab_beside_a_kept_cluster_is_not_made_a_practice_one(tmp_path, c
 
 
 def test_a_kept_session_goes_on_with_its_own_lab(cluster, tmp_path):
-    first, again = (
-        screens._prepare_lab_folder(argparse.Namespace(keep=str(tmp_path), lab=lab), cluster)
-        for lab in ("sa-miri-2025-pi", screens.LAB)
-    )
+    asked = [argparse.Namespace(keep=str(tmp_path), lab=lab) for lab in ("sa-miri-2025-pi", screens.LAB)]
+    first, again = (screens._prepare_lab_folder(each, cluster) for each in asked)
     settings = LabFolder.open(again).settings()
     assert (first, settings.edition) == (again, "sa-miri-2025-pi")
     assert settings.data_dir == str(cluster.layout.data_sets)

@@ -41,9 +41,8 @@ def test_a_row_that_loses_nothing_is_two_lines_and_no_column_is_empty(tmp_path, 
             f"Epoch {k}/3\n{steps}/{steps} - {steps * step_ms / 1000:.0f}s - loss: 2.0 - {step_ms}ms/step\n"
             for k in (1, 2, 3)
         )
-        (tmp_path / f"{gpus}.out").write_text(
-            f" Model ResNet50 {gpus} GPUs \nBatch_size: {64 * gpus}\n{epochs}"
-        )
+        head = f" Model ResNet50 {gpus} GPUs \nBatch_size: {64 * gpus}\n"
+        (tmp_path / f"{gpus}.out").write_text(head + epochs)
     assert main(["why", *map(str, sorted(tmp_path.glob("*.out")))]) == 0
     head, lost, *_ = capsys.readouterr().out.splitlines()
     assert head.endswith("2 GPUs: efficiency 100.0 %") and "lose no efficiency beyond rounding" in lost

@@ -202,7 +202,5 @@ def test_every_command_is_in_it(shell, capsys):
 def test_bash_completes(words, answer, capsys):
     place = len(words.split()) - 1
     ask = f'\nCOMP_WORDS=({words}); COMP_CWORD={place}; _shtab_labtui; echo "${{COMPREPLY[@]}}"\n'
-    done = subprocess.run(
-        ["bash", "-c", completion("bash", capsys) + ask], capture_output=True, text=True, check=True
-    )
-    assert sorted(done.stdout.split()) == sorted(answer.split())
+    done = subprocess.check_output(["bash", "-c", completion("bash", capsys) + ask], text=True)
+    assert sorted(done.split()) == sorted(answer.split())

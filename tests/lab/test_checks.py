@@ -100,6 +100,10 @@ def test_of_two_runs_that_do_not_count_the_later_is_named():
     runs, submissions = evidence.state.runs | {99: run}, evidence.state.submissions | {"late": sent}
     state = replace(evidence.state, runs=runs, submissions=submissions)
     assert ": run 99 has a global batch of 16;" in check("10.5", replace(evidence, state=state)).missing
+    ended = replace(run, run_id=100, outcome="failed", spec=full().state.runs[3].spec)
+    trains = replace(ended, run_id=98, outcome=None, phase=RunPhase.RUNNING, epochs=run.epochs[:1])
+    state = replace(state, runs=runs | {98: trains, 100: ended})
+    assert ": run 98 is running" in check("10.5", replace(evidence, state=state)).missing
 
 
 @pytest.mark.parametrize("status", [SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN])
@@ -234,12 +238,7 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
 
 
 def test_a_run_that_trained_on_the_cpu_is_none_of_a_gpus():
-    evidence = full()
-    runs = {
-        n: replace(run, device="cpu") if run.spec.n_gpus == 4 else run
-        for n, run in evidence.state.runs.items()
-    }
-    on_cpu = replace(evidence, state=replace(evidence.state, runs=runs))
+    on_cpu = with_runs(full(), lambda run: replace(run, device="cpu" if run.spec.n_gpus == 4 else run.device))
     assert "trained on the CPU, and a GPU is planned" in check("10.5", on_cpu).missing
 
 
@@ -253,10 +252,9 @@ def test_every_chart_is_asked_for_by_name():
     unnamed = (*kept, ExportFact(path="plots/efficiency.svg", chart="efficiency"))
     assert check("10.5", replace(evidence, exports=unnamed)).status == "done"
     alone = check("10.5", with_runs(evidence, without(1)))  # whatever the exported files are called
-    open_ = ["speedup", "efficiency"]
-    assert [item.missing for item in alone.items if item.kind == "charts" and not item.met] == [
-        f"There is nothing to show in the {chart} chart of ResNet50 yet." for chart in open_
-    ]
+    lacks = [item.missing for item in alone.items if item.kind == "charts" and not item.met]
+    nothing = "There is nothing to show in the {} chart of ResNet50 yet."
+    assert lacks == [nothing.format(chart) for chart in ("speedup", "efficiency")]
 
 
 def test_a_chart_older_than_a_run_it_shows_is_stale():
@@ -367,11 +365,9 @@ def test_a_surprise_is_a_note_with_its_source_and_no_failure():
     fewer = check("10.5", with_runs(full(), lambda run: replace(run, images=49_900)))
     assert fewer.status == "done"
     assert fewer.notes and all("on 49,900 images an epoch, not on 50,000" in note for note in fewer.notes)
-    unsaid = [
-        replace(r, images=None, configuration=replace(r.configuration, images=None))
-        for r in full().results.rows
-    ]
-    assert not check("10.5", replace(full(), results=replace(full().results, rows=tuple(unsaid)))).notes
+    unsaid = lambda r: replace(r, images=None, configuration=replace(r.configuration, images=None))  # noqa: E731
+    results = replace(full().results, rows=tuple(map(unsaid, full().results.rows)))
+    assert not check("10.5", replace(full(), results=results)).notes
 
 
 def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
@@ -382,11 +378,8 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     failed = {"phase": RunPhase.FAILED}
     killed = with_runs(evidence, lambda run: replace(run, **failed) if run.task_id == "3" else None)
     outdated = check("3", replace(killed, scripts=edited), edition)
-    (line,) = (
-        row
-        for row in View(state=killed.state, edition=edition, checks={"3": outdated}).tasks
-        if row.task_id == "3"
-    )
+    rows = View(state=killed.state, edition=edition, checks={"3": outdated}).tasks
+    (line,) = (row for row in rows if row.task_id == "3")
     assert (outdated.status, line.live) == ("stale", None), "it ended as it was to end"
     survived = with_runs(evidence, lambda run: replace(run, outcome="completed"))
     box = check("3", survived, edition)
@@ -399,10 +392,8 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     box = check("6", with_runs(evidence, dull), edition)
     assert "The best accuracy so far is 0.6; 0.95 is required" in box.missing
     assert any(item.evidence.endswith(", line 77") for item in box.items), "the line that prints it"
-    (best, *_), runs = (
-        (run for run in evidence.state.runs.values() if run.task_id == "6"),
-        evidence.state.runs,
-    )
+    runs = evidence.state.runs
+    best, *_ = (run for run in runs.values() if run.task_id == "6")
     odd = tuple(replace(best.epochs[-1], metrics={"accuracy": top}) for top in (math.nan, 1.0))
     small = {99: replace(best, run_id=99, practice=True, epochs=odd)}
     box = check("6", replace(evidence, state=replace(evidence.state, runs=small | runs)), edition)

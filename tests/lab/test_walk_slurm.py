@@ -73,12 +73,9 @@ def test_a_program_of_ones_own_is_built_timed_and_compared(cluster, student, tmp
         pytest.skip(f"{compiler} is not installed here, so nothing can be built with it")
     launcher, line, source = PROGRAMS[compiler]
     edition = tmp_path / "own.toml"
-    text = (
-        (HEAD + OWN_PROGRAM)
-        .replace("@compiler@", compiler)
-        .replace("@launcher@", launcher)
-        .replace("@line@", line)
-    )
+    text = HEAD + OWN_PROGRAM
+    for place, word in (("@compiler@", compiler), ("@launcher@", launcher), ("@line@", line)):
+        text = text.replace(place, word)
     edition.write_text(text, encoding="utf-8")
     with walk.real(student, tmp_path / "lab", str(edition)) as session:
         (session.folder.scripts / "tick").mkdir()

@@ -142,7 +142,7 @@ class TestThePagesCommand:
         assert found.framework.split()[0] == "pytorch"
         epochs = [(number, 4, "mllog") for number in (1, 2, 3)]
         assert [(epoch.epoch, epoch.steps, epoch.source) for epoch in found.epochs] == epochs
-        assert re.search('"train_samples".*"practice": true', ended.out), "only some images"
+        assert re.search('"train_samples".*"small": true', ended.out), "only some images"
         assert not found.contradictions and not found.notes and not found.interleaved
         for name in ("top1", "top5", "loss", "val_top1", "val_top5", "val_loss"):
             assert len(metric(found, name)) == 3

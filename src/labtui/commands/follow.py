@@ -261,7 +261,9 @@ def _news_of_run(
     changed = old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
     if new.outcome is not None and changed:
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in new.diagnosis)
-        said = (f"{about}  {name}  {new.cause}", *(line for pair in found for line in pair))
+        lacks_time = new.outcome == "completed" and not (new.epochs or new.throughput or new.spec.program)
+        why = "; no epoch time was read (see `labtui results`)" * lacks_time
+        said = (f"{about}  {name}  {new.cause}{why}", *(line for pair in found for line in pair))
         row = {"type": "run-ended", "run_id": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
         yield row, about, said
 

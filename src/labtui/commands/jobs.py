@@ -133,7 +133,8 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         counted = row["epochs"]["read"] or not done
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
         model = view.state.called(line.run, names).model
-        reason = "" if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
+        unread = line.why_not * (done and not counted)
+        reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         why = _advice_or_cause(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
         batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
         named = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, batch]

@@ -98,7 +98,10 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
     found = job_files.show_findings(previews)
     if job_files.is_blocked(previews) and not args.force:
         own = drafts[0].form == "own"
-        what = "this (`labtui lint --fix FILE`)" if own else "scripts/ or lab.toml (see `labtui doctor`)"
+        said = " ".join(found.effect for each in previews for found in each.findings)
+        account = drafts[0].account if drafts[0].account in said else ""
+        place = f"the account {account} in lab.toml" if account else "scripts/ or lab.toml"
+        what = "this (`labtui lint --fix FILE`)" if own else f"{place} (see `labtui doctor`)"
         say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
         return 1
     if lab.session.elsewhere and any(each.unasked for each in previews):

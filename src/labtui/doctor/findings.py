@@ -267,6 +267,8 @@ def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple
 def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Check:
     """Whether Slurm would accept the smallest job, which also tests rules of the site that no setting shows."""
     seen = "fine" if trial.ok else "wait" if trial.wait else "refused"
+    if trial.key == "account":
+        seen = "account"
     if trial.key in {"qos-submit-limit", "submit-limit"}:
         seen = "later"
     last = [line for line in trial.detail.splitlines() if line.strip()]

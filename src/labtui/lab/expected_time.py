@@ -99,11 +99,14 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         left_out = epoch.scaled(1 - images / theirs)
         first = first and Interval(*(max(0.0, each) for each in astuple(first.minus(left_out))))
         epoch = epoch.scaled(images / theirs)
-    startups = [each for one in (row.members if row else ()) if (each := one.startup) is not None]
+    # It does not depend on the size, and an end that Slurm noticed late only makes it longer.
+    alike = [one for each in rows for one in each.members if row is not None and each.mark == row.mark]
+    startups = [one.startup for one in alike if one.startup is not None]
     usual, most = edition.startup_seconds
     start = Interval(usual, usual, most)
     if startups:  # one job's start-up does not say what the next one's will be
-        start = Interval(statistics.fmean(startups), min(startups) / MARGIN, max(startups) * MARGIN)
+        usual = statistics.median_low(startups)
+        start = Interval(usual, min(usual / MARGIN, *startups), max(usual * MARGIN, *startups))
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
     return total([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 

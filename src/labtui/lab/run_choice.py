@@ -205,7 +205,8 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
         match = Match(task_id=task.id, spec=spec, run=run, why_not=why_not, changed=changed, mark=mark)
         same_batch = batch is None or run.spec.per_gpu_batch == batch
         real = not match.mark or not match.met  # of those that do not count, the latest is named
-        rank = (match.met, same_batch, real, not match.changed, run.task_id == task.id)
+        under_way = run.outcome is None  # it may count soon, which one that ended badly will not
+        rank = (match.met, under_way, same_batch, real, not match.changed, run.task_id == task.id)
         found.append((rank, run.run_id, match))
     return max(found, key=lambda item: item[:2])[2] if found else Match(task_id=task.id, spec=spec)
 

@@ -17,17 +17,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.command_line import (
-    KILL_WAIT_S,
-    SRUN,
-    CommandError,
-    compress,
-    count,
-    expand,
-    exported,
-    parse_argv,
-    ranges,
-)
+from labtui.practice import command_line
 
 
 class JobStep(msgspec.Struct, frozen=True):
@@ -48,36 +38,30 @@ class JobStep(msgspec.Struct, frozen=True):
 
 def plan_step(argv: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     """The step inside the job that `environment` describes. Raises CommandError."""
-    options, command = parse_argv(argv, SRUN)
+    options, command = command_line.parse_argv(argv, command_line.SRUN)
     if not command:
-        raise CommandError("srun: fatal: No command given to execute.\n")
+        raise command_line.CommandError("srun: fatal: No command given to execute.\n")
     job = environment.get("SLURM_JOB_ID", "")
     requested_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
     allocated = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
     nodes = _number(options, environment, "nodes", "") or allocated
     if nodes > allocated:
-        raise CommandError(f"srun: error: Only allocated {allocated} nodes asked for {nodes}\n")
+        raise command_line.CommandError(f"srun: error: Only allocated {allocated} nodes asked for {nodes}\n")
     tasks = _tasks(options, environment, nodes)
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
     if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
-        raise CommandError(
+        raise command_line.CommandError(
             f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
         )
-    names = expand(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
-    return JobStep(
-        command=tuple(command),
-        tasks=tasks,
-        cpus_per_task=requested_cpus,
-        options=options,
-        nodes=tuple(names[:nodes]),
-    )
+    names = command_line.expand(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
+    return JobStep(tuple(command), tasks, requested_cpus, options, tuple(names[:nodes]))
 
 
 def _number(
     options: Mapping[str, str], environment: Mapping[str, str], name: str, variable: str
 ) -> int | None:
     text = options.get(name, environment.get(variable))
-    return None if text is None else count(text, name, SRUN)
+    return None if text is None else command_line.count(text, name, command_line.SRUN)
 
 
 def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: int) -> int:
@@ -130,7 +114,7 @@ def run_step(step: JobStep, number: int) -> int:
     for (node, status), tasks in alike.items():
         if status:
             how = f"Exited with exit code {status}" if status > 0 else signal.strsignal(-status)
-            say(f"srun: error: {node}: task{'s' * (len(tasks) > 1)} {ranges(tasks)}: {how}")
+            say(f"srun: error: {node}: task{'s' * (len(tasks) > 1)} {command_line.ranges(tasks)}: {how}")
     if any(-status in FORCED for status in ends.values()):
         say(f"srun: Force Terminated StepId={os.environ['SLURM_JOB_ID']}.{number}")
     return max(128 - status if status < 0 else status for status in ends.values())
@@ -148,12 +132,12 @@ def _environment(step: JobStep, number: int, task: int) -> dict[str, str]:
         **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), tasks),
         **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), tasks_per_node),
         "SLURM_STEP_NUM_NODES": str(nodes),
-        "SLURM_STEP_NODELIST": compress(step.nodes),
+        "SLURM_STEP_NODELIST": command_line.compress(step.nodes),
         "SLURM_STEP_ID": str(number),
     }
     if step.cpus_per_task:
         values["SLURM_CPUS_PER_TASK"] = str(step.cpus_per_task)
-    return exported(step.options.get("export", ""), os.environ) | values
+    return command_line.exported(step.options.get("export", ""), os.environ) | values
 
 
 def step_number(folder: Path) -> int:
@@ -171,10 +155,10 @@ def run(argv: list[str]) -> int:
     """Run srun with these arguments; return the exit status. Raises CommandError."""
     if "SLURM_JOB_ID" not in os.environ:
         limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
-        raise CommandError(f"srun: error: {limit}\n")
+        raise command_line.CommandError(f"srun: error: {limit}\n")
     step = plan_step(argv, os.environ)
     # When the job is ended, the tasks get the same signal as this process.
-    aborted = f"srun: Job step aborted: Waiting up to {KILL_WAIT_S + 2} seconds for job step to finish."
+    aborted = f"srun: Job step aborted: Waiting up to {command_line.KILL_WAIT_S + 2} seconds for job step to finish."
     signal.signal(signal.SIGTERM, lambda *_: say(aborted))
     return run_step(step, step_number(Path(os.environ["LABTUI_PRACTICE_JOB"])))
 
@@ -182,7 +166,7 @@ def run(argv: list[str]) -> int:
 if __name__ == "__main__":
     try:
         status = run(sys.argv[1:])
-    except CommandError as problem:
+    except command_line.CommandError as problem:
         os.write(2, problem.text.encode())
         status = problem.status
     os._exit(status)

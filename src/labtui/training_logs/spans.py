@@ -126,7 +126,8 @@ def _said_of_bound(record: Record, *, block: bool) -> list[Said]:
 def _facts(record: Record) -> RunFacts:
     """The facts of a record about its run: MLPerf's keys, and what the metadata may add."""
     known = facts_of({fact: record.text(*names) for fact, names in RECORDS.items()})
-    small, pixels, images = record.values.get("practice"), record.count("image_size"), known.get("images")
+    small = record.values.get("small", record.values.get("practice"))  # as earlier scripts call it
+    pixels, images = record.count("image_size"), known.get("images")
     if images is not None and pixels is not None and "dataset" not in record.values:
         # By the lab's ResNet scripts, whose epoch is 50,000 images; independent trainings may leave out a few.
         small = pixels != 128 or not 49_900 < images <= 50_000
