@@ -116,7 +116,7 @@ def test_the_job_file_of_cte_power_as_printed(site, tmp_path):
     assert "The account nct_999 is not yours; yours: teaching." in refused and not lab.folder.exists()
     given = ("--python", "/no/python", "--data-dir", "cifar", "--account", "teaching")
     absent = lab("init", f"{lab.folder}-2", *init[2:], *given).stderr
-    assert "/no/python is not on the login node" in absent and "~/cifar is not on the login node" in absent
+    assert "/no/python is not on the login node" in absent and "/cifar is not on the login node" in absent
     assert " is not on " not in lab(*init, "--python", PYTHON, "--data-dir", cluster.student.data_dir).stderr
     printed = (PRINTED / "power-ResNet50_seq.sh").read_text()
     for module in re.findall(r"(\w+)/[\d.]+\w*", printed.split("module load", 1)[1]):
