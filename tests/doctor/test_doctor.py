@@ -97,12 +97,14 @@ def test_accounts(associations, wanted, status):
 
 def test_qos():
     assert statuses(check_qos(probe(), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
-    closed = list(check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
-    assert statuses(closed)["qos-acc_ehpc"] == "problem" and "acc_debug" in closed[0].sentence
+    closed = next(check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
+    assert (closed.key, closed.status) == ("qos-acc_ehpc", "problem") and "acc_debug" in closed.sentence
     (report,) = check_qos(probe(), Requirements(), PROFILE)
     assert report.sentence == "Open to you: 1 per user in the queue, 120 minutes at most."
     assert statuses(check_qos(probe(associations=None), Requirements(), PROFILE)) == {"qos": "skipped"}
     assert statuses(check_qos(probe(qos=None), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
+    unlisted = check_qos(probe(), Requirements(), replace(PROFILE, queues=()))
+    assert [(check.status, "[[queues]]" in check.fix) for check in unlisted] == [("warning", True)]
 
 
 IMAGE = PathFacts(path="/c", kind="file", readable=True)

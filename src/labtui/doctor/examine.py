@@ -128,9 +128,8 @@ def _check_cluster(
         yield refusal if refusal.key != "network" else findings.failed("login-shell", error)
         return
     methods = " and ".join(connection.methods) or "nothing"
-    yield findings.judge(
-        "login", "fine", user=connection.endpoint.user, host=connection.host, methods=methods
-    )
+    user = connection.endpoint.user
+    yield findings.judge("login", "fine", user=user, host=connection.host, methods=methods)
     yield _check_sftp(connection)
     yield _check_shell(connection)
     yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")

@@ -71,9 +71,8 @@ def judge(
 def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> Check:
     """A check that failed with an error."""
     title = _table()[key]["title"]
-    return Check(
-        key=key, title=title, status="problem", sentence=error.sentence, fix=fix or error.hint, action=action
-    )
+    said, fix = error.sentence, fix or error.hint
+    return Check(key=key, title=title, status="problem", sentence=said, fix=fix, action=action)
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,7 +225,9 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
         limits = next((item for item in probe.qos or () if item.name == name), None)
         open_ones = ", ".join(sorted(yours)) or "none"
         seen = "fine" if name in yours else "closed"
-        yield judge("qos", seen, of=name, yours=open_ones, limits=_limits(limits))
+        if seen == "fine" and limits and profile.status == "own" and profile.queue(name) is None:
+            seen = "unlisted"
+        yield judge("qos", seen, of=name, name=name, yours=open_ones, limits=_limits(limits))
 
 
 def _limits(limits: QosLimits | None) -> str:
@@ -267,14 +268,13 @@ def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple
 def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Check:
     """Whether Slurm would accept the smallest job, which also tests rules of the site that no setting shows."""
     seen = "fine" if trial.ok else "wait" if trial.wait else "refused"
-    if trial.key == "account":
-        seen = "account"
     if trial.key in {"qos-submit-limit", "submit-limit"}:
         seen = "later"
     last = [line for line in trial.detail.splitlines() if line.strip()]
     said = f" (Slurm: {last[-1].strip()})" if last else ""
     key, asked = "gpu-job" if gpus else "cpu-job", " ".join(options)
-    return judge(key, seen, sentence=trial.sentence, said=said, hint=trial.hint, options=asked)
+    hint = trial.hint.replace("in `labtui doctor`", "above")
+    return judge(key, seen, sentence=trial.sentence, said=said, hint=hint, options=asked)
 
 
 # --------------------------------------------------------------------------- file systems and Python
