@@ -91,6 +91,7 @@ def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch():
     ladder = job_file_draft("ladder.slurm", (CORPUS / "ladder-in-a-loop.slurm").read_text())
     assert [(run.n_gpus, run.batch_size) for run in ladder.runs] == [(1, 2048), (2, 4096), (4, 8192)]
     assert not any(run.unknown for run in ladder.runs)
+    assert replace(ladder.runs[0], extra_args=("--jit_compile",)).tuning == (("compile", "true"),)
     (ddp,) = job_file_draft("ddp.slurm", (CORPUS / "ddp-two-nodes.slurm").read_text()).runs
     assert (ddp.n_gpus, ddp.batch_size, ddp.epochs) == (8, 8 * 128, 5)
 

@@ -116,7 +116,7 @@ def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str,
         "submission": sent | {"sentence": waiting_reason(state, profile, submission, served=served)},
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
         "job": submission.job,
-        "limit_warning": limit_warning(submission.job, state.runs[run.run_id], line.row, state.cluster_time),
+        "limit_warning": limit_warning(submission, state.runs[run.run_id], line.row, state.cluster_time),
     }
     return dict(msgspec.to_builtins(row))
 

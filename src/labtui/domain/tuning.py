@@ -39,7 +39,7 @@ _HARMLESS = re.compile(
     r"(local_|node_|machine_)?rank|(\w+_)?(dist(ribut\w+)?(_\w+)?|index|host|addr|port)|(run|job|exp)_(name|id)|"
     r"(out(put)?|save|log|checkpoint)(_?(dir|path|file|folder|model|to|level|steps|freq|interval|every))?"
 )
-_ALIASES = {"torch_compile": "compile"}
+_ALIASES = dict.fromkeys(("torch_compile", "jit_compile", "xla", "use_xla", "xla_compile"), "compile")
 _PLAIN_VALUES = ("", "none", "no", "false", "0", "fp32", "constant")
 """Values with which an option changes nothing."""
 

@@ -132,11 +132,14 @@ def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtiliz
 # --------------------------------------------------------------------------- time limits
 
 
-def limit_warning(job: JobView | None, run: RunState, row: ResultRow | None, now: float | None) -> str:
+def limit_warning(
+    submission: SubmissionState | None, run: RunState, row: ResultRow | None, now: float | None
+) -> str:
     """A warning that a job's time limit will or may end its run too early; "" when it will not.
 
     `row` has the run's epoch time, `now` is the cluster's time.
     """
+    job = submission.job if submission is not None and not submission.cancelling else None
     if job is None or job.phase is not JobPhase.RUNNING or not job.time_limit_s:
         return ""
     if run.phase is not RunPhase.RUNNING or row is None or row.epoch_seconds is None:

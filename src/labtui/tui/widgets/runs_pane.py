@@ -370,7 +370,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     waits = words.why_it_waits(view, line)
     text.append(f"\n\n{waits}" if waits else "", styles.soft)
     left_out = f"Not counted: {line.why_not}." if line.phase is RunPhase.DONE and line.why_not else ""
-    warning = limit_warning(line.job, line.run, line.row, words.cluster_now(view)) or left_out
+    warning = limit_warning(line.submission, line.run, line.row, words.cluster_now(view)) or left_out
     return text.append(f"\n{warning}" if warning else "", styles.warn)
 
 
