@@ -145,7 +145,7 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     bench.session._journal.change(run_ended(1, "oom"))
     with pytest.raises(UsageError, match="is set in own"):
         retry_after(bench.session, 1)
-    assert "To send own.slurm as it is now" in retry_after(bench.session, 1, same=True).sentence
+    assert "submit own.slurm by its path" in retry_after(bench.session, 1, same=True).sentence
 
 
 @pytest.mark.parametrize("output", ["%x-%N.%j.out", "/dev/null"])

@@ -221,7 +221,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
     elif submission.job_file and submission.job is not None:
-        reason = f"Its files as they were sent. To send {submission.job_file} as it is now, submit it by its path."
+        reason = f"Its files as they were sent; submit {submission.job_file} by its path to send it as it is."
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 
