@@ -21,7 +21,7 @@ from labtui.tui.widgets.grid import Grid, braille
 MIN_HEIGHT = 8
 """With fewer rows a chart would mislead: different values would be on one row."""
 MIN_COLUMNS = 24
-FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
+FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤⠤ ")}
 IDEAL = "#   ", "⠄ ⠄"
 """Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
 
@@ -93,7 +93,7 @@ class _Drawing:
         wide = [7 + cell_len(each.short or each.name) for each in self.formulas] if brief else long
         wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
         room = min(max(wide, default=0), width // 2)
-        if not self.few and room - more < min(8, self.name_room):  # names say more than values
+        if room - more < min(8, self.name_room):  # names say more than values
             self.value_room, more = 0, 7
         self.name_room = min(self.name_room, max(3, room - more))
         return room if several or not alone else 2
