@@ -13,9 +13,10 @@ from labtui.doctor.findings import Check, Requirements, check_paths
 from labtui.doctor.setup import SiteSetup
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
+from labtui.lab.plan import task_drafts
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
-from labtui.session.labs import requirements_of
+from labtui.session.labs import load_edition, requirements_of
 from labtui.session.own_jobs import filled_in
 from labtui.session.session import Session
 from labtui.session.settings import Settings, load_profile, profile_of_host
@@ -38,6 +39,12 @@ def test_a_lab_says_on_what_it_trains(folder):
     assert (needed.gpu_runs, needed.cpu_runs, needed.account) == (True, True, "nct_325")
     given = filled_in(read_script("a", ""), load_profile("slurm"), replace(folder.settings(), qos="mine"))
     assert given["qos"] == "mine", "where queues are partitions, also without GPUs"
+    bare = replace(load_profile("slurm"), data_dir="")
+    (draft,) = task_drafts(load_edition("hpc4ai-ch10"), "10.4", bare)
+    needed = requirements_of(folder, replace(folder.settings(), profile="slurm"), bare)
+    assert draft.data_dir == needed.data_dir == "cifar-10-batches-py", (
+        "asked about, and missed before the job"
+    )
 
 
 def test_only_the_profile_says_that_a_cluster_is_practice(folder):

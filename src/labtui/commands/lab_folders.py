@@ -105,11 +105,11 @@ def _id_or_path(name: str) -> str:
 
 def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition) -> SiteSetup:
     """Read the site's settings from the cluster, and ask the student for what the lab needs and it cannot tell."""
+    from labtui.domain.profile import DATA_FOLDER
     from labtui.session.folder import refuse_lab_folder
     from labtui.session.lab_cluster import ask_cluster, site_words
     from labtui.session.labs import requirements_of
     from labtui.session.settings import list_profiles, load_profile
-    from labtui.slurm.site_probe import DATA_FOLDER
     from labtui.slurm.site_profile import Choices
 
     if not args.host:

@@ -12,6 +12,8 @@ import msgspec
 
 from labtui.domain.errors import failure
 
+DATA_FOLDER = "cifar-10-batches-py"
+"""CIFAR-10's folder, as its archive calls it."""
 PLACE = re.compile(r"\{(account|user)\}")
 """What the texts of a profile leave open."""
 
@@ -134,8 +136,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return next((account for account in chosen if account), self.default_account)
 
     def data_folder(self, *, images: bool) -> str:
-        """The folder of CIFAR-10's files; with `images` the one that has a folder for each set of images."""
-        return (self.datasets_dir if images else "") or self.data_dir
+        """The folder of CIFAR-10's files, looked for at home if it is not known.
+
+        With `images` the one that has a folder for each set of images; "" if it is not known.
+        """
+        return self.datasets_dir or self.data_dir if images else self.data_dir or DATA_FOLDER
 
     def container_for(self, *, pytorch: bool) -> str:
         """The container image for PyTorch's trainings, or for TensorFlow's; "" for plain Python."""

@@ -31,7 +31,6 @@ from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
 from labtui.session.settings import Settings, cluster_user, list_profiles, load_named, read_text
-from labtui.slurm.site_probe import DATA_FOLDER
 
 if TYPE_CHECKING:
     from labtui.doctor.findings import Requirements
@@ -179,7 +178,7 @@ def requirements_of(
     return replace(
         wanted,
         framework="torch" if pytorch else "tensorflow",
-        data_dir=(settings.data_dir or profile.data_dir or DATA_FOLDER) if reads_cifar else "",
+        data_dir=(settings.data_dir or profile.data_folder(images=False)) if reads_cifar else "",
         images_dir=(settings.data_dir or profile.data_folder(images=True)).rstrip("/") if data_sets else "",
         image_sets=data_sets,
         container=settings.container or profile.container_for(pytorch=pytorch),

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain.profile import DATA_FOLDER
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.values import duration_seconds, gpus_of, number
 
 NODE_FORMAT = "%R|%c|%G"
 CONTAINER_PROGRAMS = ("singularity", "apptainer")
-DATA_FOLDER = "cifar-10-batches-py"
 _MODULE_WORDS = "singularity|apptainer|tensorflow|torch|python|anaconda|miniconda|miniforge|conda"
 
 

@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.profile import check_image
+from labtui.domain.profile import DATA_FOLDER, check_image
 from labtui.domain.terminal_text import inert
 from labtui.slurm.probe import SlurmProbe
-from labtui.slurm.site_probe import CONTAINER_PROGRAMS, DATA_FOLDER, SitePartition, SiteProbe
+from labtui.slurm.site_probe import CONTAINER_PROGRAMS, SitePartition, SiteProbe
 from labtui.slurm.states import sentences
 from labtui.slurm.values import number
 
