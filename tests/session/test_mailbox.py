@@ -79,7 +79,7 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
 
 
 def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
-    bench.session._lock.release()
+    bench.session._store.lock.release()
     wait_until(lambda: beside.state.connection == WRITER_GONE, what="the end of the window")
     assert "Press u to connect here" in status_line(View.of(beside, now=bench.clock.wall()))[1]
     app = LabApp(beside)

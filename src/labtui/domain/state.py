@@ -297,13 +297,8 @@ Change = Callable[[LabState], LabState]
 
 def new_run(submission: SubmissionState, number: int) -> RunState:
     """A run of which nothing but its plan is known."""
-    return RunState(
-        run_id=number,
-        token=submission.token,
-        task_id=submission.task_id,
-        spec=submission.plans[number],
-        practice=submission.practice,
-    )
+    of_job = {name: getattr(submission, name) for name in ("token", "task_id", "practice")}
+    return RunState(run_id=number, spec=submission.plans[number], **of_job)
 
 
 def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -> RunPhase:

@@ -131,13 +131,9 @@ def fitted_lines(lines: Sequence[str], width: int | None, hang: int = 2) -> list
 def _broken(line: str, width: int, hang: int) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip()))
     broken = textwrap.wrap(
-        line.strip().replace(" %", "\N{NO-BREAK SPACE}%"),
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + " " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        line.strip().replace(" %", "\N{NO-BREAK SPACE}%"), width, initial_indent=indent,
+        subsequent_indent=indent + " " * hang, break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
     return [part.replace("\N{NO-BREAK SPACE}%", " %") for part in broken] or [""]
 
 

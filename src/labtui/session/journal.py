@@ -89,10 +89,8 @@ class Journal:
         An observation is true even if it cannot be stored; an *intention* goes through `intend`.
         """
         with self._changed:
-            before, self._state = (
-                self._state,
-                reduce(lambda state, change: change(state), changes, self._state),
-            )
+            before = self._state
+            self._state = reduce(lambda state, change: change(state), changes, before)
             if self._state is not before:
                 self._flush()
                 self._changed.notify_all()

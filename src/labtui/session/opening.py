@@ -60,25 +60,25 @@ def lock_folder(path: Path, timeout_s: float = 0.0) -> FileLock | None:
     return lock
 
 
-def open_store(
-    folder: LabFolder, *, follows: str = "", takes_over: bool = False
-) -> tuple[Store, FileLock | None]:
+def open_store(folder: LabFolder, *, follows: str = "", takes_over: bool = False) -> Store:
     """Open the folder's database, with the writer's lock if it is free; `Store.refusal` says why not to write.
 
     `follows` is recorded with the writer; with `takes_over`, a command that only follows is asked for the lock.
     """
     if (not_trusted := check_trust(folder.path)) is not None:
-        return copied_store(folder, refusal=not_trusted), None
+        return copied_store(folder, refusal=not_trusted)
     lock = None
     try:
         lock = lock_folder(folder.lock_path) or (_handed_over(folder) if takes_over else None)
-        return _store(folder, read_only=lock is None, follows=follows), lock
+        store = _store(folder, read_only=lock is None, follows=follows)
     except BaseException as error:
         if lock is not None:
             lock.release()
         if isinstance(error, NotWritable):
-            return copied_store(folder, refusal=failure("only-read", text=error.sentence)), None
+            return copied_store(folder, refusal=failure("only-read", text=error.sentence))
         raise
+    store.lock = lock
+    return store
 
 
 def _handed_over(folder: LabFolder) -> FileLock | None:
@@ -230,13 +230,8 @@ def _repair(folder: LabFolder) -> RepairReport:
         fresh = state.submissions.keys() - before.submissions.keys()
         store.write(before, state)
         whole = mirrors.state_of(folder, store)
-    return RepairReport(
-        submissions=len(state.submissions),
-        rebuilt=len(fresh),
-        epochs=sum(len(run.epochs) for run in whole.runs.values()),
-        old_database=old,
-        damaged=damaged,
-    )
+    epochs = sum(len(run.epochs) for run in whole.runs.values())
+    return RepairReport(len(state.submissions), len(fresh), epochs, old, damaged)
 
 
 def _copy_if_intact(folder: LabFolder, path: Path, new: Path) -> bool:

@@ -86,19 +86,17 @@ def job_file_draft(
     if script.has("array") or _COMPONENTS.search(text):
         kind = "job array" if script.has("array") else "heterogeneous job"
         raise failure("not-one-job", file=name, kind=kind)
+    named: dict[str, Any] = {o: script.value(o) for o in ("account", "qos", "partition", "reservation")}
+    cpus = script.cpus or (0 if script.has("exclusive") else 1)  # 0: the whole node
     return SubmissionDraft(
         task_id=task_id,
         form="own",
         runs=_runs(script, answers),
         gpus=script.gpus,
-        cpus=(script.cpus or (0 if script.has("exclusive") else 1))
-        * script.tasks_per_node,  # 0: the whole node
+        cpus=cpus * script.tasks_per_node,
         time_limit_minutes=int((duration_seconds(script.value("time")) or 0) // 60),
-        account=script.value("account"),
-        qos=script.value("qos"),
-        partition=script.value("partition"),
         job_name=script.value("job-name") or name,
-        reservation=script.value("reservation"),
+        **named,
         nodes=script.nodes,
         options=tuple(f"--{option}={value}" for option, value in (given or {}).items()),
         job_file=name,
@@ -116,10 +114,10 @@ def log_patterns(script: JobScript) -> tuple[tuple[Stream, str], ...]:
     error = script.value("error")
     if error and error != logs[0][1]:
         logs.append(("err", error))
+    inside = "" if chdir in ("", ".") else f"{chdir}/"
+    kept = ((stream, pattern) for stream, pattern in logs if pattern != "/dev/null")
     return tuple(
-        (stream, pattern if pattern.startswith("/") or chdir in ("", ".") else f"{chdir}/{pattern}")
-        for stream, pattern in logs
-        if pattern != "/dev/null"
+        (stream, pattern if pattern.startswith("/") else inside + pattern) for stream, pattern in kept
     )
 
 

@@ -184,14 +184,11 @@ def _propose_all_sizes(session: Session, run: RunState, batch: int, minutes: int
     if not any((row.spec.label, row.spec.extra_args) == (spec.label, spec.extra_args) for row in mine):
         return None
     done = known_runs(session, run.task_id, planned)
-    missing = [row for row in mine if row.spec not in done] or [
-        row for row in mine if row.spec.n_gpus == spec.n_gpus
-    ]
+    of_its_size = [row for row in mine if row.spec.n_gpus == spec.n_gpus]
+    missing = [row for row in mine if row.spec not in done] or of_its_size
     sizes = "on all sizes, to compare them" if missing == mine else "as the runs that are done have"
-    return Proposal(
-        drafts=drafts_from(missing, planned, None, session.edition, session.profile),
-        sentence=f"Out of memory: try a batch of {batch:,} per GPU, {sizes}.",
-    )
+    drafts = drafts_from(missing, planned, None, session.edition, session.profile)
+    return Proposal(drafts=drafts, sentence=f"Out of memory: try a batch of {batch:,} per GPU, {sizes}.")
 
 
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
@@ -213,9 +210,9 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         return _propose_smaller_batch(session, submission, starved, specs, minutes)
     if run.outcome == "time-limit" and minutes is None and not same:
         return _propose_more_time(session, submission, runs, specs)
-    reason = (
-        "The same settings again." if submission.job is not None else f"It has no job: {submission.sentence}"
-    )
+    reason = "The same settings again."
+    if submission.job is None:
+        reason = f"It has no job: {submission.sentence}"
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: only more CPUs bring more of the node's memory."
     elif minutes is not None:

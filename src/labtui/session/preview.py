@@ -105,10 +105,8 @@ def told_paths(state: LabState, paths: Sequence[str], now: float) -> tuple[dict[
     seen = {path: state.paths[path] for path in paths if path in state.paths}
     ages = {path: now - answer.at for path, answer in seen.items()}
     told = {path: seen[path].there for path, age in ages.items() if 0 <= age <= PATHS_FRESH_S}
-    unasked = (
-        path for path in paths if not told.get(path) and not 0 <= ages.get(path, -1) <= MISSING_FRESH_S
-    )
-    return told, tuple(unasked)
+    fresh = {path for path, age in ages.items() if told.get(path) or 0 <= age <= MISSING_FRESH_S}
+    return told, tuple(path for path in paths if path not in fresh)
 
 
 class FileChange(msgspec.Struct, frozen=True):
@@ -144,19 +142,14 @@ def bash_errors(files: Mapping[str, bytes], main: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for name, data in files.items() if bash else ():
         first = data.split(b"\n", 1)[0]
-        if (name != main and not name.endswith(SHELL_SUFFIXES)) or (
-            first[:2] == b"#!" and b"bash" not in first
-        ):
+        other_shell = first[:2] == b"#!" and b"bash" not in first
+        if other_shell or (name != main and not name.endswith(SHELL_SUFFIXES)):
             continue
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run(
-                [str(bash), "--norc", "--noprofile", "-n"],
-                input=data,
-                capture_output=True,
-                timeout=_BASH_TIMEOUT_S,
-                check=False,
-                env={"LC_ALL": "C", "PATH": os.defpath},
-            )
+                [str(bash), "--norc", "--noprofile", "-n"], env={"LC_ALL": "C", "PATH": os.defpath},
+                input=data, capture_output=True, check=False, timeout=_BASH_TIMEOUT_S,
+            )  # fmt: skip
             if done.returncode:
                 found[name] = done.stderr.decode("utf-8", "replace")
     return found

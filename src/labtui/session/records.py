@@ -96,13 +96,8 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def here(cls, database: Path, follows: str = "") -> Writer:
-        return cls(
-            host=platform.node(),
-            path=os.fsencode(database).decode("utf-8", "backslashreplace"),
-            inode=database.stat().st_ino,
-            pid=os.getpid(),
-            follows=follows,
-        )
+        path, inode = os.fsencode(database).decode("utf-8", "backslashreplace"), database.stat().st_ino
+        return cls(host=platform.node(), path=path, inode=inode, pid=os.getpid(), follows=follows)
 
     @property
     def name(self) -> str:

@@ -27,8 +27,6 @@ from labtui.session.store import Store
 from labtui.session.worker_context import Clock, WorkerContext
 
 if TYPE_CHECKING:
-    from filelock import FileLock
-
     from labtui.cluster.connection import Connection
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
@@ -46,15 +44,13 @@ class Session:
     """One open lab folder. Make it with `Session.open`; close it when done, or use it as a context manager."""
 
     def __init__(
-        self, folder: LabFolder, store: Store, lock: FileLock | None, clock: Clock, prompter: Prompter | None, *,
-        sends: bool,
-    ) -> None:  # fmt: skip
+        self, folder: LabFolder, store: Store, clock: Clock, prompter: Prompter | None, *, sends: bool
+    ) -> None:
         self.folder = folder
         self.clock = clock
         self.settings, self.profile = load_named(folder.path)
         self.faults = FaultLog(folder.problem_log, writes=store.copy is None)
         self._store = store
-        self._lock = lock
         self._journal = Journal(store, functools.partial(records.keep_files, folder))
         self.readings = mirrors.Readings(folder, store)
         self._journal.change(self._mirrored)
@@ -88,12 +84,11 @@ class Session:
             DataError: `lab.toml` or the cluster profile is not valid.
         """
         folder = LabFolder.open(path)
-        store, lock = open_store(folder, follows=follows, takes_over=takes_over)
+        store = open_store(folder, follows=follows, takes_over=takes_over)
         try:
-            session = cls(folder, store, lock, clock or Clock(), prompter, sends=sends)
+            session = cls(folder, store, clock or Clock(), prompter, sends=sends)
         except BaseException:
-            if lock is not None:
-                lock.release()
+            store.close()
             raise
         if start:
             session.start()
@@ -130,19 +125,9 @@ class Session:
         """The worker of this session, not started yet."""
         from labtui.session.cluster_worker import ClusterWorker
 
-        context = WorkerContext(
-            folder=self.folder,
-            profile=self.profile,
-            store=self._store,
-            journal=self._journal,
-            cluster=cluster,
-            clock=self.clock,
-            faults=self.faults,
-            readings=self.readings,
-            sends=self._sends,
-            max_log_bytes=int(self.settings.max_log_gib * 1024**3),
-        )
-        return ClusterWorker(context)
+        parts = self.folder, self.profile, self._store, self._journal, cluster, self.clock, self.faults
+        max_log_bytes = int(self.settings.max_log_gib * 1024**3)
+        return ClusterWorker(WorkerContext(*parts, self.readings, self._sends, max_log_bytes))
 
     def _reload(self) -> None:
         self._journal.reload(self._mirrored)
@@ -175,8 +160,8 @@ class Session:
         if ended:  # a worker that is still in a call must not find its database closed
             self.readings.save(self.state)
             self._store.close()
-        if self._lock is not None:
-            self._lock.release()
+        elif self._store.lock is not None:
+            self._store.lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -357,7 +342,7 @@ class Session:
     @property
     def elsewhere(self) -> bool:
         """Whether another process holds the folder and acts on the requests made here."""
-        return self._lock is None and self._store.copy is None
+        return self._store.lock is None and self._store.copy is None
 
     def _do(self, request: Request) -> Future[Any]:
         """Act on a request here, or have the process that holds the folder do it and load what that stored."""

@@ -1,9 +1,9 @@
 """The settings of a lab folder (`lab.toml`), the profile and connection they describe, and whether it is trusted.
 
 A lab folder is data and may come from anybody. For each folder that this user made or trusts, a small file in the
-user's state directory (never in the folder itself) records its path, its random id, its owner, where it connects and
-as whom, and the commands in its own cluster profile. A folder is trusted while none of these changes. Any other is
-opened for reading only: no connection, nothing sent, nothing written.
+user's state directory (never in the folder itself), named after the folder's path, records its random id, its owner,
+where it connects and as whom, and the commands in its own cluster profile. A folder is trusted while none of these
+changes. Any other is opened for reading only: no connection, nothing sent, nothing written.
 """
 
 from __future__ import annotations
@@ -255,7 +255,6 @@ class NotTrusted(FolderError):
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
     id: str
     owner: int
     connects: tuple[str, ...] = ()
@@ -271,7 +270,7 @@ def check_trust(folder: Path) -> NotTrusted | None:
     now = _record(folder)
     if known == now and known.id:
         return None
-    return NotTrusted(folder, changed=(known.path, known.id, known.owner) == (now.path, now.id, now.owner))
+    return NotTrusted(folder, changed=(known.id, known.owner) == (now.id, now.owner))
 
 
 def trust(folder: Path) -> None:
@@ -332,16 +331,11 @@ def _record(folder: Path) -> _Record:
         connects, commands = _connection_facts(settings, profile), _commands(settings, profile)
     except LabError:
         connects, commands = (), ()
-    return _Record(
-        path=os.fsencode(folder).decode("utf-8", "backslashreplace"),
-        id=_id_of(folder),
-        owner=owner_of(folder),
-        connects=connects,
-        commands=commands,
-    )
+    return _Record(id=_id_of(folder), owner=owner_of(folder), connects=connects, commands=commands)
 
 
 def _record_path(folder: Path) -> Path:
+    """Its name stands for the folder's path."""
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()
     return _state_dir() / "trusted" / f"{digest[:32]}.json"
 

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
+from filelock import FileLock
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import open_inside
@@ -50,7 +51,9 @@ class Store:
         """Why this process may not write; None if it may."""
         self.copy: tempfile.TemporaryDirectory[str] | None = None
         """The temporary folder of a copied database, deleted when the store is closed; else None."""
-        self._lock = threading.RLock()
+        self.lock: FileLock | None = None
+        """The folder's lock, released when the store is closed; None if another process writes the folder."""
+        self._one_thread = threading.RLock()
         self.sources: dict[str, str] = {}
         """What the stored runs of each submission were computed from, by token (see `mirrors.Readings`)."""
         self._seen = -1
@@ -93,7 +96,7 @@ class Store:
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
         """The connection, for one thread at a time. Errors of SQLite and the disk become StoreError."""
-        with self._lock, store_errors(self.path):
+        with self._one_thread, store_errors(self.path):
             yield self._connection
 
     @contextmanager
@@ -279,10 +282,12 @@ class Store:
 
     def close(self) -> None:
         """Close the database; the last process to do so merges the write-ahead log into it."""
-        with self._lock:
+        with self._one_thread:
             self._connection.close()
             if self.copy is not None:
                 self.copy.cleanup()
+        if self.lock is not None:
+            self.lock.release()
 
 
 @contextmanager

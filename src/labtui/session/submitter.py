@@ -231,11 +231,9 @@ class Submitter:
         self._give_up(submission, failure(reason), SubmissionStatus.WITHDRAWN)
 
     def _give_up(
-        self,
-        submission: SubmissionState,
-        error: LabError,
+        self, submission: SubmissionState, error: LabError,
         status: SubmissionStatus = SubmissionStatus.REFUSED,
-    ) -> None:
+    ) -> None:  # fmt: skip
         again = "Correct that, then run it again." * (status is SubmissionStatus.REFUSED)
         self._change(submission.token, status, error.sentence, error.hint or again)
         pending = self._pending.pop(submission.token, _Pending())

@@ -155,12 +155,9 @@ class Watchdog:
     """Watches the worker's calls from a thread of its own."""
 
     def __init__(
-        self,
-        clock: Clock,
-        slept: Callable[[], None],
-        stale: Callable[[float], None],
+        self, clock: Clock, slept: Callable[[], None], stale: Callable[[float], None],
         cut_off: Callable[[], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._clock = clock
         self._slept, self._stale, self._cut_off = slept, stale, cut_off
         self._since: float | None = None
@@ -318,11 +315,7 @@ class ConnectionMonitor:
             self._set("stale", failure("stale", seconds=seconds))
 
     def _set(self, status: str, error: LabError | None = None, since: float | None = None) -> None:
-        connection = ConnectionState(
-            status=status,
-            sentence=error.sentence if error else "",
-            hint=error.hint if error else "",
-            host=self._context.cluster.host,
-            since=self._state.since if since is None else since,
-        )
+        said = {"sentence": error.sentence, "hint": error.hint} if error else {}
+        since = self._state.since if since is None else since
+        connection = ConnectionState(status=status, host=self._context.cluster.host, since=since, **said)
         self._context.journal.change(lambda state: replace(state, connection=connection))
