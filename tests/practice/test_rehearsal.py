@@ -86,9 +86,8 @@ def test_too_large_a_batch_runs_out_of_memory(lab):
 def test_mistakes_fail_as_they_would_there(lab, words, text):
     (lab / "quotes.py").write_text("print(“hello”)\n")
     (lab / "module.py").write_text("import no_such_module\n")
-    (lab / "weights.py").write_text(
-        "import tensorflow as tf\ntf.keras.applications.ResNet50V2(weights='imagenet')\n"
-    )
+    weights = "tf.keras.applications.ResNet50V2(weights='imagenet')"
+    (lab / "weights.py").write_text(f"import tensorflow as tf\n{weights}\n")
     done = rehearse(lab, *words, gpus="-1")
     assert done.returncode != 0 and text in done.stderr
     assert "rehearse.py" not in done.stderr, "no frame of ours in a student's traceback"
@@ -236,9 +235,8 @@ def test_what_a_slow_laptop_takes_to_start_a_script_is_no_time_of_its_job(monkey
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (at, at))
         assert programs.unaccounted_s() == late
-    clock = programs.RehearsedTime(
-        programs.PracticeClock(began=1000.0, factor=60.0), programs.unaccounted_s()
-    )
+    shown = programs.PracticeClock(began=1000.0, factor=60.0)
+    clock = programs.RehearsedTime(shown, programs.unaccounted_s())
     clock.advance(120.0)
     assert slept == []
     clock.advance(60.0)

@@ -9,7 +9,7 @@ from labtui.domain.errors import UsageError
 from labtui.slurm.probe import Association, QosLimits, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe, site_probe
-from labtui.slurm.site_profile import Choices, questions, site_profile
+from labtui.slurm.site_profile import Choices, qos_question, questions, site_profile
 from labtui.slurm.values import gpus_of
 from tests.slurm.recorded import PROBE
 
@@ -115,6 +115,8 @@ def test_a_qos_is_no_partition():
     """`init --host H --qos acc_debug` where queues are partitions, and where a partition has its own QoS."""
     slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "acc_debug", "gpu-long")),))
     slurm = replace(slurm, qos=(QosLimits("acc_debug", max_wall_s=7200.0),))
+    asked = qos_question(slurm, "a")
+    assert (asked.options[1], asked.choose("2")) == ("acc_debug (120 minutes at most)", "acc_debug")
     found = values(SiteProbe(partitions=(gpu("acc"),)), slurm, qos="acc_debug")
     assert (found["queue_option"], found["gpu_queue"], found["gpus_per_node"]) == ("partition", "acc", 4)
     assert {"name": "acc_debug", "max_minutes": 120} in found["queues"], "for jobs with GPUs and without"

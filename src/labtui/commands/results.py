@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labtui.commands import options
 from labtui.commands.parse import parse_files, programs_of
@@ -234,11 +234,8 @@ def run_plot(args: argparse.Namespace) -> int:
             say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
     inside = folder if not args.out else None
-    written = write_files(
-        drawings(charts, args.format),
-        inside.plots if inside else Path(args.out or "."),
-        inside.path if inside else None,
-    )
+    place = inside.plots if inside else Path(args.out or ".")
+    written = write_files(drawings(charts, args.format), place, inside.path if inside else None)
     for note in small_notes(results):
         say(f"note: {note}")
     print("\n".join(map(str, written)))
@@ -269,14 +266,8 @@ def run_export(args: argparse.Namespace) -> int:
     if (problem := disk_problem(folder)) is not None:
         say_error(problem)
     say("Writing tables, plots and slides ...")
-    report = export_lab(
-        folder.path,
-        formats=args.deck,
-        reports=args.report,
-        out=Path(args.out) if args.out else None,
-        plots=not args.no_plots,
-        told=say,
-    )
+    where: dict[str, Any] = {"out": Path(args.out) if args.out else None, "plots": not args.no_plots}
+    report = export_lab(folder.path, formats=args.deck, reports=args.report, told=say, **where)
     for note in report.notes:
         say(f"note: {note}")
     if args.json:

@@ -13,7 +13,7 @@ from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginR
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile, image_folder
 from labtui.slurm.job_control import SbatchAnswer
-from labtui.slurm.probe import PathFacts, PathsProbe, QosLimits, SlurmProbe, from_home, parse_quota
+from labtui.slurm.probe import PathFacts, PathsProbe, SlurmProbe, from_home, parse_quota
 from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
 
 Status = Literal["ok", "warning", "problem", "skipped"]
@@ -227,18 +227,8 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
         seen = "fine" if name in yours else "closed"
         if seen == "fine" and limits and profile.status == "own" and profile.queue(name) is None:
             seen = "unlisted"
-        yield judge("qos", seen, of=name, name=name, yours=open_ones, limits=_limits(limits))
-
-
-def _limits(limits: QosLimits | None) -> str:
-    if limits is None:
-        return "its limits are not known"
-    words = (
-        (limits.max_submit_per_user, "{:.0f} per user in the queue"),
-        (limits.max_jobs_per_user, "{:.0f} running"),
-        (limits.max_wall_s and limits.max_wall_s / 60, "{:.0f} minutes at most"),
-    )
-    return ", ".join(text.format(limit) for limit, text in words if limit is not None) or "no limits known"
+        words = limits.words if limits is not None else "its limits are not known"
+        yield judge("qos", seen, of=name, name=name, yours=open_ones, limits=words)
 
 
 # --------------------------------------------------------------------------- trial jobs

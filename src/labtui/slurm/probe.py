@@ -36,6 +36,18 @@ class QosLimits(NamedTuple):
     max_jobs_per_user: int | None = None
     max_submit_per_user: int | None = None
 
+    @property
+    def words(self) -> str:
+        """``1 per user in the queue, 120 minutes at most``."""
+        words = (
+            (self.max_submit_per_user, "{:.0f} per user in the queue"),
+            (self.max_jobs_per_user, "{:.0f} running"),
+            (self.max_wall_s and self.max_wall_s / 60, "{:.0f} minutes at most"),
+        )
+        return (
+            ", ".join(text.format(limit) for limit, text in words if limit is not None) or "no limits known"
+        )
+
 
 def parse_associations(text: str) -> tuple[Association, ...]:
     """One for each valid line of ``sacctmgr show assoc`` with `ASSOCIATION_FIELDS`."""

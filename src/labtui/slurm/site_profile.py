@@ -192,8 +192,9 @@ def _question(
 
 def qos_question(slurm: SlurmProbe, account: str) -> SiteQuestion | None:
     """The question which QoS to name, for a site that refuses jobs without one, which no setting shows."""
-    names = _granted_qos(slurm, account)
-    return _question("qos", names[0], names) if names else None
+    names, known = _granted_qos(slurm, account), {each.name: each.words for each in slurm.qos or ()}
+    options = tuple(f"{name} ({known[name]})" if name in known else name for name in names)
+    return _question("qos", names[0], options) if names else None
 
 
 def account_of(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> str:
