@@ -65,6 +65,7 @@ HAND_WRITTEN = {
     "Epoch 2 - loss 0.4 - duration 0:00:47.25": (2, 47.245, 47.255),
     "Epoch 2 | data time: 1.2 s | gpu time: 18.0 s | epoch time: 20.1 s": (2, 20.05, 20.15),
     "Epoch 2: GPU idle time 3.5 s, time 20.1 s, epoch took 20.2 s": (2, 20.15, 20.25),
+    "Rank 0: Epoch 1: loss=1.1 epoch_time=31.1s elapsed=0:00:31 lr=0.1": (1, 31.05, 31.15),
 }  # fmt: skip
 
 

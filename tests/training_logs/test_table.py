@@ -87,6 +87,7 @@ PREDICT = "313/313 [==============================] - 1s 2ms/step\n"
 EVALUATE = "40/40 - 1s - loss: 9.0\n"
 COMMAND = "+ singularity exec --nv /gpfs/x.sif python ResNet{}.py --epochs 2 --batch_size {} --n_gpus {}\n"
 TORCHRUN = "+ torchrun --nproc_per_node {} train.py --batch-size 64 --epochs 2\nhello\n"
+BAR = "Epoch 0: 100%|####| 49/49 [00:{}<00:00,  4.05it/s{}]\n"
 ONE = "Epoch {}/2\n25/25 - {}s - loss: 2.0\n"
 PYTORCH = "+ python main.py -a resnet50 --batch-size 128 --epochs 1 /data\n"
 TF_CNN = (
@@ -206,6 +207,8 @@ CASES = {
         "ResNet50 gpu 2 x 4096: 1*=13.6 2=13.6 3=13.6, completed, woven"),
     "the lowest rank speaks for all": (marked(keras(1, 2, 2), "2: ", "0: ", "1: "),
         "- -: 1*=13.6 2=13.6, completed, woven"),
+    "marks of the script": (marked("".join(f"Epoch {n} took 1{n}.4 s\n" for n in (1, 2)), "Rank 1: ", "Rank 0: "), "- -: 1*=11.4 2=12.4, completed, woven"),
+    "Lightning's last bar is drawn again": (f"{BAR.format(12, '')}`Trainer.fit` stopped: `max_epochs=2` reached.\n{BAR.format(13, ', val_loss=1.2')}", "- -: 1*=13.5, completed"),
     "lines twice without marks": (marked(keras(1, 3, 3), "", ""), "- -: 1*=13.6 2=13.6 3=13.6, completed, woven"),
     "workers that evaluate": (marked(keras(1, 2, 2) + EVALUATE, "", ""), "- -: 1*=13.6 2=13.6, completed, woven"),
     "a worker that runs ahead": (f"Epoch 1/2\n{ONE.format(1, 29)}{ONE.format(2, 28)}Epoch 2/2\n25/25 - 14s - loss: 2.0\n25/25 - 13s - loss: 2.0\n", "- -: 1*=29 2=14, completed, woven"),

@@ -34,6 +34,12 @@ def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out():
     assert (run.images, run.epochs[0].metrics) == (None, {}) and "says 9,999.0. Neither" in run.notes[-1]
 
 
+def test_a_bar_that_is_drawn_again_after_the_validation_adds_what_it_shows():
+    bar = "Epoch {}: 100%|####| 49/49 [00:{}<00:00,  4.05it/s, v_num=0{}]\n"
+    (run,) = runs_of("".join(bar.format(n, 12, "") + bar.format(n, 13, f", val_loss=1.{n}") for n in (0, 1)))
+    assert (run.epochs[1].metrics, run.epochs[1].line_of("val_loss")) == ({"val_loss": 1.1}, 4)
+
+
 def test_steps_that_are_called_samples_are_no_rate():
     head = "  Num examples = 10,000\n  Num Epochs = 3\n  Instantaneous batch size per device = 32\n"
     rates = "'train_samples_per_second': 9.375, 'train_steps_per_second': 9.375"

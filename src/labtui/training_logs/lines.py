@@ -192,7 +192,7 @@ def _are_rising(lines: bytes) -> bool:
 
 # --------------------------------------------------------------------------- prefixes of a line
 
-_MARK_BEGINS = " [0123456789"
+_MARK_BEGINS = " [0123456789Rr"
 """The characters that a rank's mark may begin with."""
 MAX_PREFIXES = 4
 """The most prefixes of one line: ``3: [default0]:2026-11-21 10:00:00,123 - INFO - ``."""
@@ -207,7 +207,7 @@ def readings(text: str, *, marked: bool) -> Iterator[tuple[str, Writer]]:
     match = EXPRESSIONS["rank"].match(text) if marked and text[0] in _MARK_BEGINS else None
     for _ in range(MAX_PREFIXES):
         if match is not None:
-            rank = match["torch"] or match["srun"] or match["mpi"]
+            rank = match.lastgroup and match[match.lastgroup]
             text, writer = text[match.end() :], writer if rank is None else (*writer, int(rank))
         yield text, writer
         match = EXPRESSIONS["prefix"].match(text)

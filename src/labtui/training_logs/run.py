@@ -145,14 +145,16 @@ class OpenRun(msgspec.Struct):
             return self.accepts(said.form)
         planned = self.facts.epochs_planned
         alike = said.form == self.form and said.planned in (None, planned) and not self._has_other_steps(said)
-        if self.ended or self.success or not alike:
+        if self.ended or not alike:
             return False
         if said.number is None:
-            return True
+            return not self.success
         number = int(said.number) + self.shift
-        if number == self.last:  # repeated by another process; or the only epoch of another training
+        if (
+            number == self.last
+        ):  # by another process, or a bar drawn again; or the only epoch of another training
             return not (self.fresh or coming.given())
-        return self.last < number <= (planned or number)
+        return not self.success and self.last < number <= (planned or number)
 
     # ------------------------------------------------------------------ epochs
 
@@ -212,7 +214,10 @@ class OpenRun(msgspec.Struct):
         elif are_apart(stored.seconds, other):
             return False
         else:
-            self.epochs[sample.epoch] = replace(stored, seconds=union(stored.seconds, other))
+            metrics = {**sample.metrics, **stored.metrics}
+            lines = dict.fromkeys(sample.metrics.keys() - stored.metrics.keys(), sample.line or 0)
+            both = union(stored.seconds, other)
+            self.epochs[sample.epoch] = replace(stored, seconds=both, metrics=metrics, metric_lines=lines)
             self.note("Some epochs have two times in this log: the interval holds both.")
         return True
 
