@@ -62,9 +62,7 @@ class Diagnoser:
     def __init__(self, stream: Stream = "out") -> None:
         self._stream: Stream = stream
         self.found: list[Diagnosis] = []
-        self.failures: dict[
-            int | str, Failure
-        ] = {}  # the gravest by process; of the whole job, by its outcome
+        self.failures: dict[int | str, Failure] = {}  # the gravest by process; a job's by its outcome
         self.in_trace = False  # every line may matter until it ends
         self._run = 0
         self._first = 0  # the index in `_found` of this process's first finding

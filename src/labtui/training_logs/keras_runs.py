@@ -236,9 +236,8 @@ def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
     """Store a summary line as an epoch's own, leave it to the next header, or take it for an `evaluate`'s."""
     keras, epoch = run.keras, run.keras.epoch
     again = summary.continues and summary.bar and summary.total == keras.total  # after other output
-    proven = (
-        epoch.own >= 0 and summary.validates and not keras.validated
-    )  # the line before was an `evaluate`'s
+    # the line before was an `evaluate`'s
+    proven = epoch.own >= 0 and summary.validates and not keras.validated
     if epoch.awaited is not None:
         if not keras.may_be_own(summary) or len(epoch.seen) <= (keras.before or 0):
             return  # judging by earlier ones, it is not the epoch's own
