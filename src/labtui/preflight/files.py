@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from labtui.preflight.directives import log_folder
 from labtui.preflight.findings import Hit, PythonScript, ScriptContext, replace_line, rule
 from labtui.slurm.batch_script import MAX_LINE, JobScript, without_comment
+from labtui.slurm.probe import from_home
 from labtui.slurm.script_commands import MOVE, split_words
 
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
@@ -216,7 +217,12 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
             advice = f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
             fixed = script.lines[number - 1].replace(path, other)
             fix = replace_line(script, number, fixed, f"use {other}")
-        yield Hit(number, f"{path} is not on the cluster.{advice}", fix, "warning" if path in own else None)
+        yield Hit(
+            number,
+            f"{from_home(path)} is not on the cluster.{advice}",
+            fix,
+            "warning" if path in own else None,
+        )
 
 
 # --------------------------------------------------------------------------- the training script

@@ -10,7 +10,6 @@ MAX_DIGITS = 12
 
 _JOB_ID = re.compile(r"[1-9][0-9]{0,11}")
 _DURATION = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?(?:\.[0-9]+)?")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGTP]?)B?", re.IGNORECASE)
 _KIB = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 
@@ -32,8 +31,6 @@ def epoch_seconds(text: str) -> float | None:
     seconds = number(text)
     if seconds is not None:
         return float(seconds) or None
-    if not _TIME.fullmatch(text.strip()):
-        return None
     try:
         return datetime.fromisoformat(text.strip()).replace(tzinfo=UTC).timestamp()
     except ValueError:
