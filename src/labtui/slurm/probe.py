@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from labtui.domain.errors import RemoteFailure
+from labtui.domain.errors import failure
 from labtui.slurm.remote_command import Call, CommandResult, section_status, shell_file
 from labtui.slurm.values import duration_seconds, epoch_seconds, number, size_kib
 
@@ -248,8 +248,7 @@ def paths_exist(paths: Sequence[str]) -> Call[dict[str, bool]]:
 def _read_existence(result: CommandResult, *, paths: Sequence[str]) -> dict[str, bool]:
     words = result.out.split()
     if len(words) != len(paths) or not set(words) <= {"there", "missing"}:  # no answer is not "missing"
-        hint = "Its file system may be slow now; `labtui doctor` checks again."
-        raise RemoteFailure("The check for the data and the container got no answer.", hint)
+        raise failure("paths-unanswered")
     return {path: word == "there" for path, word in zip(paths, words, strict=True)}
 
 

@@ -20,7 +20,7 @@ from functools import partial
 
 import msgspec
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.domain.errors import RemoteFailure, SubmitRefused, failure
 from labtui.domain.model import JobView
 from labtui.slurm import queue
 from labtui.slurm.job_control import SbatchAnswer, classify
@@ -87,17 +87,12 @@ def _read_submitted(result: CommandResult) -> str:
             raise accepted_unread(result.out)
         return found
     if result.status == BLOCKED or was_cut_off(result.status):
-        hint = "labtui looks the job up by its token; nothing is sent twice."
-        raise ConnectionLost("Slurm's answer to the submission did not arrive.", hint)
+        raise failure("submission-unanswered")
     refusal = classify(result.err)
     if result.status == NO_DIRECTORY and refusal.key != "quota":
-        raise SubmitRefused("The directory of this submission is not on the cluster.", "Push again.")
+        raise failure("no-directory")
     if result.status == NOT_ASKED and refusal.key != "no-sbatch":
-        raise SubmitRefused(
-            "Slurm's controller does not answer. Nothing was sent.",
-            "labtui sends it when the controller answers again.",
-            wait=True,
-        )
+        raise failure("not-asked-slurm", wait=True)
     if refusal.unclear:
         raise RemoteFailure(refusal.sentence, refusal.hint)
     hint = f"{refusal.hint} {_hint_alternatives(refusal.key, result.out)}".strip()
