@@ -15,7 +15,7 @@ from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
 from labtui.export.tables import csv_text
 from labtui.results.catalogue import catalogue
-from labtui.results.charts import distinct
+from labtui.results.charts import distinct, lowest
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text, results_json
@@ -297,15 +297,22 @@ def test_the_three_charts_of_a_study():
     charts = {chart.key: chart for chart in catalogue(study_results(), model="ResNet50")}
     batch = charts["batch-accuracy"]
     assert [text for _, text in batch.x_ticks] == ["128", "256", "1,024", "2,048", "3,072", "4,096"]
+    assert lowest(batch, 0.656) == 0.65 and lowest(charts["error"], 0.656) == 0.6
     assert batch.x_log and not batch.y_log and batch.message.endswith(", on 32 GPUs")
     shown = {series.name: {f"{100 * point.y:.3f}" for point in series.points} for series in batch.series}
     for table in RUNS:
         if table["policy"] == "naive":
             assert shown["naive"] == {row["top1"] for row in table["rows"]}
     policies = {"naive", "linear", "stepping, warm-up 5", "gradual, warm-up 5", "gradual, warm-up 10"}
-    assert set(shown) == policies
+    assert set(shown) == policies and len({each.hue for each in batch.series}) == 4, (
+        "all the colours there are"
+    )
     assert {(p.metric, p.line) for series in batch.series for p in series.points} == {("val_top1", 89)}
     rates = {series.name: [point.y for point in series.points] for series in charts["learning-rate"].series}
+    assert (
+        charts["learning-rate"].message
+        == "The learning rate is at most 0.05 to 1.6 and ends at 0.00005 to 0.0016"
+    )
     assert rates["ResNet50 · linear · 32 GPUs"] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
     assert "accuracy" not in charts, "it is what the error lacks"
     names = [series.name for series in charts["error"].series]

@@ -30,6 +30,7 @@ _PARTS = (
 )  # fmt: skip
 _MARKS = (
     xl.XL_MARKER_STYLE.CIRCLE, xl.XL_MARKER_STYLE.DIAMOND, xl.XL_MARKER_STYLE.TRIANGLE, xl.XL_MARKER_STYLE.SQUARE,
+    xl.XL_MARKER_STYLE.DASH,
 )  # fmt: skip
 _DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]

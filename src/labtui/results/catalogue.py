@@ -295,9 +295,11 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     where = f", on {devices(*sizes)}" if len(sizes) == 1 else ""
     errors = [each for each in errors if len(each.points) > 1]
     yield _over_epochs("error", errors, message=messages.study_message("error", best) + where)
-    yield _over_epochs("learning-rate", [each for each in rates if len({p.y for p in each.points}) > 1])
+    moving = [each for each in rates if len({p.y for p in each.points}) > 1]
+    yield _over_epochs("learning-rate", moving, message=messages.learning_message(moving))
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
-    series = [Series(name=name, points=tuple(line.values())) for name, line in lines.items()]
+    hues = specs.hues_of(lines)  # all are of one network
+    series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
     message = messages.study_message("accuracy", best) + where
     yield specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
 

@@ -7,7 +7,7 @@ from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
-from labtui.results.charts import distinct
+from labtui.results.charts import Series, distinct
 from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
@@ -269,6 +269,13 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
         for end in dict.fromkeys((shown[0], shown[-1]))
     ]
     return f"{said}: {' to '.join(ends)}"
+
+
+def learning_message(rates: Sequence[Series]) -> str:
+    """``The learning rate is at most 0.05 to 1.6 and ends at 0.0005 to 0.016``; "" without lines."""
+    highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
+    ends = (dict.fromkeys(map(numbers.tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
+    return "The learning rate is at most {} and ends at {}".format(*map(" to ".join, ends)) if rates else ""
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:

@@ -196,13 +196,8 @@ _PARTS_OF_A_STEP = {
     "compute_seconds": SLOWER_COMPUTING,
 }
 CONTENTION, EXCHANGE = "contention on the node", "communication and waiting"
-COLOUR_OF_PART = {
-    CONTENTION: 0,
-    SLOWER_STEPS: 1,
-    SHORT_BATCH: 2,
-    EXCHANGE: 3,
-    **dict(zip(_PARTS_OF_A_STEP.values(), (1, 4, 3, 0), strict=True)),
-}
+COLOUR_OF_PART = {CONTENTION: 0, SLOWER_STEPS: 1, SHORT_BATCH: 2, EXCHANGE: 3}
+COLOUR_OF_PART |= dict(zip(_PARTS_OF_A_STEP.values(), (1, 4, 3, 0), strict=True))
 """The index of a part's colour: a hue, or one more colour after them; the unexplained part is grey."""
 
 
