@@ -195,8 +195,7 @@ def test_an_edition_without_pages_gets_the_charts_its_checks_ask_for(tmp_path):
 def test_precise_and_as_printed_stand_side_by_side():
     table = readings_table(results_of("ResNet50.31337.out", "ResNet152.31338.out"))
     assert "; ".join(dict(table.groups)) == "; Precise: all digits of the log; As printed: whole seconds"
-    assert sum(count for _, count in table.groups) == len(table.headings)
-    assert table.rows[0] == ("ResNet50",)
+    assert sum(count for _, count in table.groups) == len(table.headings) and table.rows[0] == ("ResNet50",)
     assert table.rows[3][4:6] + table.rows[3][-2:] == ("2.53", "63.2 %", "2.80", "70.0 %")
 
 
@@ -413,9 +412,7 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     _, rate, error, *_, last, sources = (document := hand_in(lab.contents())).pages
     assert "4 (2) to 36 (18), 17 lines; accuracy 71.0 %: 36 (18)" in page_text(sources), "can be traced"
     assert b"/Count 6/" in pdf(document, "report"), "the table of sources is no narrow column over pages"
-    assert rate.title.startswith("The learning rate is at most 1 and ends") and not (
-        rate.answers or rate.facts
-    )
+    assert "rate is at most 1 and ends" in rate.title and not (rate.answers or rate.facts)
     assert error.title.startswith("Top-1 error") and error.answers and error.kicker == rate.kicker
     assert rate.charts[0].heading == "Learning rate, the same for 1, 2, 16, 24, 32 GPUs"
     assert [page.charts[0].family for page in (rate, error)] == ["learning-rate", "error"]
@@ -556,8 +553,7 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     contents = make_lab(tmp_path / "lab", "hpc4ai-ch12").contents()
     charts = lab_plots(contents.measurements, contents.named)
     (chart,) = (each for each in charts if each.family == "accuracy")
-    assert len(chart.measured) == 12
-    assert chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
+    assert len(chart.measured) == 12 and chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
     assert [each.heading for each in panels(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
     samples = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
     chart = job_gpu_chart(samples, "7")

@@ -304,15 +304,10 @@ def test_the_three_charts_of_a_study():
         if table["policy"] == "naive":
             assert shown["naive"] == {row["top1"] for row in table["rows"]}
     policies = {"naive", "linear", "stepping, warm-up 5", "gradual, warm-up 5", "gradual, warm-up 10"}
-    assert set(shown) == policies and len({each.hue for each in batch.series}) == 4, (
-        "all the colours there are"
-    )
+    assert set(shown) == policies and len({each.hue for each in batch.series}) == 4
     assert {(p.metric, p.line) for series in batch.series for p in series.points} == {("val_top1", 89)}
     rates = {series.name: [point.y for point in series.points] for series in charts["learning-rate"].series}
-    assert (
-        charts["learning-rate"].message
-        == "The learning rate is at most 0.05 to 1.6 and ends at 0.00005 to 0.0016"
-    )
+    assert charts["learning-rate"].message.endswith(" is at most 0.05 to 1.6 and ends at 0.00005 to 0.0016")
     assert rates["ResNet50 · linear · 32 GPUs"] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
     assert "accuracy" not in charts, "it is what the error lacks"
     names = [series.name for series in charts["error"].series]

@@ -51,8 +51,7 @@ def test_the_json_other_programs_rely_on(capsys, tmp_path):
         for name in ("epoch_seconds", "throughput", "speedup", "efficiency", "step_factor"):
             assert is_interval(row[name])
         assert set(row["as_printed"]) == {"epoch_seconds", "throughput", "speedup", "efficiency"}
-        assert (row["karp_flatt"] is None) == (row["n_gpus"] == 1)
-        assert row["sources"][0]["line"] > 0
+        assert (row["karp_flatt"] is None) == (row["n_gpus"] == 1) and row["sources"][0]["line"] > 0
     four = report["rows"][2]
     assert (four["model"], four["device"], four["n_gpus"], four["batch_size"]) == ("ResNet50", "gpu", 4, 8192)
     assert (four["as_printed"]["speedup"], four["as_printed"]["efficiency"]) == (2.8, 0.7)
@@ -73,8 +72,7 @@ def test_bad_inputs_get_a_sentence_each_and_the_rest_is_reported(capsys, tmp_pat
     assert code == 2
     for path in unread:
         assert sum(line.startswith(f"labtui: {path}: ") for line in err.splitlines()) == 1
-    assert "Traceback" not in err
-    assert len(json.loads(out)["rows"]) == 3
+    assert "Traceback" not in err and len(json.loads(out)["rows"]) == 3
 
 
 @pytest.mark.parametrize("images", ["0", "-5", "many"])

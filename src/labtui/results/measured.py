@@ -196,15 +196,10 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
         for run in report.runs:
             no_gpu, unsure = _no_gpu(named := _complete_from_name(run, path), report)
             told = replace(named, notes=(*unsure, *named.notes))
-            job = _job_id_in_name(path)
+            pieces = PurePath(path).name.split(".")  # %x.%j.out
+            job = pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
             measured.append(MeasuredRun(run=told, job_id=job, source=path, mark=run.mark, no_gpu=no_gpu))
     return tuple(measured)
-
-
-def _job_id_in_name(path: str) -> str:
-    """The job id of a log named ``%x.%j.out``, else ""."""
-    pieces = PurePath(path).name.split(".")
-    return pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
 
 
 def _complete_from_name(run: ParsedRun, path: str) -> ParsedRun:
