@@ -90,7 +90,7 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
 async def test_the_screen_looks_as_agreed(lab, contract, monkeypatch):
-    monkeypatch.setattr(planning, "new_token", lambda: TOKEN)
+    monkeypatch.setattr(planning.secrets, "token_hex", lambda _: TOKEN[2:])
     app = LabApp(lab)
     async with app.run_test(size=contract.size, notifications=True) as pilot:
         app.theme = contract.theme
