@@ -130,8 +130,7 @@ async def test_the_log_line_is_read_through_no_link(filled_session):
     async with charts(filled_session) as (app, pilot):
         await until(pilot, lambda: "line " in text(app, "strip"))
         other = filled_session.log_path("lt000000000000000ccc", "out")
-        secret = other.with_name("secret")
-        secret.write_text("secret\n" * 99)
+        (secret := other.with_name("secret")).write_text("secret\n" * 99)
         other.unlink()
         other.symlink_to(secret)
         await pilot.press("left")
@@ -160,6 +159,8 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             named = (f"network {at}" for at in (1, 2, 0, 7))  # the last one is not drawn
             assert [line_of(chart({1: 1.0}, *ends)) for ends in ([{1: 1.0}], [{1: 1.0, 2: 3.0}])] == [0, 1]
             lines = [(pane.on_resize(), pane.action_series(1), pane._line[-1])[2] for pane._line in named]
+            patched.setattr("labtui.tui.widgets.charts_pane.names_of", lambda _: ["long " * 30] * 3)
+            assert re.search(r"long….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
         await until(pilot, lambda: "for one chart. Press m." in text_of(app) and "└" not in text_of(app))

@@ -47,8 +47,7 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log):
         await pilot.press("pageup")
         await until(pilot, lambda: not tail.follow and tail.scroll_y == tail.scroll_target_y)
         place = tail.scroll_y
-        with log.open("a") as file:
-            file.write(lines(100, 150))
+        log.write_text(log.read_text() + lines(100, 150))
         tail.poll()
         await until(pilot, lambda: tail.virtual_size.height >= 150)
         assert tail.scroll_y == place and "line 149" not in text_of(app)
@@ -59,8 +58,7 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log):
 
 
 async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
-    with log.open("a") as file:
-        file.write("x" * 90 + "\n")
+    log.write_text(log.read_text() + "x" * 90 + "\n")
     async with bench(log) as (app, tail, pilot):
         for size in ((40, 6), (20, 30), (60, 12)):
             await pilot.resize_terminal(*size)
@@ -90,8 +88,7 @@ async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, sta
 async def test_bytes_that_come_with_the_key_do_not_take_it_back(log, action):
     async with bench(log) as (app, tail, pilot):
         getattr(tail, f"action_{action}")()
-        with log.open("a") as file:
-            file.write(lines(100, 150))
+        log.write_text(log.read_text() + lines(100, 150))
         tail.poll()
         await pilot.wait_for_scheduled_animations()
         assert not tail.follow and "line 149" not in text_of(app)
@@ -110,8 +107,8 @@ async def test_search_goes_up_from_the_end_then_from_below_again(log):
 
 
 async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_again(log):
-    with log.open("a") as file:
-        file.write("日本 " + "x" * 300 + "needle" + "y" * 300 + f"\n{' ' * 22}needle left\n" + lines(0, 3))
+    far = f"日本 {'x' * 300}needle{'y' * 300}\n{' ' * 22}needle left\n"
+    log.write_text(log.read_text() + far + lines(0, 3))
     async with bench(log) as (app, tail, pilot):
         tail.search("needle")
         await until(pilot, lambda: tail.match_line == 102 and tail.scroll_x == 0)

@@ -115,8 +115,8 @@ def value_text(spec: ChartSpec, point: Point) -> str:
 
 
 def plain(label: str) -> str:
-    """A label from outside as one line of at most 40 printable characters."""
-    return printable(label)[:40].rstrip(" ,")
+    """A label from outside as one line of at most 60 printable characters."""
+    return printable(label)[:60].rstrip(" ,")
 
 
 def place_text(spec: ChartSpec, x: float) -> str:
@@ -124,7 +124,7 @@ def place_text(spec: ChartSpec, x: float) -> str:
     tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])
     if spec.x_axis == "epochs":
         return f"epoch {tick}"
-    if spec.x_axis == "names" and not (tick.isdigit() and what == "GPUs"):
+    if spec.x_axis == "names" and not tick.isdigit():
         return plain(tick)
     one = what.removesuffix("es" if what.endswith("sses") else "s")
     return f"{plain(tick)} {one if tick == '1' else what}"
@@ -133,13 +133,13 @@ def place_text(spec: ChartSpec, x: float) -> str:
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
     """The mark and colour of a measured series, each mark with a colour of its own.
 
-    Where lines lie close together, over epochs, or are more than marks, only the chosen one is coloured.
+    Of many lines over epochs only the chosen one has them; where lines are more than marks, the others have letters.
     """
     from labtui.results.charts import is_crowded, looks
 
     line, crowded = spec.measured[at], is_crowded(spec)
     if not chosen and (crowded or len(spec.measured) > len(MARKS)):
-        return ascii_lowercase[at % 26], look.quiet
+        return " " if crowded else ascii_lowercase[at % 26], look.quiet
     mark = looks(spec.measured)[line.name].mark
     tone, hue = (0, line.hue) if crowded else divmod(mark, len(look.series))
     return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], look.series[hue][min(tone, 3)]

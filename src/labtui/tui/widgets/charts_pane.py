@@ -256,11 +256,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
         if view.alone and self._only not in view.alone:
             no_law = "Laws need one line: choose it with m."
-        for tab, chart in drawn.items():
-            if self._law and not no_law and chart.family == "speedup":
-                fits = [each for each in laws[0].series if each.role == "fit"]
-                fitted = replace(chart, series=(*chart.series, *fits), message=laws[0].message)
-                drawn[tab] = with_curves(fitted)
+        chart = drawn.get("speedup")
+        if self._law and not no_law and chart is not None and chart.family == "speedup":
+            series = (*chart.series, *(each for each in laws[0].series if each.role == "fit"))
+            drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
         return Shown(name=name, four=four, charts=charts, drawn=drawn, no_law=no_law)
 
     # ------------------------------------------------------------------ choosing
@@ -411,9 +410,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         point, row, width = spot.point, spot.row, self.size.width
         mark, colour = look_of(spec, spot.at, styles, chosen=True, hollow=point.live or point.hollow)
         left = ink(f"{mark} ", colour, no_wrap=True)
-        left.append(f"{names_of(spec)[spot.at]}, {place_text(spec, point.x)}", f"bold {colour}")
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
-        left.append(f"   {value_text(spec, point)}{unit}", "bold")
+        value = f"   {value_text(spec, point)}{unit}"
+        name = f"{names_of(spec)[spot.at]}, {place_text(spec, point.x)}"
+        left.append(shortened(name, width - 3 - len(value)), f"bold {colour}").append(value, "bold")
         told = row is not None and not row.is_baseline and self.shown.name == "speedup"
         share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""

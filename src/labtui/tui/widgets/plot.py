@@ -56,13 +56,12 @@ class _Drawing:
         self.measured, self.names = spec.measured, names_of(spec)
         self.formulas = [each for each in spec.series if each.role != "measured" and each.points]
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
-        self.bars, self.crowded = spec.kind != "lines", specs.is_crowded(spec)
+        self.bars = spec.kind != "lines"
         self.few = len(self.measured) <= 2 and not self.bars  # then each mark has its value beside it
         self.grid = Grid(width, height)
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
         self.rows = height - (3 if height > 11 else 2)
-        self.listed = self.bars or self.crowded or len(self.measured) > self.rows
-        self.top = specs.longest_drawn(spec)
+        self.listed = self.bars or specs.is_crowded(spec) or len(self.measured) > self.rows
         self.scale = specs.scale_of(spec, self.rows)
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
@@ -118,21 +117,20 @@ class _Drawing:
 
     def _rivals(self, at: int, point: Point) -> list[float]:
         """How much higher than a line's point those of the other lines at its x are, in rows."""
-        others = (each for of, each in enumerate(self.measured) if of != at)
-        beside = (p for each in others for p in each.points if p.x == point.x)
-        return [self._height(each.y) - self._height(point.y) for each in beside]
+        others = (each.points for of, each in enumerate(self.measured) if of != at)
+        return [self._height(p.y) - self._height(point.y) for each in others for p in each if p.x == point.x]
 
     def _beyond(self, point: Point) -> bool:
         """Whether a warm-up is too long to be drawn at its height."""
-        return point.hollow and point.y > self.top
+        return point.hollow and point.y > specs.longest_drawn(self.spec)
 
     def _look(self, at: int, *, hollow: bool = False) -> tuple[str, str]:
-        """The mark and the colour of a line, or of bars; a grey line over epochs has no mark."""
-        look, chosen = self.look, at == self.cursor.series
+        """The mark and the colour of a line, or of bars."""
+        look = self.look
         if self.spec.kind == "stacked":
             return "■", (look.busy, look.axis, look.soft, look.quiet, look.line)[at % 5]
-        mark, colour = look_of(self.spec, at, look, chosen=chosen, hollow=hollow)
-        return "■" if self.bars else mark if chosen or not self.crowded else " ", colour
+        mark, colour = look_of(self.spec, at, look, chosen=at == self.cursor.series, hollow=hollow)
+        return "■" if self.bars else mark, colour
 
     def draw(self) -> list[Text]:
         """Draw frame, formulas, lines (the chosen one last), marks, names and values, and return the rows."""
@@ -195,6 +193,9 @@ class _Drawing:
             groups = {group: x for x, (group, _, _) in parts.items()}
             for group, x in reversed(list(zip(specs.distinct(list(groups)), groups.values(), strict=True))):
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
+        if self.spec.x_axis == "names" and sum(map(cell_len, names.values())) > 2 * self.columns:
+            at = max(names) if self.cursor.x is None else self.cursor.x
+            names = {at: names[at]}  # one that stood far from its bar would read as another's
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
         if self.spec.percent and not self.bars and min(self.scale.ticks, default=0) > 0:
@@ -203,7 +204,7 @@ class _Drawing:
         ends = (self.cursor.x, min(names, default=0.0), max(names, default=0.0))  # have their names first
         for x in sorted(names, key=lambda x: ends.index(x) if x in ends else 3 + x):
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
-            column = self._column(x)
+            text, column = shortened(text, self.grid.width), self._column(x)
             size = cell_len(text)
             start = max(0, min(column - cell_len(names[x]) // 2, self.grid.width - size))
             self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
@@ -211,7 +212,7 @@ class _Drawing:
                 style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
         middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
-        if self.grid.free(middle, self.rows + 2, len(label)):
+        if self.grid.free(0, self.rows + 2, self.grid.width, 0):
             self.grid.put(middle, self.rows + 2, label, self.look.quiet)
 
     def _formula(self, series: Series) -> tuple[str, str, str]:
