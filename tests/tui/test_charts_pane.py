@@ -160,7 +160,7 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             assert [line_of(chart({1: 1.0}, *ends)) for ends in ([{1: 1.0}], [{1: 1.0, 2: 3.0}])] == [0, 1]
             lines = [(pane.on_resize(), pane.action_series(1), pane._line[-1])[2] for pane._line in named]
             patched.setattr("labtui.tui.widgets.charts_pane.names_of", lambda _: ["long " * 30] * 3)
-            assert re.search(r"long….* \d.00×", pane._strip().plain), "the name is cut, never the value"
+            assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
         await until(pilot, lambda: "for one chart. Press m." in text_of(app) and "└" not in text_of(app))
