@@ -146,6 +146,9 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     with pytest.raises(UsageError, match="is set in own"):
         retry_after(bench.session, 1)
     assert "submit own.slurm by its path" in retry_after(bench.session, 1, same=True).sentence
+    found = Diagnosis(kind="missing-module", line=1, text="No module named 'x'", advice="Install it.")
+    bench.session._journal.change(run_ended(1, "failed", (found,)))
+    assert retry_after(bench.session, 1).sentence.endswith("it fails again: No module named 'x'")
 
 
 @pytest.mark.parametrize("output", ["%x-%N.%j.out", "/dev/null"])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PACE_MARGIN = 1.2
 """How much longer than its pace so far suggests a run may take when it is given more time."""
+_FAILS_AGAIN = ("missing-module", "missing-file", "bad-arguments")
+"""Causes that a second try does not remove."""
 BY_HAND = "slurm/by-hand"
 """The folder of what the student may submit without labtui."""
 
@@ -219,6 +221,8 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"The same settings again, with a limit of {minutes} min."
     elif submission.job_file and submission.job is not None:
         reason = f"Its files as they were sent; submit {submission.job_file} by its path to send it as it is."
+    if cause := next((found.text for found in run.diagnosis if found.kind in _FAILS_AGAIN), ""):
+        reason = f"{reason} Unless this is mended, it fails again: {cause}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 

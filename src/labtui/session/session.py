@@ -316,9 +316,8 @@ class Session:
         return self._worker.ask(paths_exist(paths), self.note_paths)
 
     def note_paths(self, paths: Mapping[str, bool]) -> None:
-        """Store whether remote paths exist, as the cluster said now. Does nothing if read-only."""
-        if not self.read_only:
-            self._journal.change(lambda state: state.with_paths(paths, self.clock.wall()))
+        """Store whether remote paths exist, as the cluster said now."""
+        self._journal.change(lambda state: state.with_paths(paths, self.clock.wall()))
 
     def choose(self, **choices: str) -> None:
         """Keep what the student chose on the screens for the next start. Does nothing if read-only."""
