@@ -268,6 +268,7 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     ticks = tuple((x, f"{name}, fp32 weights") for x, name in names.items())
     rows = rows_of(replace(spec, x_axis="names", x_ticks=ticks), 60, 16, Cursor(0, 2.0))
     assert [row.strip() for row in rows[14:]] == ["stepping, warm-up 1, fp32 weights", "GPUs"]
+    assert rows_of(replace(spec, x_axis="names", x_ticks=ticks), 60, 16)[14].isspace()
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26}, kind="bars")
     chosen = [style for sign, style in cells_of(spec, 80, 16, Cursor(1, 2.0)).values() if sign == "━"]
     assert chosen and set(chosen) == {"bold red"} and any("1.80×" in row for row in rows_of(spec, 80, 16))

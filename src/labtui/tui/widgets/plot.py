@@ -194,8 +194,8 @@ class _Drawing:
             for group, x in reversed(list(zip(specs.distinct(list(groups)), groups.values(), strict=True))):
                 self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
         if self.spec.x_axis == "names" and sum(map(cell_len, names.values())) > 2 * self.columns:
-            at = max(names) if self.cursor.x is None else self.cursor.x
-            names = {at: names[at]}  # one that stood far from its bar would read as another's
+            # one that stood far from its bar would read as another's
+            names = {x: name for x, name in names.items() if x == self.cursor.x}
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
         if self.spec.percent and not self.bars and min(self.scale.ticks, default=0) > 0:
