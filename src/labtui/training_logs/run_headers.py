@@ -141,10 +141,7 @@ def _count(words: Sequence[str], *names: str) -> int | None:
 
 
 def _container_without_gpu(before: Sequence[str]) -> bool:
-    names = {PurePosixPath(word).name for word in before}
-    if not names & {"singularity", "bsc_singularity", "apptainer"} or not names & {"exec", "run", "shell"}:
-        return False
-    return not names & {"--nv", "--nvccli", "--rocm"}
+    return EXPRESSIONS["without-gpu"].match(" ".join(before)) is not None
 
 
 def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts:
