@@ -22,7 +22,7 @@ import re2
 
 from labtui.domain.errors import DataError, failure
 from labtui.domain.model import Interval, Program, WorkUnit
-from labtui.training_logs.runs import EXPRESSIONS, RunFacts, rounded, whole_number
+from labtui.training_logs.runs import EXPRESSIONS, PROGRAM, RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
@@ -255,15 +255,8 @@ BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
 MAX_LINE_CHARS = 400
 """The most characters of a program's line that is read."""
 _TIME, _BASELINE = {"seconds", "milliseconds"}, {"baseline_seconds", "baseline_milliseconds"}
-SIZE = r"\d{1,15}(?:x\d{1,15})?"
+SIZE = PROGRAM["size"]
 """The size of a program's problem: a number, or the sides of a grid."""
-_PRINTED = r"\d{1,12}(?:\.\d{1,9})?"
-_PROGRAM_PARTS = {
-    **dict.fromkeys(("seconds", "milliseconds", "baseline_seconds", "baseline_milliseconds"), _PRINTED),
-    "processes": r"\d{1,7}",
-    "size": SIZE,
-    "number": r"-?" + _PRINTED,
-}
 _BLANKS = r"[ \t]{1,20}"
 
 
@@ -283,8 +276,8 @@ def line_pattern(line: str) -> re.Pattern[str]:
     """
     shown, names = repr(line[:80]), re.findall(r"\{([^{}]*)\}", line)
     for name in names:
-        if name not in _PROGRAM_PARTS:
-            raise DataError(f"The line {shown} has {{{name}}}; known are {', '.join(_PROGRAM_PARTS)}.")
+        if name not in PROGRAM:
+            raise DataError(f"The line {shown} has {{{name}}}; known are {', '.join(PROGRAM)}.")
         if name != "number" and names.count(name) > 1:
             raise DataError(f"The line {shown} has {{{name}}} twice.")
     if len(_TIME.intersection(names)) != 1 or len(_BASELINE.intersection(names)) > 1:
@@ -293,7 +286,7 @@ def line_pattern(line: str) -> re.Pattern[str]:
         raise DataError(f"The line {shown} has more than {MAX_LINE_CHARS} characters.")
     pattern = re.sub(r"(?:\\\s)+", lambda _: _BLANKS, re.escape(line.strip()))
     for name in names:
-        group = _PROGRAM_PARTS[name] if name == "number" else f"(?P<{name}>{_PROGRAM_PARTS[name]})"
+        group = PROGRAM[name] if name == "number" else f"(?P<{name}>{PROGRAM[name]})"
         pattern = pattern.replace(rf"\{{{name}\}}", rf"[ \t]{{0,20}}{group}", 1)
     return re.compile(pattern.replace(_BLANKS + r"[ \t]{0,20}", _BLANKS), re.ASCII)
 

@@ -36,6 +36,7 @@ def compiled(text: str) -> re.Pattern[str]:
 
 OPTIONS: dict[str, list[str]] = _FILE["options"]
 RECORDS: dict[str, list[str]] = _FILE["records"]
+PROGRAM: dict[str, str] = _FILE["program"]
 EXPRESSIONS = {
     name: compiled(text if isinstance(text, str) else "|".join(text)) for name, text in _FILE["lines"].items()
 }
