@@ -232,7 +232,7 @@ CASES = {
         "- -: 1*=6.5, unfinished | - -: 1*=10, completed"),
     "a trainer's rate after an unfinished fit": (keras(1, 2, 5) + TRAINER.format(404.161), "- -: 1*=13.6 2=13.6, unfinished | - -:, 404.161/s, completed"),
     "a benchmark's rate after an unfinished fit": (keras(1, 2, 5) + BENCHMARK.format(466.31), "- -: 1*=13.6 2=13.6, unfinished | - -:, 466.31/s, completed"),
-    "timm's rate after an unfinished fit": (keras(1, 2, 5) + TIMM, "- -: 1*=13.6 2=13.6, unfinished | - -:, 2925.71/s, unfinished"),
+    "timm's rate after an unfinished fit": (keras(1, 2, 5) + 2 * (TIMM + "*** Best metric: 71.5 (epoch 2)\n"), "- -: 1*=13.6 2=13.6, unfinished | - -:, 2925.71/s, completed | - -:, 2925.71/s, completed"),
     "a header that comes again is another training of one epoch": (keras(1, 1, 1) * 3, "- -: 1*=13.6, completed | - -: 1*=13.6, completed | - -: 1*=13.6, completed"),
     "a fit after PyTorch's lines": (PYTORCH + imagenet(0, 20, 1) + keras(1, 2, 5),
         "ResNet50 - x 128: 1*=10, 256/s, completed | - -: 1*=13.6 2=13.6, unfinished"),
