@@ -14,7 +14,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
-from labtui.export.documents import chart_height, pdf, picture_size
+from labtui.export.documents import _json_value, chart_height, pdf, picture_size
 from labtui.export.drawing import MARK_LINES, chart_rows, chart_style, chart_text, end_text, panels, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
@@ -90,6 +90,8 @@ def test_the_numbers_make_the_title(tmp_path, edition):
     made = {f"{page.kicker.split()[0]} {page.title}" for page in pages if page.kicker}
     assert made.issuperset(line.strip() for line in TITLES[edition].strip().splitlines())
     assert edition != "hpc4ai-ch6" or "speedup" not in page_text(pages[0]), "none is known on that page"
+    costs = [page.kicker[:4] for page in pages if "'GPU-h'" in str(page.blocks)]
+    assert edition != "hpc4ai-ch12" or costs == ["12.1", "12.4"]
 
 
 def document_of(lab, change):
@@ -228,7 +230,8 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path):
             assert contents.picture("smi.png") is None, "no document could hold it"
     picture.write_bytes(whole)
     assert picture_size(whole) == pytest.approx((80 / 150, 40 / 150)), "never above its own size"
-    assert picture_size(whole, 8) == pytest.approx((5.5, 2.75))
+    assert picture_size(whole, 8) == pytest.approx((7.6, 3.8))
+    assert _json_value(Picture(whole, ""), tmp_path)["height"] == 40 / 150, "else it may be cropped"
     assert contents.picture("../../etc/passwd") is None
     document = hand_in(contents)
     blocks = [b for page in document.pages for each in page.answers for b in each.blocks]

@@ -124,8 +124,7 @@ def test_live_runs_are_drawn_live_a_lone_first_epoch_hollow_and_practice_never_b
     (series,) = chart.series
     first, second, third = series.points
     assert (first.hollow, first.live) == (False, False) and (second.hollow, second.live) == (True, True)
-    assert (third.hollow, third.live) == (False, True)
-    assert any("in progress" in note for note in chart.notes)
+    assert (third.hollow, third.live) == (False, True) and any("in progress" in note for note in chart.notes)
     results = compute_results([run(1, [29, 14]), run(4, [47, 5, 5], live=True)])
     message = by_key(task_charts(results))["speedup"].message
     assert message == "Four GPUs train ResNet50 2.80 times as fast as one, so far"
@@ -221,8 +220,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     assert [chart.key for chart in catalogue(both, model="ResNet50")] == [*alone.values()]
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
-    assert not any(chart.empty for chart in catalogue(lone))
-    assert catalogue(of_rows(results, ())) == ()
+    assert not any(chart.empty for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()
     moments = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
     assert job_gpu_chart(moments[:1], "7") is None
     chart = job_gpu_chart(moments, "7_1")

@@ -29,8 +29,8 @@ NOTE_SIZE = 14
 LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 """Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
-MAX_PICTURE = 2.75
-"""The height in inches of a student's picture at most."""
+MAX_PICTURE = 3.8
+"""The height in inches of a student's picture at most: below it a slide has room for a question and two lines."""
 _TYPST_KEEPS = 11
 """Typst remembers what it computed for so many documents; as many empty ones free 30 MB."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
@@ -88,7 +88,7 @@ def _json_value(value: Any, folder: Path) -> Any:
         if isinstance(value, Run) and value.tex:
             found["formula"] = _json_value(formula_picture(value.text), folder)
         if isinstance(value, Picture):
-            found["width"] = picture_size(value.data)[0]
+            found["width"], found["height"] = picture_size(value.data)
         return found | {"kind": type(value).__name__.lower()}
     return [_json_value(each, folder) for each in value] if isinstance(value, tuple) else value
 

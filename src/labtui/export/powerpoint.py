@@ -232,7 +232,8 @@ class _Slides:
             self.ensure_room(sum(heights[:least]))
             count = max(least, _count_fitting(heights, (BOTTOM - self.y) * columns))
             count -= least < count < len(rest) and rest[count - 1].style == "note"
-            height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, *heights[:count]))
+            whole = sum(heights[:least])  # in one column
+            height = min(BOTTOM - self.y, max(sum(heights[:count]) / columns, whole, *heights[:count]))
             self.put(rest[:count], (LEFT, self.y, WIDTH, height), size, columns)
             self.y += height + (_GAP if columns > 1 else 0.05)
             rest = rest[count:]

@@ -15,6 +15,7 @@ from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import messages, numbers
+from labtui.results.cost import GPU_HOURS
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite, validated
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
@@ -31,7 +32,8 @@ def readings_table(results: Results) -> Table:
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
     ratios = (numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()
     is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
-    precise = numbers.columns_of(shown, (*_PRECISE, *ratios))
+    costs = () if is_printed else (GPU_HOURS,)  # two readings leave it no room
+    precise = numbers.columns_of(shown, (*_PRECISE, *costs, *ratios))
     printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if is_printed else ()
     table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
     titles = ("", "Precise: all digits of the log", "As printed: whole seconds")

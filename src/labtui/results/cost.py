@@ -9,7 +9,7 @@ from labtui.domain.model import JobPhase, JobView, RunPhase
 from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.results.measured import MeasuredRun, grouped
-from labtui.results.numbers import fixed
+from labtui.results.numbers import ABSENT, Column, fixed
 from labtui.results.rows import ResultRow
 from labtui.training_logs.gpu_sampler import GpuSample, samples_in_epochs
 
@@ -87,6 +87,15 @@ def training_gpu_hours(n_gpus: int, run: RunRecord) -> float:
     """GPU-hours spent training: GPUs x time of all epochs, the first included; else x time of the whole training."""
     whole = run.total_seconds.value if run.total_seconds is not None else 0.0
     return n_gpus * (run.trained_s or whole) / _HOUR
+
+
+def _row_hours(row: ResultRow) -> str:
+    """The GPU-hours of one training of a row, the mean of several."""
+    hours = [training_gpu_hours(row.n_gpus or 0, run.run) for run in row.members]
+    return hours_text(statistics.fmean(hours)) if row.is_measured and any(hours) else ABSENT
+
+
+GPU_HOURS = Column("GPU-h", _row_hours, optional=True)
 
 
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
