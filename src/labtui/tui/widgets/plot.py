@@ -199,7 +199,7 @@ class _Drawing:
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
         if self.spec.percent and not self.bars and min(self.scale.ticks, default=0) > 0:
-            label += f"; y begins at {self.y_labels[0]}"
+            label += "; y does not begin at 0"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
         ends = (self.cursor.x, min(names, default=0.0), max(names, default=0.0))  # have their names first
         for x in sorted(names, key=lambda x: ends.index(x) if x in ends else 3 + x):
