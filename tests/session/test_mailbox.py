@@ -81,6 +81,10 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
 def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
     bench.session._store.lock.release()
     wait_until(lambda: beside.state.connection == WRITER_GONE, what="the end of the window")
+    with Session.open(bench.path, start=False) as another:
+        another.choose(task="10.5")
+        wait_until(lambda: beside.state.choices == {"task": "10.5"}, what="what is stored since")
+        assert beside.state.connection == WRITER_GONE, "whoever has the folder now, u opens it again"
     assert "Press u to connect here" in status_line(View.of(beside, now=bench.clock.wall()))[1]
     app = LabApp(beside)
     assert not app.why_disabled(app, "refresh_now", ()) and "closed" in app.why_disabled(app, "export", ())

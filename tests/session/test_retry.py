@@ -126,10 +126,8 @@ def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(
 
 def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     path = bench.session.folder.slurm / "own.slurm"
-    path.write_text(
-        "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
-        "python mine.py --batch_size 64 --n_gpus 1\n"
-    )
+    head = "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
+    path.write_text(f"{head}python mine.py --batch_size 64 --n_gpus 1\n")
     draft = own_draft(bench.session, path, answers={"epochs": 400})
     token = submitted(bench, draft)
     sent = path.read_bytes()
@@ -181,9 +179,8 @@ def test_a_queue_that_is_a_partition_is_named_as_one_again(bench, sent, again):
     """`--qos=acc` is refused where `acc` is a partition."""
     ended(bench, "failed")
     token = only(bench).token
-    bench.session.profile = replace(
-        bench.session.profile, queue_option="partition", gpu_queue="acc", queues=()
-    )
+    partitions = {"queue_option": "partition", "gpu_queue": "acc", "queues": ()}
+    bench.session.profile = replace(bench.session.profile, **partitions)
     bench.session._journal.change(lambda state: state.with_submission(token, qos=sent[0], partition=sent[1]))
     (draft,) = retry_after(bench.session, 1).drafts
     assert (draft.qos, draft.partition) == again

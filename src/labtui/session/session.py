@@ -135,9 +135,11 @@ class Session:
     def _mirrored(self, state: LabState) -> LabState:
         """The state with the sizes of the mirrors on disk and the runs computed from them.
 
-        Beside another process, also whether that one is gone: what it stored last says that it is connected.
+        Beside another process, also whether that one is gone (even if another has taken its place since): what it
+        stored last says that it is connected.
         """
-        if self.elsewhere and state.connection != WRITER_GONE and self._writer_is_gone():
+        beside = self.elsewhere and state.connection != WRITER_GONE
+        if beside and (isinstance(self.why_read_only, FolderTaken) or self._writer_is_gone()):
             state = replace(state, connection=WRITER_GONE)
             self._store.refusal = FolderTaken(WRITER_GONE.sentence, WRITER_GONE.hint)
         return self.readings.catch_up(mirrors.with_sizes(self.folder, state), mirrors.AT_ONCE_BYTES)
