@@ -296,6 +296,8 @@ CASES = {
     "a block of ten thousand": (blocks((1, 10_000, 60)), "- -: 1*..10000=0.006, unfinished"),
     "blocks of training steps are none": (mllog("run_start") + mllog("block_start", "training_step", ms=0) + mllog("block_stop", "training_step", ms=900),
         "- -:, unfinished"),
+    "a clock that was set amid an epoch": ("".join(f"Epoch {n}/3\n" + mllog("epoch_start", ms=start, epoch_num=n) + f"25/25 - {s}s - loss: 2.0\n" + mllog("epoch_stop", ms=end, epoch_num=n) for n, s, start, end in ((1, 29, 0, 29_000), (2, 14, 29_001, 3_643_000), (3, 14, 3_643_001, 3_657_001))),
+        "- -: 1*=29 3=14, completed"),
     "a record after Keras's line": (START + LINE + STOP, "- -: 1*=31.25, completed"),
     "a record before Keras's line": (START + STOP + LINE, "- -: 1*=31.25, completed"),
     "a record glued to a bar": (START + samples.joined([samples.new_bar(25, 25, "0s", "1s/step") + STOP, samples.new_bar(25, 25, "31s", "1s/step")]), "- -: 1*=31.25, completed"),
@@ -369,7 +371,7 @@ NOTES = {
     "validation within an epoch": "Validation is inside each epoch's time.",
     "epochs of less than a second in old Keras": "0 s", "epochs not printed one by one": "one by one",
     "a running total": "running total", "a running total of two": "running total",
-    "a running total after a slow start": "running total",
+    "a running total after a slow start": "running total", "a clock that was set amid an epoch": "line 7 gives 14.0 s. Neither",
 }  # fmt: skip
 KINDS = {
     "records of two trainings": "mixed-trainings", "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",

@@ -24,6 +24,9 @@ MAX_NOTES = 20
 MAX_RATES = 1000
 SAME_RATE = 0.05
 """The rates of two ranks of one training differ by less than this share."""
+CLOCK_SLACK = 1.0
+"""The most seconds of an epoch that callbacks may take between its records and its printed line."""
+_TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neither counts."
 _TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK, "pattern")
 """Sources whose times are surely those of one epoch; a pattern of the student's own says so."""
 _TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
@@ -337,9 +340,11 @@ class OpenRun(msgspec.Struct):
         )
         if over and self.form and not (records.epochs or self.ended):
             return self._without_records().view()
-        numbers = () if self.refused else sorted(self.epochs.keys() | records.epochs.keys())
+        apart = self._times_apart()
+        numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
-        notes, told = tuple(self.notes), self.facts.given()
+        notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
+        told = self.facts.given()
         if self.form in (KERAS, IMAGENET):
             told.setdefault("framework", self.form)
         if note := self._contradicted_images(samples):
@@ -376,6 +381,17 @@ class OpenRun(msgspec.Struct):
         known = self.facts
         facts = RunFacts(framework=self.form, **{name: getattr(known, name) for name in _KEPT})
         return replace(self, records=RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
+
+    def _times_apart(self) -> dict[int, str]:
+        """The epochs whose time by the records contradicts the printed one, each with a note: a clock was set."""
+        notes = {}
+        for number, clocked in self.records.epochs.items():
+            printed = self.epochs.get(number, clocked)
+            one, other = clocked.seconds, printed.seconds
+            if clocked.count == 1 and are_apart(one, other) and abs(one.value - other.value) > CLOCK_SLACK:
+                lines = (clocked.line, one.value, printed.line, other.value)
+                notes[number] = _TIMES_APART.format(number, *lines)
+        return notes
 
     def _contradicted_images(self, samples: tuple[EpochSample, ...]) -> str:
         """A sentence where the images of an epoch and a rate of the same log contradict each other; else ""."""
