@@ -93,7 +93,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
         rested.set()
         await until(pilot, lambda: len(painted) == 2)
         assert painted[-1] is filled_session.state is app.main.view.state
-        assert not app.view_model.check_tasks(), "no box depends on how long a log is"
+        assert not app.view_model.check_tasks(app.view_model.state), "no box depends on how long a log is"
 
 
 async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):

@@ -219,10 +219,13 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
         await pilot.press("g")
         await until(pilot, lambda: tasks.has_focus)
         await until(pilot, lambda: all(one != other for one, other in zip(looks(), before, strict=True)))
-        await pilot.press("escape", "g", "r")  # the pane's own letter, too
+        await pilot.press("g")
+        await until(pilot, lambda: table.has_focus, "the list is closed by its key, too")
+        await pilot.press("g", "r")  # the pane's own letter, too
         await until(pilot, lambda: table.has_focus)
         app.go_to_task("10.1")
-        await until(pilot, lambda: "needs no run" in text_of(app))
+        await pilot.press("b")
+        await until(pilot, lambda: "needs no run" in text_of(app) and "asks for no copy" in text_of(app))
         app.go_to_task("10.5")
         await until(pilot, lambda: table.has_focus)
 
@@ -352,7 +355,7 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
         await until(pilot, lambda: model.deck and not model.deck_old)
         log = write_log(filled_session, app.view.every[4].run.token, "Epoch 3/5\n")
         os.utime(log, (2**31, 2**31))
-        model.check_tasks()
+        model.check_tasks(model.session.state)
         assert not model.deck_old, "the run still trains"
         filled_session.feed(changes.ended(4, "completed"))
         await until(pilot, lambda: model.deck_old)

@@ -334,9 +334,8 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
 
 def test_an_own_run_without_a_model_is_called_by_its_job():
     runs = {n: one_run(n, replace(spec(), model=""), token=f"lt{n}", task_id="10.5") for n in (1, 2)}
-    jobs = {
-        f"lt{n}": replace(sent(JobPhase.QUEUED), token=f"lt{n}", job_name=f"{'mine' * 9}{n}") for n in runs
-    }
+    job = sent(JobPhase.QUEUED)
+    jobs = {f"lt{n}": replace(job, token=f"lt{n}", job_name=f"{'mine' * 9}{n}") for n in runs}
     _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100)
     assert [str(row[2]) for row in rows.values()] == ["minem…ine1", "minem…ine2"], "what tells them apart"
     own = one_run(1, spec(), token="lt1", task_id="")  # its log named the model
@@ -537,9 +536,7 @@ def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it(
 
 
 @pytest.mark.parametrize("width", [78, 86, 118])
-@pytest.mark.parametrize(
-    ("name", "task"), [("hpc4ai-ch10", "10.6"), ("thesis-2019", "7"), ("thesis-2019", "3")]
-)
+@pytest.mark.parametrize("name, task", [("hpc4ai-ch10", "10.6"), ("thesis-2019", "7"), ("thesis-2019", "3")])
 def test_a_run_that_waits_trains_and_ends_changes_no_column(name, task, width):
     edition, heads = load_edition(name), set()
     plans = edition.task(task).runs[:2]  # type: ignore[union-attr]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
 
     from labtui.domain.model import SubmissionDraft
+    from labtui.domain.state import LabState
     from labtui.lab.edition import Task
     from labtui.practice.incidents import IncidentNote
     from labtui.session.notifications import Notifier
@@ -218,7 +219,7 @@ class LabApp(SanitizedApp[int]):
             phases, before = ([run.phase for run in each.runs.values()] for each in (state, told))
             begun, checked = time.monotonic(), False
             if phases != before or begun >= due:
-                checked, now = self.view_model.check_tasks(), time.monotonic()
+                checked, now = self.view_model.check_tasks(state), time.monotonic()
                 due = now + max(CHECK_EVERY_S, CHECKS_REST * (now - begun))
             if checked:  # screens are imported here, so that their first key need not wait
                 import labtui.tui.screens.plan
@@ -226,15 +227,15 @@ class LabApp(SanitizedApp[int]):
             is_new, told = state is not told, state
             if not (is_new or checked):
                 continue
-            self.call_later(self.take_state)
+            self.call_later(self.take_state, state)
             if is_new and not self.session.read_only:  # else the process that writes the folder notifies
                 self.notifier(state, getattr(self.view_model.edition, "names", {}))
             self._left.wait(REPAINT_EVERY_S)
 
-    def take_state(self) -> None:
-        """Show the session's newest state. Logs then read their files again."""
+    def take_state(self, state: LabState) -> None:
+        """Show the state that the tasks were checked with, so that counts and runs agree."""
         if self.screen_stack:  # no screen while the app closes
-            self.view_model.state = self.session.state
+            self.view_model.state = state
             self.repaint()
 
     def repaint(self) -> None:
@@ -259,7 +260,7 @@ class LabApp(SanitizedApp[int]):
     def _tick(self) -> None:
         """Repaint, and tell incidents: a tick after each, when the cluster's answer about it is in the panes."""
         for note in self.incidents[self._incidents_told : self._incidents_seen]:
-            self.notify(f"{note.title}. Press ! to read on.", severity="warning", timeout=10)
+            self.notify(f"{note.title}. Press ! to read on.", severity="warning")
         self._incidents_told, self._incidents_seen = self._incidents_seen, len(self.incidents)
         if self._incidents_told < self._incidents_seen:
             self.session.refresh()
@@ -372,11 +373,15 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.plan import PlanScreen
 
         if (edition := self.view_model.edition) is not None:
+            if isinstance(self.screen, MainScreen):
+                await self.screen.said("Opening the plan ...")
             plan = Plan(self.session, edition, task_id, tuple(drafts), why)
             plan.verdicts = self._verdicts
             screen = PlanScreen(plan)
             with self.one_frame(screen):
                 await self.push_screen(screen)
+            if self.main is not None:
+                self.main.show_frame(self.main.view)
 
     def action_page(self, name: str) -> None:
         """Push a page of text (a key of `PAGES`); on that page itself, close it."""

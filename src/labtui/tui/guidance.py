@@ -157,9 +157,9 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
         other = f"Set a smaller batch, then submit {own} again" if own else "There is no smaller batch"
         return NextStep("Run again", f"{other}. R plans it as it was.")
     batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
-    if batch == spec.per_gpu_batch // 2:
-        return NextStep("Run again", f"Halve the batch on every size: {batch:,} per GPU.")
-    return NextStep("Run again", f"The task plans a batch of {batch:,} per GPU, on every size.")
+    half = f"Halve the batch on every size: {batch:,} per GPU."
+    other = f"The task plans a batch of {batch:,} per GPU, on every size."
+    return NextStep("Run again", half if batch == spec.per_gpu_batch // 2 else other)
 
 
 def _what_is_missing(view: View, item: CheckItem) -> NextStep:
@@ -323,9 +323,11 @@ def instead_of_chart(view: View) -> str:
         if ones and needs.startswith("There is no one-GPU run"):
             needs = f"The speedup comes with run {ones[0]} (one GPU)."
         return f"{words.live_reason(view)} {needs}".strip()
-    if view.task is None or not view.task.runs:
+    planned = view.task.runs if view.task is not None else ()
+    specs = [each.spec for each in planned or (line.run for line in view.lines)]
+    if view.task is None or not specs:
         return ""
-    timed = all(run.spec.program is not None or run.spec.epochs == 1 for run in view.task.runs)
+    timed = all(spec.program is not None or spec.epochs == 1 for spec in specs)
     over, ends = view.lines and not view.pending, "end" if timed else "train"
     fills = "No run has a time that counts yet." if over else f"Charts fill in as the runs {ends}."
     return f"{words.live_reason(view)} {fills}".strip()
@@ -356,12 +358,6 @@ def _own_rows(view: View) -> list[ResultRow]:
     return [row for row in view.charted if any(member.run_id in own for member in row.members)]
 
 
-def _largest_row(view: View) -> ResultRow | None:
-    """Of these rows, the one with a speedup on the most GPUs (or processes)."""
-    rows = [row for row in _own_rows(view) if row.speedup is not None and row.processes > 1]
-    return max(rows, key=lambda row: (row.processes, row.speedup.value if row.speedup else 0.0), default=None)
-
-
 def result(view: View) -> tuple[str, str, str]:
     """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else "".
 
@@ -372,7 +368,8 @@ def result(view: View) -> tuple[str, str, str]:
         share, line = learned
         whose = f"run {line.run_id}: {line.row and line.row.label}{' so far' * line.live}"
         return words.percent(share), "accuracy in validation at best", whose
-    best = _largest_row(view)
+    rows = ((row.processes, row.speedup.value, row) for row in _own_rows(view) if row.speedup is not None)
+    best = max((each for each in rows if each[0] > 1), key=lambda each: each[:2], default=(0, 0.0, None))[2]
     if best is None:
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
@@ -419,7 +416,7 @@ def result_line(view: View) -> str:
     number, sentence, detail = result(view)
     shown = f"{number}{'' if ' ' in number else '×'} {sentence}" if number else ""
     compared = "" if " " in number else _compared(view)
-    return compared or ", ".join(filter(None, (shown, detail.partition(", ")[0])))
+    return compared or ", ".join(filter(None, (shown, detail.partition(", after ")[0])))
 
 
 def _compared(view: View) -> str:

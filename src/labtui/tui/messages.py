@@ -73,6 +73,9 @@ class ScreenPrompter:
             app.push_screen(prompt_screen(question), answered)
 
 
+SET_EDITOR = "Set EDITOR to your editor's command."
+
+
 def editor_command() -> list[str]:
     """The student's editor as an argument list, else one of the system's; empty if there is none."""
     for name in ("VISUAL", "EDITOR"):
@@ -100,7 +103,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     """Run the student's editor on a file; return why it could not be run. With `explain`, first say which one opens."""
     command = editor_command()
     if not command:
-        return LabError("No editor was found.", "Set EDITOR to your editor's command.")
+        return LabError("No editor was found.", SET_EDITOR)
     # ctrl+c would otherwise reach asyncio's handler, which ends labtui after the editor
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -115,7 +118,7 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     except (KeyboardInterrupt, EOFError):
         return None
     except OSError as error:
-        return LabError(f"{command[0]} could not be started: {error.strerror}.")
+        return LabError(f"{command[0]} could not be started: {error.strerror}.", SET_EDITOR)
     finally:
         signal.signal(signal.SIGINT, interrupted)
     return None
@@ -125,7 +128,7 @@ TIMEOUT_S = 600.0
 POLL_S = 0.1
 
 
-def export_all(folder: Path, told: Callable[[str], None], remarked: Callable[..., None]) -> Future[str]:
+def export_all(folder: Path, told: Callable[[str], object], remarked: Callable[..., None]) -> Future[str]:
     """Start the export of a lab folder; the future gives a summary, or raises `ExportError`.
 
     In another thread, `told` is called with the file that is being made, as ``3 of 11: deck.pptx``, and at the end
@@ -145,7 +148,7 @@ def export_all(folder: Path, told: Callable[[str], None], remarked: Callable[...
     return future
 
 
-def _run(folder: Path, told: Callable[[str], None]) -> tuple[str, list[str]]:
+def _run(folder: Path, told: Callable[[str], object]) -> tuple[str, list[str]]:
     # -P: no file in the student's folder is imported as a module; a group of its own: ctrl+c does not end it
     command = [sys.executable, "-P", "-m", "labtui", "export", "--json"]
     said, end = list[str](), time.monotonic() + TIMEOUT_S

@@ -123,10 +123,8 @@ class Plan:
     def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
         known = {} if self.why else known_runs(self.session, self.task_id, self.planned)
-        fresh, self.known = known.keys() - self.known.keys(), known
-        self.task_rows = [
-            replace(row, included=row.included and row.spec not in fresh) for row in self.task_rows
-        ]
+        fresh, self.known, rows = known.keys() - self.known.keys(), known, self.task_rows
+        self.task_rows = [replace(row, included=row.included and row.spec not in fresh) for row in rows]
 
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)
@@ -300,11 +298,8 @@ class Plan:
     @property
     def errors(self) -> tuple[PlanFinding, ...]:
         """The errors that block the plan: those that are not overridden with a reason."""
-        return tuple(
-            found
-            for found in self.found
-            if found.finding.severity == "error" and any(each.key not in self.reasons for each in found.every)
-        )
+        errors = (found for found in self.found if found.finding.severity == "error")
+        return tuple(found for found in errors if any(each.key not in self.reasons for each in found.every))
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
         """The overridden findings of a job, with their reasons."""

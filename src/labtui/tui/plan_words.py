@@ -25,7 +25,7 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.run_pane import Rows, TableColumn, fit
+from labtui.tui.widgets.run_pane import Rows, TableColumn, columns_of, fit
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -248,12 +248,8 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
             row["limit"] = ""  # a job has one
     wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
     wide["options"] = min(wide["options"], MIN_OPTIONS)
-    columns = [
-        TableColumn(name, title, right=name not in ("in", "model", "options"), width=wide[name])
-        for name, title in titles.items()
-        if name not in drop
-    ]
-    columns = fit(columns, OPTIONAL, width)
+    titles = {name: title for name, title in titles.items() if name not in drop}
+    columns = fit(columns_of(titles, wide, ("in", "model", "options")), OPTIONAL, width)
     return columns, {str(at): [row[each.key] for each in columns] for at, row in enumerate(made)}
 
 

@@ -153,8 +153,18 @@ class SanitizedApp(App[_Result]):
         screen.call_later(partial(self._settle, screen, held, rounds - 1) if rounds else held.close)
 
     async def on_event(self, event: Event) -> None:
-        """Drop keys that were typed before `keys_since`, when the screen that would get them was not shown yet."""
-        if not (isinstance(event, Key) and event.time < self.keys_since):
+        """Drop keys typed before `keys_since`, and say so of those that would confirm what was not shown yet.
+
+        A message that asks for this key goes.
+        """
+        typed = event.character if isinstance(event, Key) else None
+        for each in list(self._notifications) if typed else ():
+            if f"ress {typed} " in f"{each.message} ".replace(".", ""):
+                self._unnotify(each)  # what it asks for is done
+        after = getattr(self.screen, "confirms_after", 0.0) if self.screen_stack else 0.0
+        if isinstance(event, Key) and event.time < after and event.key in ("s", "full_stop"):
+            self.notify("The plan was not shown yet. Press s to submit it.", severity="warning")
+        elif not (isinstance(event, Key) and event.time < self.keys_since):
             await super().on_event(event)
 
     def get_line_filters(self) -> Sequence[LineFilter]:

@@ -225,9 +225,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         began = {run.run_id for run in runs if ended_by(run, runs) is None}
         needed = self.failures(self.task_id, lines) if self.task_id and self.checks else ()
         told = [line.run_id for line in lines if line.run_id == self.chosen]
-        told = told or [
-            line.run_id for line in needed if line.phase is RunPhase.FAILED and line.run_id in began
-        ]
+        failed = [line.run_id for line in needed if line.phase is RunPhase.FAILED]
+        told = told or [number for number in failed if number in began]
         for phases in (
             TRAINING,
             (RunPhase.QUEUED, RunPhase.WAITING),

@@ -135,20 +135,20 @@ class ViewModel:
         living = [run.token for run in runs if run.phase in (*LIVE, RunPhase.UNKNOWN)]
         self.session.watch_logs({*living[:MAX_WATCHED], *shown}, (shown[0], "out") if shown else None)
 
-    def check_tasks(self) -> bool:
+    def check_tasks(self, state: LabState) -> bool:
         """In a thread: check all tasks if a run, a job, a remote path or a file has changed; return whether one had."""
         try:
-            return self._check_tasks()
+            return self._check_tasks(state)
         except Exception as error:  # a check must never take the screen down
             self.session.faults.write(error)
             return False
 
-    def _check_tasks(self) -> bool:
+    def _check_tasks(self, state: LabState) -> bool:
         from labtui.cluster.local_files import files_inside
         from labtui.session.labs import check_folder, files_stamp
         from labtui.session.own_jobs import job_files
 
-        folder, state, edition = self.session.folder, self.session.state, self.edition
+        folder, edition = self.session.folder, self.edition
         # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}

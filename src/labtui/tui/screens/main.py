@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -20,8 +21,9 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
+from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
-from labtui.tui.widgets.frame import FramedScreen, TaskList, key
+from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
 
@@ -31,7 +33,7 @@ class MainScreen(FramedScreen):
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("escape", "escape", "Back", "close the list", show=True),
+        key("escape,g", "escape", "Back", "close the list", show=True),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
         key("R", "retry_run", "Run again", "plan what failed again, changed as its failure needs", show=True),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
@@ -153,7 +155,7 @@ class MainScreen(FramedScreen):
         self.call_after_refresh(self.app.repaint)
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """Why an action is disabled; None (no key) for what is shown already, and for `start_copy` without a copy."""
+        """Why an action is disabled; None (no key) for what is shown already."""
         view = self.view
         again = self.pane == "runs" and self.app.view_model.chosen is not None
         here = not isinstance(self.focused, TaskList)
@@ -166,8 +168,10 @@ class MainScreen(FramedScreen):
         if action == "retry_run" and not runs_again(view):
             bad = any(line.phase in ENDED_BADLY for line in view.lines)
             return "Choose a run that failed." if bad else "No run here failed or was cancelled."
-        if action == "start_copy":
-            return "" if any(not path.is_file() for path in self._copies()) else None
+        if action == "start_copy" and all(path.is_file() for path in self._copies()):
+            return (
+                "The copy is there already: e edits it." if self._copies() else "This task asks for no copy."
+            )
         asked = view.task is not None and view.task.questions
         if action == "edit" and not (asked if self.pane == "answers" else self._edited().is_file()):
             return "There is no file to edit here."
@@ -206,7 +210,10 @@ class MainScreen(FramedScreen):
         self.focus_pane()
 
     async def action_next_question(self) -> None:
-        """Edit the next missing answer, from any pane. After the last one, go to the next task if no run is missing."""
+        """Edit the next missing answer, from any pane.
+
+        After the task's last one go to an earlier task with answers missing, else to the next, if no run is missing.
+        """
         from labtui.tui.widgets.answers_pane import AnswersPane
 
         if self.pane != "answers" or self.has_class("-open"):
@@ -220,7 +227,10 @@ class MainScreen(FramedScreen):
         view = self.view
         unmet = {item.kind for item in view.items if not item.met}
         at = next((at for at, row in enumerate(view.tasks, 1) if row.task_id == view.task_id), 0)
-        ahead = next((row.task_id for row in view.tasks[at:] if row.task_id and row.status != "done"), None)
+        counts = {row: view.count("answers", row.task_id) for row in view.tasks[: max(0, at - 1)]}
+        earlier = [row for row, count in counts.items() if count.done < count.of]
+        rows = (*earlier, *view.tasks[at:])
+        ahead = next((row.task_id for row in rows if row.task_id and row.status != "done"), None)
         if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
             await self.action_go_to(ahead)
 
@@ -228,6 +238,14 @@ class MainScreen(FramedScreen):
         """Select another task and show its task pane."""
         self.app.go_to_task(task_id)
         await self.show_pane("task")
+
+    async def said(self, text: str) -> None:
+        """Say on the note line that a key was taken whose screen is being made; wait a moment until it is painted."""
+        painted = asyncio.Event()
+        say(self, "#note", ink(text, roles(self.app).soft))
+        self.call_after_refresh(painted.set)
+        with contextlib.suppress(TimeoutError):  # a click keeps this screen from painting
+            await asyncio.wait_for(painted.wait(), 0.5)
 
     # ------------------------------------------------------------------ plans
 
@@ -288,16 +306,14 @@ class MainScreen(FramedScreen):
             app.notify("The export is still under way.", severity="warning")
             return
 
-        def show(progress: str) -> None:
-            model.exporting = progress
+        def show(done: str) -> None:
+            model.exporting = done and f"Exporting {done}"
             app.repaint()
 
-        def told(done: str) -> None:
-            app.call_later(show, done and f"Exporting {done}")
-
         def start() -> Future[str]:
-            show("Exporting charts, tables and slides ...")
-            future = export_all(app.session.folder.path, told, partial(setattr, model, "remarks"))
+            show("charts, tables and slides ...")
+            told, noted = partial(app.call_later, show), partial(setattr, model, "remarks")
+            future = export_all(app.session.folder.path, told, noted)
             future.add_done_callback(lambda _: told(""))
             return future
 

@@ -228,8 +228,8 @@ def show_tour(app: LabApp, step: int = 0) -> None:
     beside, text = NARROW if app.screen.has_class("-narrow") and not step else TOUR[step]
     part, text = app.screen.query_one(beside), "\n\n".join(filter(None, (practice, text)))
     more = "Next" if step + 1 < len(TOUR) else "Begin"
-    choices: tuple[Choice, ...] = (("escape", "Skip", None), ("enter", more, more))
-    ask = Ask(text, title=f"Step {step + 1} of {len(TOUR)}", choices=choices)
+    title, choices = f"Step {step + 1} of {len(TOUR)}", (("escape", "Skip", None), ("enter", more, more))
+    ask = Ask(text, title=title, choices=choices)
     ask.add_class("-tour", f"-{beside.strip('#').lower()}")
     sides = {"#rail": (0, 0, 0, part.region.right), "Tabs": (part.region.bottom, 0, 0, 0)}
     ask.apart = sides.get(beside, (0, 0, part.region.height, 0))
@@ -250,14 +250,15 @@ def show_finish(app: LabApp) -> None:
     unreal = "These are practice runs; hand in real ones."
     where = here if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {path}."
     text = "\n\n".join(filter(None, (headline(view), where, unreal * view.practice)))
-    choices: tuple[Choice, ...] = (("escape", "Close", None),)
-    choices = choices if where == here else (("x", "Export", "export"), *choices)
+    export: tuple[Choice, ...] = () if where == here else (("x", "Export", "export"),)
 
     def answered(action: str | None) -> None:
         if action:
             app.call_later(app.run_action, action, app.main)
 
-    app.push_screen(Ask(text, title="All tasks are done", choices=choices), answered)
+    app.push_screen(
+        Ask(text, title="All tasks are done", choices=(*export, ("escape", "Close", None))), answered
+    )
 
 
 # ------------------------------------------------------------------ pages
@@ -333,7 +334,7 @@ def problems_text(app: LabApp) -> Text:
             there = "go there and " * (task.task_id != app.view.task_id)
             page.append(f"  {task.task_id} {task.title}: {there}{again}.\n\n")
     if not page and not connection.sentence and not incidents:
-        page.append("The connection and labtui have no problem.\n")
+        page.append("Nothing is wrong: the connection, labtui, and the runs that your tasks need.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))
     if remarks := app.view_model.remarks:
         page.append("\n  ".join([f"The last export, in {app.session.folder.path}:", *remarks]) + "\n\n")

@@ -60,8 +60,8 @@ class PlanScreen(FramedScreen):
         key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
         key("e", "edit", "Edit", "the script with an error, else the job script", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
-        key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
+        key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("C", "controls", "Controls", "short runs that show why it does not scale"),
     ]
 
@@ -106,7 +106,7 @@ class PlanScreen(FramedScreen):
         self.set_interval(AGE_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
-        self.app.keys_since = Message().time
+        self.confirms_after = Message().time
 
     @property
     def step(self) -> NextStep:

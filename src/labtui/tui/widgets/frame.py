@@ -19,7 +19,6 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets._footer import FooterKey
-from textual.widgets._toast import ToastRack
 from textual.widgets.option_list import Option
 
 from labtui.tui import format as words
@@ -347,8 +346,6 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         say(self, "#next", partial(_next, self))
         say(self, "#title", partial(_title, view))
         say(self, "#note", partial(_note, self))
-        states = lab_state(view, styles), task_state(view, styles)
-        self.query(ToastRack).set_styles(padding=(0, 3 + max(each.cell_len for each in states), 0, 0))
 
     async def on_click(self, event: Click) -> None:
         """On the next step or the note line, take the step; on a note about an error, show the problems."""

@@ -44,6 +44,14 @@ def fit(columns: Sequence[TableColumn], optional: Sequence[str], width: int) -> 
     return [*columns[:-1], replace(columns[-1], width=max(columns[-1].width, left))]
 
 
+def columns_of(
+    titles: Mapping[str, str], widths: Mapping[str, int], left: Sequence[str]
+) -> list[TableColumn]:
+    """A column for each title, by key; those named in `left` are for words, the others for numbers."""
+    keys = titles.items()
+    return [TableColumn(name, title, right=name not in left, width=widths[name]) for name, title in keys]
+
+
 Rows = Mapping[str, Sequence[str | Text]]
 """For each row's stable key one cell per column; strings are shown as they are, never as markup."""
 

@@ -22,7 +22,7 @@ from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
-from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, fit, last_line
+from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, columns_of, fit, last_line
 from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
@@ -144,10 +144,9 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     """The table: one row a run, by size."""
     head, names = _telling_column(view)
     order = list(dict.fromkeys(names.values()))
-    lines = sorted(
-        view.lines,
-        key=lambda line: (order.index(names[line.run_id]), line.run.spec.n_gpus or line.run.spec.processes),
-    )
+    size = {line.run_id: line.run.spec.n_gpus or line.run.spec.processes for line in view.lines}
+    place = {number: (order.index(names[number]), each) for number, each in size.items() if view.task_id}
+    lines = sorted(view.lines, key=lambda line: place.get(line.run_id, ()))
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     half, told = longest // 2, names.items()  # names often differ at their end
     names = {at: f"{name[:half]}…{name[1 - half :]}" if name[longest:] else name for at, name in told}
@@ -191,12 +190,10 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     drop |= {"speedup", "efficiency"} if learns else {"accuracy"}
-    drop |= set() if _compares(view) else {"speedup", "efficiency", "cost"}
-    columns = [
-        TableColumn(name, title, right=name not in ("sign", "model"), width=cells)
-        for name, (title, cells) in titles.items()
-        if name not in drop
-    ]
+    sped_up = any(line.row and line.row.speedup and not line.row.is_baseline for line in lines)
+    drop |= set() if sped_up or len(sizes_of(view)) > 1 else {"speedup", "efficiency", "cost"}
+    shown = {name: title for name, (title, _) in titles.items() if name not in drop}
+    columns = columns_of(shown, {name: cells for name, (_, cells) in titles.items()}, ("sign", "model"))
     last = ("batch", "efficiency") if head else ("efficiency", "batch")
     return fit([*columns, TableColumn("state", "", width=need)], ("cost", "rate", *last), width - 1)
 
@@ -212,12 +209,6 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
     options = distinguishing_words([spec.tuning for spec in specs.values()])
     told = dict(zip(specs, map(", ".join, options), strict=True))
     return "options" * any(told.values()), told
-
-
-def _compares(view: View) -> bool:
-    """Whether the task has several sizes to compare, measured or planned."""
-    rows = (line.row for line in view.lines if line.row is not None)
-    return len(sizes_of(view)) > 1 or any(row.speedup is not None and not row.is_baseline for row in rows)
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
@@ -376,6 +367,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
 def glance_chart(view: View) -> ChartSpec | None:
     """The first chart with data; else an empty one with the planned sizes, or None for a task without trainings."""
-    trains = view.task is not None and any(run.spec.program is None for run in view.task.runs)
+    runs = (view.task.runs or [line.run for line in view.lines]) if view.task is not None else ()
+    trains = any(run.spec.program is None for run in runs)
     empty = empty_chart(view, first_view(view, view.charts)) if trains else None
     return first_chart(view, view.charts) or empty
