@@ -132,8 +132,7 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
 @pytest.mark.parametrize(("family", "up"), [("efficiency", True), ("speedup", False)])
 def test_a_number_stands_right_of_its_mark_on_the_side_that_its_line_and_the_ideal_leave_free(family, up):
     (label,) = native(family, 2.8)[0]._chartSpace.xpath("//c:dLbl[c:idx/@val='1']")
-    assert label.xpath("c:dLblPos/@val") == ["r"]
-    assert (float(label.xpath("c:layout//c:y/@val")[0]) < 0) is up
+    assert label.xpath("c:dLblPos/@val") == ["r"] and (float(label.xpath("c:layout//c:y/@val")[0]) < 0) is up
 
 
 def test_panels_begin_at_one_height_and_the_axis_is_named_once(tmp_path):
@@ -226,6 +225,10 @@ def test_long_tables_and_listings_continue_under_the_same_title_and_a_state_has_
     wide = replace(table, headings=("epoch time",) * 40, rows=(("1",) * 40,), numeric=(True,) * 40)
     assert pptx(replace(document, pages=(Page(title="Wide", blocks=(wide,)),))), "it comes to an end"
     assert all(any(shape.has_table for shape in slide.shapes) for slide in slides), "no note alone"
+    told = Answer(1, "Why?", (plain("word " * 300), plain("So:"), replace(table, rows=table.rows[:9])))
+    slides = presentation_of(pptx(replace(document, pages=(Page(title="Lead", answers=(told,)),)))).slides
+    (lead,) = (slide for slide in slides if "So:" in texts_of(slide))
+    assert any(shape.has_table for shape in lead.shapes), "it stays with its table"
     code = Listing((CodeLine("import keras", "9", part="1 libraries"), CodeLine("y" * 120)))
     answer = Answer(1, "Why?", (plain("Because of this."), code))
     page = Page(title="Parts", facts=(("2.5×", "speedup"),), blocks=(code,), answers=(answer,))

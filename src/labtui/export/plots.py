@@ -428,9 +428,8 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         text = in_digits_of(kept[x].label, total / 100).replace("%", "points lost")
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
-    names = [f"{clean(label)}{' GPUs' * label.isdecimal()}" for _, label in spec.x_ticks]
-    then = "\n" if len(names) <= 8 else ", "
-    _set_rows(axes, [f"{name}{then}{kept[x].label} efficient" for name, x in zip(names, left, strict=True)])
+    names = [(x, clean(label) + " GPUs" * label.isdecimal()) for x, label in spec.x_ticks]
+    _set_rows(axes, [f"{name}, {kept[x].label} efficient" for x, name in names])
     axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
     axes.set_xlabel("points of efficiency")
     _legend(axes, min(3, len(parts)))

@@ -88,6 +88,11 @@ def _is_text(block: Block) -> bool:
     return isinstance(block, Paragraph) and block.style != "formula"
 
 
+def _leads(block: Block) -> bool:
+    """Whether a text announces what follows: ``Fewer, larger steps:``."""
+    return isinstance(block, Paragraph) and "".join(run.text for run in block.runs).endswith(":")
+
+
 def _with_question(answer: Answer) -> list[Any]:
     """The blocks of an answer below its question, which has its number."""
     asked = plain(answer.question, "note", bullet=f"{answer.number}.", level=1, tone="quiet")
@@ -256,12 +261,18 @@ class _Slides:
             for at in range(0, len(answers), columns):
                 self.add_row(answers[at : at + columns], columns)
             return
-        for is_text, found in itertools.groupby(itertools.chain(*answers), _is_text):
+        blocks = list(itertools.chain(*answers))
+        pairs = zip(blocks, [*blocks[1:], *blocks[-1:]], strict=True)
+        flows = [_is_text(one) and (_is_text(after) or not _leads(one)) for one, after in pairs]
+        for is_text, found in itertools.groupby(zip(flows, blocks, strict=True), lambda pair: pair[0]):
+            shown = [block for _, block in found]
             if is_text:
-                self.add_words(list(found), columns=2)
-            else:
-                for block in found:
-                    self.add_block(block)
+                self.add_words(shown, columns=2)
+                continue
+            for block, after in itertools.zip_longest(shown, shown[1:]):
+                if after is not None and _leads(block):  # stays with what follows
+                    self.ensure_room(documents.block_height(block) + documents.block_height(after))
+                self.add_block(block)
 
     def add_block(self, block: Block) -> None:
         if isinstance(block, Listing):
