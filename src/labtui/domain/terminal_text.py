@@ -37,8 +37,7 @@ def _overwrite(text: str) -> str:
     """Apply carriage returns and backspaces: later characters replace earlier ones."""
     text = text.rstrip("\r")
     line: list[str] = []
-    at = 0
-    start = 0
+    at = start = 0
     for move in _MOVES.finditer(text):
         at = _write(line, at, text[start : move.start()])
         last_return = move.group().rfind("\r")
@@ -50,10 +49,7 @@ def _overwrite(text: str) -> str:
 
 
 def _write(line: list[str], at: int, piece: str) -> int:
-    if at == 0 and len(piece) >= len(line):
-        line[:] = piece
-    else:
-        line[at : at + len(piece)] = piece
+    line[at : at + len(piece)] = piece
     return at + len(piece)
 
 
