@@ -67,9 +67,7 @@ def read_template(form: str) -> str:
 def _read_with_includes(name: str) -> str:
     """The text of a file in ``slurm_templates``; each line ``@include NAME`` is replaced by the file ``parts/NAME``."""
     text = (_asset_folder("slurm_templates") / name).read_text(encoding="utf-8")
-    return re.sub(
-        r"^@include (\S+)\n", lambda found: _read_with_includes(f"parts/{found[1]}"), text, flags=re.MULTILINE
-    )
+    return re.sub(r"(?m)^@include (\S+)\n", lambda found: _read_with_includes(f"parts/{found[1]}"), text)
 
 
 def _asset_folder(name: str) -> Path:
@@ -229,12 +227,11 @@ class LabFolder(msgspec.Struct, frozen=True):
     def unchanged_scripts(self, files: Mapping[str, bytes]) -> frozenset[str]:
         """The names of the scripts that are unchanged since labtui wrote them, apart from line endings."""
         here, now = self._shipped_digests(), set(list_remote())
-        return frozenset(
-            name
-            for name, data in files.items()
-            if (digest := _text_digest(data)) == here.get(name)
-            or (name in now and digest == _text_digest(read_remote(name)))
-        )
+        digests = {name: _text_digest(data) for name, data in files.items()}
+        as_written = {name for name, digest in digests.items() if digest == here.get(name)}
+        others = now & digests.keys() - as_written
+        as_shipped = {name for name in others if digests[name] == _text_digest(read_remote(name))}
+        return frozenset(as_written | as_shipped)
 
     def inside(self, relative: Path | str) -> Path:
         """The absolute path of a relative one in this folder.

@@ -50,18 +50,14 @@ def own_job_script(text: str, file_name: str) -> str:
         interpreter, rest = ["/bin/bash"], [first, *rest]
     # sbatch searches for directives up to the first command
     end = next((n for n, line in enumerate(rest) if line.strip() and line.lstrip()[0] != "#"), len(rest))
-    return "\n".join(
-        (
-            "#!/bin/bash",
-            *rest[:end],
-            f"{MADE_HERE}: the lines above are those of {inert(file_name)}, which is run below as it is.",
-            'here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit',
-            STARTED_GUARD.rstrip("\n"),
-            'cd -- "$here" || exit',
-            f'exec {shlex.join(interpreter)} "$SLURM_SUBMIT_DIR"/{shlex.quote(sent_as(file_name))} "$@"',
-            "",
-        )
-    )
+    head = "\n".join(("#!/bin/bash", *rest[:end]))
+    return f"""{head}
+{MADE_HERE}: the lines above are those of {inert(file_name)}, which is run below as it is.
+here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit
+{STARTED_GUARD.rstrip()}
+cd -- "$here" || exit
+exec {shlex.join(interpreter)} "$SLURM_SUBMIT_DIR"/{shlex.quote(sent_as(file_name))} "$@"
+"""
 
 
 _COMPONENTS = re.compile(r"^#SBATCH\s+(het|pack)job\b", re.MULTILINE)

@@ -317,12 +317,9 @@ def _other_training(spec: RunSpec, parsed: ParsedRun | None) -> tuple[Diagnosis,
     """A contradiction if the log shows another training instead of the planned run, with the differences."""
     if parsed is None:
         return ()
-    facts: list[tuple[str, object, object]] = [
-        ("model", spec.model, parsed.model),
-        ("GPUs", spec.n_gpus, parsed.n_gpus),
-        ("global batch", spec.batch_size, parsed.batch_size),
-    ]
-    differ = (f"{name} {seen}, planned {plan}" for name, plan, seen in facts if seen not in (None, plan))
+    words = {"model": "model", "n_gpus": "GPUs", "batch_size": "global batch"}
+    facts = ((word, getattr(spec, name), getattr(parsed, name)) for name, word in words.items())
+    differ = (f"{word} {seen}, planned {plan}" for word, plan, seen in facts if seen not in (None, plan))
     advice = "Its epochs are not counted for this run. Check the script this run starts, then run it again."
     text = f"The log is of another training: {'; '.join(differ)}."
     return (Diagnosis(kind="contradiction", line=parsed.first_line, text=text, advice=advice),)
