@@ -245,6 +245,7 @@ def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_wh
     best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
     text = study_message("accuracy", best)
     assert text == "Top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"
+    assert "70.0 % at a global batch of 64, 80.0 % at 99" in study_message("error", {"": {64: 0.3, 99: 0.2}})
     worse = study_message("error", best | {"fixed": {64: 0.05}})
     assert worse == "Top-1 error at the largest global batch, 64: 91.7 % (gradual; linear) to 95.0 % (fixed)"
 

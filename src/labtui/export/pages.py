@@ -176,7 +176,8 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     elif plan.table == "fractions" or families == {"laws"}:
         found = messages.laws_message(results, plan.models)
     elif charts:
-        found = next((chart.message for chart in charts if chart.message), "")
+        results_first = sorted(charts, key=lambda chart: chart.family == "learning-rate")
+        found = next((chart.message for chart in results_first if chart.message), "")
     elif plan.table:
         found = messages.results_message(results)
     return found or plan.heading or one_line(task.title)

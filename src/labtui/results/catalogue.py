@@ -292,7 +292,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     best = {name: {batch: point.y for batch, point in line.items()} for name, line in lines.items()}
     batches = sorted({batch for line in lines.values() for batch in line})
     sizes = {run.run.n_gpus for run in tuned if run.run.batch_size in batches[-1:]}
-    where = f", on {devices(*sizes)}" if len(sizes) == 1 else ""
+    where = f", on {devices(*sizes)}" if len(sizes) == 1 < len(lines) else ""
     errors = [each for each in errors if len(each.points) > 1]
     yield _over_epochs("error", errors, message=messages.study_message("error", best) + where)
     moving = [each for each in rates if len({p.y for p in each.points}) > 1]

@@ -255,7 +255,17 @@ def tuning_message(rows: Sequence[ResultRow]) -> str:
 
 
 def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
-    """The policies with the best and the worst top-1 accuracy (or "error") in validation at the largest batch."""
+    """The policies with the best and the worst top-1 accuracy (or "error") in validation at the largest batch.
+
+    Of a single policy: its accuracy at the smallest batch and at the largest.
+    """
+    if len(best) == 1:
+        (line,) = best.values()
+        tops = {
+            batch: 1 - line[batch] if what == "error" else line[batch] for batch in (min(line), max(line))
+        }
+        told = (f"{percent_text(top)} at {batch:,}" for batch, top in tops.items())
+        return f"Top-1 {what}: {', '.join(told).replace(' at ', ' at a global batch of ', 1)}"
     most = max((batch for line in best.values() for batch in line), default=0)
     found = sorted(((line[most], name) for name, line in best.items() if most in line), reverse=True)
     if not found:
@@ -272,10 +282,14 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
 
 
 def learning_message(rates: Sequence[Series]) -> str:
-    """``The learning rate is at most 0.05 to 1.6 and ends at 0.0005 to 0.016``; "" without lines."""
+    """``The learning rate falls from 0.1 to 0.001, the same for every size``; "" without lines."""
     highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
     ends = (dict.fromkeys(map(numbers.tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
-    return "The learning rate is at most {} and ends at {}".format(*map(" to ".join, ends)) if rates else ""
+    alike = len({tuple(p.y for p in each.points) for each in rates}) == 1
+    falls = alike and rates[0].points[0].y == highest[0]
+    said = "falls from {} to {}" if falls else "is at most {} and ends at {}"
+    said += ", the same for every size" * (alike and len(rates) > 1)
+    return f"The learning rate {said}".format(*map(" to ".join, ends)) if rates else ""
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:
