@@ -69,9 +69,8 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         await until(pilot, lambda: chooses(app))
         last = filled_session.state.runs[4]
         over = replace(filled_session.state.submissions[token].job, phase=JobPhase.FINISHED)
-        filled_session.feed(
-            lambda state: state.with_runs([replace(last, outcome="completed")]).with_job(token, over)
-        )
+        done = replace(last, outcome="completed")
+        filled_session.feed(lambda state: state.with_runs([done]).with_job(token, over))
         await until(pilot, lambda: app.screen is app.main)  # it has ended while the question was open
         await until(pilot, lambda: "Run 4 has ended." in text_of(app) and not app.view.every[4].live)
         assert len(filled_session.requests) == 2
@@ -306,8 +305,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        above_the_note = 80, 22
-        await until(pilot, lambda: app.main.query("Toast").last().region.corners[2:] == above_the_note)
+        await until(pilot, lambda: app.main.query("Toast").last().region.corners[2:] == (80, 22))
         await pilot.press("x", "exclamation_mark")
         await until(pilot, lambda: len(started) == 2 and "no author" in text_of(app))
         started[1].set_exception(ExportError("The disk is [full].", "Remove something."))

@@ -139,9 +139,8 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         await until(pilot, lambda: bool(app.view_model.checks))
         assert "Exported  Answers" not in text_of(app)
         await pilot.press("g")
-        for said in ("10.7 Two models compared", "Exported  Answers"):
-            await until(pilot, lambda said=said: said in text_of(app))
-        await until(pilot, lambda: "4 GPUs: run 4 is running" in text_of(app) and "esc Back" in text_of(app))
+        said = "10.7 Two models compared", "Exported  Answers", "4 GPUs: run 4 is running", "esc Back"
+        await until(pilot, lambda: all(each in text_of(app) for each in said))
         places = [app.screen.query_one(name).region.y for name in ("#tasks", "#about")]
         assert (places[1] - places[0] < 10) is (size[0] > 80), "the text of a task follows the list"
         await pilot.press("down", "enter")

@@ -341,6 +341,8 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     own = one_run(1, spec(), token="lt1", task_id="")  # its log named the model
     _, rows = table_of(seen(LabState(runs={1: own}, submissions=jobs), task_id=""), ROLES, 100)
     assert str(rows["1"][2]) == "ResNet50", "as everywhere"
+    mine = {1: one_run(1, spec(gpus=4), task_id=""), 2: replace(own, run_id=2)}
+    assert [*table_of(seen(LabState(runs=mine), task_id=""), ROLES, 100)[1]] == ["1", "2"], "as they came"
     tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
     view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
     assert [str(row[2]) for row in table_of(view, ROLES, 86)[1].values()] == ["naive", "linear"]
@@ -616,6 +618,7 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     two = in_epochs(NOW - 9, NOW, what=spec(gpus=2), outcome="completed", phase=RunPhase.DONE)
     later = seen(LabState(runs={1: two, 2: one_run(2, phase=RunPhase.RUNNING, started=True)}))
     assert instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
+    assert glance_chart(seen(later.state, task_id="10.7")).empty, "a task that compares the runs of others"
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
@@ -771,14 +774,14 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
     columns, rows = table_of(view, ROLES, 120)
-    assert rows["1"][[column.title for column in columns].index("run GPU-h")] == "0.01"
+    assert rows["1"][[column.title for column in columns].index("GPU-h")] == "0.01"
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 8:45 in all" in facts and "GPU mem. 53 GiB" in facts
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
-    tuned = replace(run.spec, arguments=("--lr-policy", "linear"))
+    tuned = replace(run.spec, model="ResNet50, wide", arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
     study = replace(seen(state), edition=load_edition("thesis-2019"), task_id="2")
-    assert result(study)[:2] == ("70.9 %", "accuracy in validation at best") and "70.9 %" in headline(study)
+    assert headline(study) == "70.9 % accuracy in validation at best, run 1: ResNet50, wide on 1 GPU"
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
 

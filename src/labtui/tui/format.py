@@ -161,7 +161,8 @@ def connection_label(view: View) -> tuple[str, str, str]:
 
 def about_practice(factor: float | None) -> str:
     """What a practice cluster is, whose clock runs `factor` times as fast as ours."""
-    return f"The cluster is inside this program; its clock runs {factor or 1:g} times as fast. Its numbers are marked."
+    pace = f"; its clock runs {factor:g} times as fast" if factor else ""
+    return f"The cluster is inside this program{pace}. Its numbers are marked."
 
 
 NO_LINE = ("offline", "needs-login")

@@ -182,7 +182,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "speedup": ("speedup", 7),
         "efficiency": ("efficiency", 10),
         "accuracy": ("val. acc", 8),
-        "cost": ("run GPU-h", 9),
+        "cost": ("GPU-h", 5),
     }
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if head else {"model"}
