@@ -136,11 +136,10 @@ class LogFollower:
             return item.again_at
         return item.looked_at + self._interval(self._context.state.submissions[item.token], item)
 
-    def _choose(self) -> Followed | None:
+    def _choose(self) -> Followed:
+        """The log that is checked now; one is due whenever a step is."""
         now = self._context.clock.steady()
         due = [item for item in self._followed.values() if self._due_at(item) <= now]
-        if not due:
-            return None
         shown = [item for item in due if item.token in self._on_screen]
         others = [item for item in due if item.token not in self._on_screen]
         first = shown if shown and not (self._screen_was_last and others) else others
@@ -152,8 +151,6 @@ class LogFollower:
     def step(self) -> None:
         """Check the log that is due first: copy or parse a piece of it. Raises ConnectionLost."""
         item = self._choose()
-        if item is None:
-            return
         submission, now = self._context.state.submissions[item.token], self._context.clock.steady()
         item.looked_at, item.again_at = now, None
         reader = self._reader(submission)
