@@ -23,7 +23,7 @@ SAYS = {
 }
 HINT = "hint: Free some space, or make the folder writable"
 COMMANDS = (
-    (0, "queue", "--offline"), (0, "results", "--json"), (0, "log", "1"),
+    (0, "queue", "--offline"), (0, "results", "--json"), (0, "log", "1", "--follow"),
     (0, "export", "--no-plots", "--deck", "none", "--report", "ipynb", "--out", "OUT"),
     (2, "export", "--no-plots", "--deck", "none", "--report", "ipynb"), (2, "submit", "10.5", "--yes"),
 )  # fmt: skip

@@ -51,7 +51,7 @@ def run_log(args: argparse.Namespace) -> int:
     with OpenLab(args, start=False, view_only=True, follows="log" * args.follow) as lab:
         record = run_of(lab.state, args.run)
         printer, sent = _LogPrinter(), record.phase is not RunPhase.WAITING
-        if args.follow and (sent or lab.session.elsewhere):
+        if args.follow and (lab.session.elsewhere or (sent and not lab.session.read_only)):
             lab.session.start()
             lab.session.watch_logs({record.token})
             for _ in lab.updates(lambda state: _stream_over(state, record, args.stream)):
