@@ -87,7 +87,7 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
             assert sum(60 * int(span[1]) + int(span[2]) for span in spans) == pytest.approx(275, abs=1)
             assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
         else:
-            keys = ("enter Change", "s Submit", "d Leave out", "J Other jobs", "e Edit", "esc Back", "? Help")
+            keys = ("esc Back  enter Change", "s Submit", "d Leave out", "J Other jobs", "e Edit", "? Help")
             await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
             figures = "3 runs in 1 job   4:35 min expected, 3:18 to 13:24   0.31 GPU-h,"
             assert figures in text_of(app) and text_of(app).count("30 min") == 1, "one limit for one job"

@@ -259,10 +259,10 @@ class KeyFooter(Footer):
             keys[key.action] = FooterKey(*parts, tooltip=tip, classes="-compact")  # here: else styled twice
         right = [keys.pop(action) for action in self.RIGHT if action in keys]
         left, width = list(keys.values())[::-1], self.app.size.width
-        if width < 110:  # without a rail, its key comes first, and "esc Back" is needed
+        if width < 110:  # without a rail, its key comes first, and "esc Back"
             out = ["command_palette", *("do_next" for each in left if each.key == "escape")]
             right = [each for each in right if each.action not in out]
-            left.sort(key=lambda each: each.action != "task_list")
+            left.sort(key=lambda each: each.action != "task_list" and each.key != "escape")
         room, fitting = width - _cells(right) - 3, list[FooterKey]()
         for each in left[: max(7, width // 16)]:
             if _cells([*fitting, each]) <= room:
