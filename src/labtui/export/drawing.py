@@ -265,7 +265,7 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
     if spec.y_log:
         return low / 1.3, high * 1.12
-    least = lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points)))
+    least = min(spec.y_from, lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
     return least * (1.1 if least < 0 else 1.0), high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
 
 

@@ -30,7 +30,7 @@ OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", 
 def hand_in(contents: LabContents) -> Document:
     """The document that the edition asks for; pages with nothing to show are only listed as missing."""
     edition, settings = contents.edition, contents.settings
-    made = [page for plan in _plans(contents) for page in _page(contents, plan)]
+    made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan)])
     unreal = all(run.mark for run in contents.measurements.runs)
     pages = [replace(page, practice=unreal or page.practice) for page in made if page.shows]
     absent = dict.fromkeys(page.kicker or page.title for page in made if not page.shows)
@@ -59,6 +59,18 @@ def hand_in(contents: LabContents) -> Document:
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
+
+
+def _on_one_scale(pages: Sequence[Page]) -> list[Page]:
+    """The pages with one lower end of y in all their charts of efficiency, so that these can be compared."""
+    least = min(
+        (drawing.y_limits(c)[0] for page in pages for c in page.charts if c.percent and c.compares), default=0
+    )
+    made = []
+    for page in pages:
+        charts = [replace(c, y_from=least) if c.percent and c.compares else c for c in page.charts]
+        made.append(replace(page, charts=tuple(charts)))
+    return made
 
 
 def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:

@@ -97,8 +97,8 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     `title` says what is drawn, `heading` the same in a few words with the unit, `message` what the numbers show ("" for
     nothing). `unit` follows each number: ``s``, ``×``, or ``%``, whose values are fractions of 1. `view` is the
     screen's tab. `kind`: ``stacked`` bars are parts of a whole; ``repeats`` is a long bar, and as many of the short
-    bar as fit into it. `compares`: a single mark makes no chart. `x_log`, `y_log`: the axis is logarithmic. `x_ticks`
-    are positions with their labels. `model` is "" for several networks.
+    bar as fit into it. `compares`: a single mark makes no chart. `x_log`, `y_log`: the axis is logarithmic. `y_from`: y
+    begins there at the latest. `x_ticks` are positions with their labels. `model` is "" for several networks.
     """
 
     key: str
@@ -117,6 +117,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     x_log: bool = False
     y_log: bool = False
     x_ticks: tuple[tuple[float, str], ...] = ()
+    y_from: float = math.inf
     model: str = ""
     notes: tuple[str, ...] = ()
     mark: Mark = ""

@@ -89,13 +89,12 @@ def training_gpu_hours(n_gpus: int, run: RunRecord) -> float:
     return n_gpus * (run.trained_s or whole) / _HOUR
 
 
-def _row_hours(row: ResultRow) -> str:
-    """The GPU-hours of one training of a row, the mean of several."""
-    hours = [training_gpu_hours(row.n_gpus or 0, run.run) for run in row.members]
-    return hours_text(statistics.fmean(hours)) if row.is_measured and any(hours) else ABSENT
+def gpu_hours(row: ResultRow) -> float:
+    """The GPU-hours of one training of a row, the mean of several; 0 where none is known."""
+    return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in row.members)
 
 
-GPU_HOURS = Column("GPU-h", _row_hours, optional=True)
+GPU_HOURS = Column("GPU-h", lambda row: fixed(gpu_hours(row), 2) if gpu_hours(row) else ABSENT, optional=True)
 
 
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:

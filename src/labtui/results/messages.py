@@ -8,6 +8,7 @@ from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
 from labtui.results.charts import Series, distinct
+from labtui.results.cost import gpu_hours
 from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
@@ -330,8 +331,21 @@ def results_message(results: Results) -> str:
     rows = results.measured
     if len(rows) == 1 and (rows[0].epoch_seconds or rows[0].throughput):
         return _epoch_message(rows[0]) if rows[0].epoch_seconds else _rate_message(rows[0])
-    said = scaling_message(scaling_lines(rows), {"epoch-time"})  # charts give the speedup
+    lines = scaling_lines(rows)
+    said = _cost_message(lines) or scaling_message(lines, {"epoch-time"})  # charts give the speedup
     return said or (tuning_message(rows) if len({(row.model, row.n_gpus) for row in rows}) == 1 else "")
+
+
+def _cost_message(lines: Sequence[ScalingLine]) -> str:
+    """What the only line's speedup costs: ``32 GPUs are 28.6 times as fast as one for 4.4 times the GPU-hours``."""
+    compared = lines[0].compared if len(lines) == 1 else ()
+    hours = [gpu_hours(row) for row in compared]
+    printed = any(row.as_printed.epoch_seconds for row in compared)
+    if printed or len(hours) < 2 or not hours[0]:
+        return ""
+    most, many = compared[-1], count_words(compared[-1].processes, start=True)
+    gain = f"{'give' if most.by_rate else 'are'} {ratio_text(most.speedup)} times {faster(most, 'one')}"
+    return f"{many} {gain} for {numbers.fixed(hours[-1] / hours[0], 1)} times the GPU-hours"
 
 
 def program_message(rows: Sequence[ResultRow]) -> str:
