@@ -20,7 +20,7 @@ from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, steady_samples
-from labtui.results.numbers import percent_text
+from labtui.results.numbers import percent_text, tick_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -296,12 +296,23 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     errors = [each for each in errors if len(each.points) > 1]
     yield _over_epochs("error", errors, message=messages.study_message("error", best) + where)
     moving = [each for each in rates if len({p.y for p in each.points}) > 1]
-    yield _over_epochs("learning-rate", moving, message=messages.learning_message(moving))
+    yield _over_epochs("learning-rate", moving, message=_learning_message(moving))
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
     hues = specs.hues_of(lines)  # all are of one network
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
     message = messages.study_message("accuracy", best) + where
     yield specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
+
+
+def _learning_message(rates: Sequence[Series]) -> str:
+    """``The learning rate falls from 0.1 to 0.001, the same for every size``; "" without lines."""
+    highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
+    ends = (dict.fromkeys(map(tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
+    alike = len({tuple(p.y for p in each.points) for each in rates}) == 1
+    falls = alike and rates[0].points[0].y == highest[0]
+    said = "falls from {} to {}" if falls else "is at most {} and ends at {}"
+    said += ", the same for every size" * (alike and len(rates) > 1)
+    return f"The learning rate {said}".format(*map(" to ".join, ends)) if rates else ""
 
 
 def policy(run: MeasuredRun) -> str:

@@ -7,7 +7,7 @@ from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
-from labtui.results.charts import Series, distinct
+from labtui.results.charts import distinct
 from labtui.results.cost import gpu_hours
 from labtui.results.grouping import devices
 from labtui.results.measured import AccuracyCurve, grouped
@@ -280,17 +280,6 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
         for end in dict.fromkeys((shown[0], shown[-1]))
     ]
     return f"{said}: {' to '.join(ends)}"
-
-
-def learning_message(rates: Sequence[Series]) -> str:
-    """``The learning rate falls from 0.1 to 0.001, the same for every size``; "" without lines."""
-    highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
-    ends = (dict.fromkeys(map(numbers.tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
-    alike = len({tuple(p.y for p in each.points) for each in rates}) == 1
-    falls = alike and rates[0].points[0].y == highest[0]
-    said = "falls from {} to {}" if falls else "is at most {} and ends at {}"
-    said += ", the same for every size" * (alike and len(rates) > 1)
-    return f"The learning rate {said}".format(*map(" to ".join, ends)) if rates else ""
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:
