@@ -69,17 +69,17 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):
             await until(pilot, lambda w=width: (title in text_of(app).splitlines()[0]) is (w == 120))
             header = text_of(app).splitlines()[0]
             assert "…" not in header and "Chapter 10" in header and "practice 20×" in header
-        said = "The cluster is inside this program; its clock runs 20 times as fast."
         await pilot.press("question_mark", "end")
-        await until(pilot, lambda: said[:35] in text_of(app))
+        await until(pilot, lambda: "inside this program; its clock" in text_of(app))
 
 
 async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkeypatch):
-    step = NextStep("Plan the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "plan")
+    step = NextStep("Watch the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "pane('runs')")
     monkeypatch.setattr(frame, "next_step", lambda view: step)
     async with screens(filled_session) as (app, pilot):
         card = app.screen.query_one("#next")
         await until(pilot, lambda: card.size.height == 5 and str(card.render()).endswith("…"))
+        assert str(card.render()).startswith("Watch the runs"), "no key for the pane that is shown"
 
 
 async def test_every_pane_stands_at_every_size(filled_session):

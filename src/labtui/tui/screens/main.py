@@ -83,6 +83,8 @@ class MainScreen(FramedScreen):
         step, card = super().step, f"retry_run(({self.view.run_id},))" if self.pane == "runs" else ""
         if step.action == "edit" and self.pane == "answers":
             return replace(step, key=".")  # `e` edits another file here
+        if step.action == f"pane({self.pane!r})":
+            return replace(step, action="")  # it is being done
         return replace(step, reason="") if step.action == card else step
 
     # ------------------------------------------------------------------ panes
