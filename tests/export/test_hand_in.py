@@ -68,6 +68,7 @@ TITLES = {
         10.7 Slower steps cost most: 26.1 of the 36.8 points that ResNet50 loses""",
     "hpc4ai-ch12": """
         12.1 ViT-H/14 on micro-224: 32 GPUs give 21.7 times as many images per second as one
+        12.1 32 GPUs give 21.7 times as many images per second as one for 16.5 times the GPU-hours
         12.3 tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs
         12.4 32 GPUs give 28.6 times as many images per second as one for 4.4 times the GPU-hours""",
     "hpc4ai-ch15": """
@@ -89,9 +90,8 @@ def test_the_numbers_make_the_title(tmp_path, edition):
     made = {f"{page.kicker.split()[0]} {page.title}" for page in pages if page.kicker}
     assert made.issuperset(line.strip() for line in TITLES[edition].strip().splitlines())
     assert edition != "hpc4ai-ch6" or "speedup" not in page_text(pages[0]), "none is known on that page"
-    costs = [page.kicker[:4] for page in pages if "'GPU-h'" in str(page.blocks)]
     scales = {chart.y_from for page in pages for chart in page.charts if chart.family == "efficiency"}
-    assert edition != "hpc4ai-ch12" or (costs, scales) == (["12.1", "12.4"], {0.5})
+    assert edition != "hpc4ai-ch12" or (scales == {0.5} and "'GPU-h'" in str(pages[-2].blocks))
 
 
 def document_of(lab, change):

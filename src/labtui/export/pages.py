@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from labtui.export import drawing, tables
+from labtui.export import documents, drawing, tables
 from labtui.export.contents import LabContents, missing_pictures, small_notes, stamp_of, without_small
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
@@ -153,7 +153,12 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
     page = _page_of(plan, task, results, charts)
-    yield replace(page, facts=large, blocks=blocks, answers=answers, warnings=tuple(warnings))
+    page = replace(page, facts=large, blocks=blocks, answers=answers, warnings=tuple(warnings))
+    said = messages.results_message(results) if charts and found and plan.table == "results" else ""
+    if said and not documents.fit_together(page):  # the table has a page of its own, titled by what it shows
+        yield _page_of(plan, task, results, charts)
+        page = replace(page, title=said, charts=(), note="", numbers=())
+    yield page
 
 
 def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[ChartSpec, ...]) -> Page:
