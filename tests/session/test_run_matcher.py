@@ -1,5 +1,7 @@
 """What a job's two logs tell of its planned runs, through the session's following."""
 
+from pathlib import PurePath
+
 import pytest
 from msgspec.structs import replace
 
@@ -79,6 +81,19 @@ def test_a_rate_without_epochs_is_a_throughput_in_the_lab_folder_too(bench):
     run_one(bench, log)
     (row,) = bench.session.results().measured
     assert (row.throughput.value, row.origins[0].line) == (466.31, 2)
+
+
+@pytest.mark.parametrize(("out", "place"), [
+    (b"it begins\n", ("err", 3)), (b"Model ResNet50 1 GPUs\n", ("err", 3)), (keras_log(40, 14, 14, 14, 14), ("out", 7)),
+])  # fmt: skip
+def test_epochs_that_only_standard_error_shows_are_the_runs_with_their_place_there(bench, out, place):
+    """As tqdm's bars are. Beside epochs of standard output they are not counted."""
+    bar = "Epoch %d/5: 100%%|##########| 100/100 [00:04<00:00, 22.22it/s, loss=1.4]\n"
+    run_one(bench, out, "".join(bar % epoch for epoch in range(1, 6)).encode())
+    run = the_run(bench)
+    assert (len(run.epochs), run.outcome, run.stream, run.epochs[2].line) == (5, "completed", *place)
+    (row,) = bench.session.results().measured
+    assert {PurePath(each.source).suffix for each in row.origins} == {f".{run.stream}"}
 
 
 @pytest.mark.parametrize(("head", "differs"), [

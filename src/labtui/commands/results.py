@@ -94,10 +94,10 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
             say_error(one.error)
         elif not one.report.runs and (one.stream == "out" or not found):
             say_error(failure("no-epochs-read", path=one.path))
-    reports = [(one.path, one.report) for one in files if one.error is None]
+    runs = measured_from_reports((one.path, one.report) for one in files if one.error is None)
     return Measurements(
-        runs=measured_from_reports(reports),
-        samples={path: samples_beside(path) for path, _ in reports},
+        runs=runs,
+        samples={run.source: samples_beside(run.source) for run in runs},
         unread=any(one.error is not None for one in files),
     )
 

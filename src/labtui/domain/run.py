@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -112,7 +112,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
         """The fields that are known."""
         return {name: value for name in _FACTS if (value := getattr(self, name)) is not None}
 
-    def with_others(self, other: RunFacts, *, sure: bool = True) -> RunFacts:
+    def with_others(self, other: RunFacts, *, sure: bool = True) -> Self:
         """These facts updated by another line's; an unsure line fills gaps only. True `practice` and `small` stay."""
         new = other.given()
         if not sure:
@@ -154,6 +154,8 @@ class RunRecord(RunFacts, frozen=True, kw_only=True):
     interleaved: bool = False
     first_line: int = 1
     last_line: int = 1
+    stream: Stream = "out"
+    """The log of its job that its lines are of."""
     gpu_lines: tuple[GpuCount, ...] = ()
     """The lines that give its number of GPUs."""
 

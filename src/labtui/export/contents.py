@@ -118,9 +118,9 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
 
 def samples_beside(log: str, read: Callable[[Path], bytes] = Path.read_bytes) -> tuple[GpuSample, ...]:
     """The GPU samples beside a log; none when they cannot be read, since the results do not depend on them."""
-    path = Path(log.removesuffix(".out") + SAMPLER_END)
+    path = Path(log.removesuffix(".out").removesuffix(".err") + SAMPLER_END)
     try:
-        return read_samples(read(path)) if log.endswith(".out") else ()
+        return read_samples(read(path)) if log.endswith((".out", ".err")) else ()
     except OSError:
         return ()
 

@@ -121,7 +121,7 @@ def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
     """The run with its job, log and lines (of its epochs): ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
     submission = evidence.submission(run)
     job_id = submission.job.job_id if submission.job else ""
-    source = submission.mirror("out").rpartition("/")[2]
+    source = submission.mirror(run.stream).rpartition("/")[2]
     lines = lines or tuple(sample.line_of("seconds") for sample in run.epochs) or (None,)
     where = cite(Origin(source=source, job_id=job_id, line=line) for line in lines)
     return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"

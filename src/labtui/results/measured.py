@@ -151,7 +151,7 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
         run_id=run.run_id,
         job_id=job.job_id if job is not None else "",
         job_name=submission.job_name if submission else "",
-        source=submission.mirror("out") if submission else "",
+        source=submission.mirror(run.stream) if submission else "",
         mark=mark,
         live=run.outcome is None and run.phase in TRAINING and told_outcome(job) is None,
         no_gpu=run.ran_on_cpu and not mark,
@@ -179,8 +179,8 @@ def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
     lines = [found for found in report.diagnosis if found.kind == "no-gpu"]
     if not lines or run.device == "cpu" or run.mark:
         return False, ()
-    mine = any(line.stream == "out" and run.first_line <= line.line <= run.last_line for line in lines)
-    if mine or len(report.runs) == 1 or all(line.stream == "out" for line in lines):
+    mine = any(line.stream == run.stream and run.first_line <= line.line <= run.last_line for line in lines)
+    if mine or len(report.runs) == 1 or all(line.stream == run.stream for line in lines):
         return mine or len(report.runs) == 1, ()
     return False, ("The job's .err says that a training found no GPU, but not which one of these runs.",)
 
@@ -198,7 +198,8 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
             told = replace(named, notes=(*unsure, *named.notes))
             pieces = PurePath(path).name.split(".")  # %x.%j.out
             job = pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
-            measured.append(MeasuredRun(run=told, job_id=job, source=path, mark=run.mark, no_gpu=no_gpu))
+            source = path if run.stream == "out" else f"{path.removesuffix('.out')}.err"
+            measured.append(MeasuredRun(run=told, job_id=job, source=source, mark=run.mark, no_gpu=no_gpu))
     return tuple(measured)
 
 

@@ -19,7 +19,7 @@ from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, pl
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState, new_run
 from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason, told_outcome
-from labtui.training_logs.diagnosis import join_streams
+from labtui.training_logs.diagnosis import join_streams, runs_of_job
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport, ParsedRun, most_reliable
@@ -60,7 +60,7 @@ class SubmissionReader:
         forms = [own_pattern(text) for text in patterns]
         self._readers: dict[Stream, LogReader] = {
             "out": LogReader(stream="out", plan=facts, patterns=forms, programs=programs),
-            "err": LogReader(stream="err", patterns=forms, programs=programs),
+            "err": LogReader(stream="err", plan=facts, patterns=forms, programs=programs),
         }
         self.parsed: dict[Stream, int] = dict.fromkeys(self._readers, 0)
         """How many bytes of each log were parsed."""
@@ -85,12 +85,8 @@ class SubmissionReader:
             reader.finish(job_known=True)
 
     def apply_to(self, state: LabState) -> LabState:
-        """The state with this submission's runs as read from its logs.
-
-        Epochs come from standard output; standard error explains failures.
-        """
-        submission = state.submissions[self.token]
-        parsed_runs = self._readers["out"].runs
+        """The state with this submission's runs as read from its logs."""
+        submission, parsed_runs = state.submissions[self.token], self._parsed_runs
         plan = submission.plans
         first_new = max(state.runs, default=0) + 1 if self._own_job_file else None
         self._match = match = match_runs(plan, parsed_runs, first_new)
@@ -99,6 +95,10 @@ class SubmissionReader:
             submission = replace(submission, run_ids=(*submission.run_ids, *found), runs=specs)
             state = state.with_planned(submission)
         return state.with_runs(self._runs_from_logs(submission, state, parsed_runs))
+
+    @property
+    def _parsed_runs(self) -> tuple[ParsedRun, ...]:
+        return runs_of_job(self._readers["out"].runs, self._readers["err"].runs)
 
     def _runs_from_logs(
         self, submission: SubmissionState, state: LabState, parsed_runs: Sequence[ParsedRun]
@@ -144,8 +144,7 @@ class SubmissionReader:
     @property
     def script_ended(self) -> bool:
         """Whether the log so far shows every planned run complete."""
-        runs = self._readers["out"].runs
-        counted = [run for index, run in enumerate(runs) if index not in self._match.superseded]
+        counted = [run for at, run in enumerate(self._parsed_runs) if at not in self._match.superseded]
         enough = len(counted) >= max(1, len(self._match.plan))
         return enough and all(run.outcome == "completed" for run in counted)
 
@@ -334,18 +333,18 @@ _SURPRISES = ("no-gpu", "contradiction")
 
 
 def _concerns(item: Diagnosis, parsed: ParsedRun, spec: RunSpec) -> bool:
-    """Whether a finding is about this run: lines of standard error do not tell whose they are, so all are.
+    """Whether a finding is about this run: lines of the other log do not tell whose they are, so all are.
 
     A job that asks for no GPU has none for any of its runs, and programs say so before they begin.
     """
     first = 0 if item.kind == "no-gpu" and spec.device == "cpu" else parsed.first_line
-    if item.stream == "out" and first <= item.line <= parsed.last_line:
+    if item.stream == parsed.stream and first <= item.line <= parsed.last_line:
         return True
-    return item.text in parsed.contradictions if item.kind == "contradiction" else item.stream != "out"
+    return item.text in parsed.contradictions if item.kind == "contradiction" else item.stream != parsed.stream
 
 
 def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tuple[Diagnosis, ...]:
-    """What explains this run: the lines within it and those of standard error; all of them as a last resort."""
+    """What explains this run: the lines within it and those of the other log; all of them as a last resort."""
     told: tuple[list[str], ...] = ([], [str(spec.replicas)])
     every = tuple(item for item in report.diagnosis if _DEVICES.findall(item.text) in told)
     if parsed is None:
@@ -359,5 +358,5 @@ def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tu
     if parsed.mark:  # a practice or small run needs no GPU
         own = tuple(item for item in own if item.kind != "no-gpu")
     if parsed.outcome == "completed":  # report surprises, but not the failure of another run
-        return tuple(item for item in own if item.stream == "out" or item.kind in _SURPRISES)
+        return tuple(item for item in own if item.stream == parsed.stream or item.kind in _SURPRISES)
     return own or every or report.diagnosis

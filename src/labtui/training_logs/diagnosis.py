@@ -222,21 +222,37 @@ class Diagnoser:
 # --------------------------------------------------------------------------- both streams of a job
 
 
+def runs_of_job(out: Sequence[ParsedRun], err: Sequence[ParsedRun]) -> tuple[ParsedRun, ...]:
+    """A job's runs: those of the .out, or those of the .err where only they have epochs or a rate (tqdm's bars).
+
+    What the .out tells about runs without epochs fills gaps there.
+    """
+    if not any(map(_has_result, err)) or any(map(_has_result, out)):
+        return tuple(out)
+    told = out if len(out) == len(err) else err
+    return tuple(replace(e.with_others(o, sure=False), stream="err") for e, o in zip(err, told, strict=True))
+
+
+def _has_result(run: ParsedRun) -> bool:
+    return bool(run.epochs) or run.throughput is not None
+
+
 def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     """The report of both streams. Each finding keeps its line number in the stream that it names.
 
-    Runs of the .err count only where the .out has none (a program that logs to stderr). TensorFlow prints its devices
-    to the .err: they count for the runs of the .out.
+    TensorFlow prints its devices to the .err: they count for the runs of the .out.
     """
     if err is None:
         return replace(out, diagnosis=_findings_of(out.runs, out.diagnosis))
+    out = replace(out, runs=runs_of_job(out.runs, err.runs))
+    others = out.failures if any(run.stream == "err" for run in out.runs) else err.failures
     cpu_warnings = out.cpu_warnings + err.cpu_warnings
     if err.gpu_kind is not None and out.gpu_kind is None:
         named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
         out = replace(out, runs=named, gpu_kind=err.gpu_kind)
-    if out.runs and cpu_warnings < len(out.runs):  # else they trained on the CPU
+    if others is err.failures and out.runs and cpu_warnings < len(out.runs):  # else they trained on the CPU
         out = _with_gpu_lines(out, err.strategies)
-    runs = _assign_failures(out.runs, err.failures) if out.runs else err.runs
+    runs = _assign_failures(out.runs, others) if out.runs else err.runs
     if runs and cpu_warnings >= len(runs):  # a run that asked for GPUs and had none is a CPU run
         runs = tuple(
             run if run.mark else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs

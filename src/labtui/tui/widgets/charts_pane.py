@@ -431,7 +431,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _log_text(self, spot: Spot) -> Text:
         """The log line of a point; of a mean, that of the last epoch."""
         line, row, point = spot.line, spot.row, spot.point
-        path = self.app.session.log_path(line.run.token, "out") if line is not None else None
+        path = self.app.session.log_path(line.run.token, line.run.stream) if line is not None else None
         if path is None or spot.number is None or row is None or line is None:
             return Text("")
         last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")

@@ -49,8 +49,8 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         line = view.line
         chosen = line is not None and line.run_id != self._run_id
         self._run_id = line.run_id if line is not None else None
-        if chosen:
-            self.stream = "err" if self._error_line is not None else "out"
+        if chosen and line is not None:
+            self.stream = "err" if self._error_line is not None else line.run.stream
         tail = self.tail
         tail.numbered = wide = self.size.width >= 72
         tail.brief = self.screen.has_class("-narrow")
@@ -61,7 +61,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         rows = {at: file.shown_before(at) for at, _ in found}
         tail.read_as = {rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found}
         if chosen:
-            tail.show_end_of(last_line(view, line) if self.stream == "out" else self._error_line)
+            tail.show_end_of(last_line(view, line) if self._error_line is None else self._error_line)
         if self._to_mark is not None:  # asked for before this pane was laid out, or now
             tail.mark(self._to_mark)
             self._to_mark = None
@@ -80,9 +80,9 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         return found[0].line + 2 if found and found[0].stream == "err" else None
 
     def show_line(self, number: int | None) -> None:
-        """Mark a line of standard output; None: there is no line to mark."""
-        if number is not None:
-            self.stream, self._to_mark = "out", number
+        """Mark a line of the log that the selected run was read from; None: there is no line to mark."""
+        if number is not None and self.view.line is not None:
+            self.stream, self._to_mark = self.view.line.run.stream, number
             self.show(self.view)
 
     def action_streams(self) -> None:
@@ -177,7 +177,7 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
             continue
         whose = "" if line is chosen else f"run {line.run_id}  "
         for sample in line.run.epochs:
-            if sample.line and stream == "out":
+            if sample.line and stream == line.run.stream:
                 warm = sample.starts_process or sample is line.run.epochs[0]
                 counts = "warm-up" if warm else f"{three_digits(sample.seconds.value)} s"
                 found[sample.line] = f"{whose}{counts}"

@@ -104,7 +104,7 @@ class RunsPane(RunPane):
         if line is not None:
             facts = run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
         found = failed.run.diagnosis[:1] if failed is not None else ()
-        stream = found[0].stream if found else "out"
+        stream = found[0].stream if found else line.run.stream if line is not None else "out"
         started = line is not None and line.run.started
         log = self.app.session.log_path(line.run.token, stream) if line is not None and started else None
         if line is not None and log is not None:
