@@ -198,6 +198,17 @@ def test_a_job_that_printed_what_is_not_read_did_start(bench):
     assert run_own(bench, "python train.py --batch 9 --epochs 3 --n_gpus 2", b"all well\n").cause == "done"
 
 
+def test_a_log_that_plans_other_epochs_than_the_command_is_one_run_of_those(bench):
+    log = b"".join(b"Epoch %d/3 - loss: 1.00 - time: 1.20s\n" % number for number in (1, 2, 3))
+    run = run_own(bench, "python hand.py --batch 9 --epochs 10 --n_gpus 2", log)
+    assert (run.outcome, len(run.epochs), run.spec.epochs, len(bench.session.state.runs)) == (
+        "completed",
+        3,
+        3,
+        1,
+    )
+
+
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
     assert len(job_file_draft("a.slurm", f"{HEAD}python preprocess.py --out x\n{COMMAND}").runs) == 1
     (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs

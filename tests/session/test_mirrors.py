@@ -16,6 +16,7 @@ from labtui.session.session import Session
 from labtui.slurm.probe import FileDigest
 from tests.session.conftest import Bench, accepted, draft, only, submit_two_runs
 from tests.session.scripted import keras_log
+from tests.session.test_run_matcher import the_run as run
 
 CUT = ConnectionLost("The connection is gone.")
 
@@ -25,10 +26,6 @@ def segments_of(session: Session, token: str) -> list[Path]:
     submission = session.state.submissions[token]
     numbers = mirrors.segments_on_disk(session.folder, submission, "out")
     return [session.folder.path / submission.mirror("out", number) for number in numbers]
-
-
-def run(bench: Bench):
-    return bench.session.state.runs[1]
 
 
 def test_epochs_count_once_whatever_is_cut_between(bench):

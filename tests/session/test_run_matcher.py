@@ -1,7 +1,5 @@
 """What a job's two logs tell of its planned runs, through the session's following."""
 
-from pathlib import PurePath
-
 import pytest
 from msgspec.structs import replace
 
@@ -93,7 +91,7 @@ def test_epochs_that_only_standard_error_shows_are_the_runs_with_their_place_the
     run = the_run(bench)
     assert (len(run.epochs), run.outcome, run.stream, run.epochs[2].line) == (5, "completed", *place)
     (row,) = bench.session.results().measured
-    assert {PurePath(each.source).suffix for each in row.origins} == {f".{run.stream}"}
+    assert all(each.source.endswith(f".{run.stream}") for each in row.origins)
 
 
 @pytest.mark.parametrize(("head", "differs"), [

@@ -5,9 +5,9 @@ import tomllib
 
 import pytest
 
-from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
 from tests.training_logs import samples
+from tests.training_logs.test_faults import joined
 
 
 def diagnose(data):
@@ -62,55 +62,39 @@ ENDS = {
 @pytest.mark.parametrize(("outcome", "text"), [(outcome, text) for outcome in ENDS for text in ENDS[outcome]])
 @pytest.mark.parametrize("stream", ["out", "err"])
 def test_outcomes_from_either_stream(text, outcome, stream):
-    if stream == "out":
-        run = parse_log((UNFINISHED + text).encode()).runs[-1]
-    else:
-        run = join_streams(parse_log(UNFINISHED.encode()), parse_log(text.encode(), stream="err")).runs[-1]
-    assert run.outcome == outcome
+    report = joined(UNFINISHED, text) if stream == "err" else parse_log((UNFINISHED + text).encode())
+    assert report.runs[-1].outcome == outcome
 
 
 def test_slurms_signal_says_no_more_than_its_time_limit():
-    err = parse_log(f"{TEXTS['time-limit'][0]}\n{TEXTS['cancelled'][4]}\n".encode(), stream="err")
-    joined = join_streams(parse_log(UNFINISHED.encode()), err)
-    assert [found.kind for found in joined.diagnosis] == ["time-limit"]
-    exercise = samples.LOGS / "sa-miri-2021-ex12.err"
-    joined = join_streams(parse_log(UNFINISHED.encode()), parse_log(exercise.read_bytes(), stream="err"))
-    assert [(found.kind, found.stream) for found in joined.diagnosis] == [("time-limit", "err")]
+    exercise = (samples.LOGS / "sa-miri-2021-ex12.err").read_text()
+    for err in (f"{TEXTS['time-limit'][0]}\n{TEXTS['cancelled'][4]}\n", exercise):
+        found = joined(UNFINISHED, err).diagnosis
+        assert [(one.kind, one.stream) for one in found] == [("time-limit", "err")]
 
 
 def test_failures_of_the_err_go_to_the_runs_that_stopped_in_order():
-    out = parse_log((UNFINISHED + FINISHED + UNFINISHED + UNFINISHED).encode())
-    err = parse_log(
-        (samples.ERRORS + ENDED + TRACE + "ValueError: x\n" + ENDED + TEXTS["time-limit"][0]).encode(),
-        stream="err",
-    )
-    joined = join_streams(out, err)
-    assert [run.outcome for run in joined.runs] == ["oom", "completed", "failed", "time-limit"]
-    assert [one.kind for one in joined.diagnosis] == ["oom", "traceback", "time-limit"]
-    assert all(one.stream == "err" for one in joined.diagnosis)
+    err = samples.ERRORS + ENDED + TRACE + "ValueError: x\n" + ENDED + TEXTS["time-limit"][0]
+    report = joined(UNFINISHED + FINISHED + UNFINISHED + UNFINISHED, err)
+    assert [run.outcome for run in report.runs] == ["oom", "completed", "failed", "time-limit"]
+    assert [one.kind for one in report.diagnosis] == ["oom", "traceback", "time-limit"]
+    assert all(one.stream == "err" for one in report.diagnosis)
 
 
 def test_a_cpu_job_finds_no_gpu_and_that_is_no_news():
-    out = parse_log((samples.banner("ResNet50", 0, 256) + "196/196 - 220s - loss: 2.0\n").encode())
-    err = parse_log((TEXTS["no-gpu"][1] + "\n").encode(), stream="err")
-    assert join_streams(out, err).diagnosis == ()
-    assert [one.kind for one in err.diagnosis] == ["no-gpu"]
+    err = TEXTS["no-gpu"][1] + "\n"
+    assert joined(samples.banner("ResNet50", 0, 256) + "196/196 - 220s - loss: 2.0\n", err).diagnosis == ()
+    assert [one.kind for one in diagnose(err.encode())] == ["no-gpu"]
 
 
 CUDA = "I0000 00:00:1.2 1 cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.\n"
 
 
 def test_hints_of_a_missing_gpu_give_way_to_what_says_more():
-    nothing = parse_log(b"")
-    for strong in (TEXTS["no-gpu"][5], TEXTS["no-gpu"][0]):
-        err = parse_log((CUDA + strong + "\n").encode(), stream="err")
-        assert [one.text for one in join_streams(nothing, err).diagnosis] == [strong]
-    err = parse_log((CUDA + TEXTS["missing-file"][4] + "\n").encode(), stream="err")
-    assert [one.kind for one in join_streams(nothing, err).diagnosis] == ["missing-file"]
-    gpu = parse_log((samples.banner("ResNet50", 1, 64) + "25/25 - 3s - loss: 1.0\n").encode())
-    assert [one.kind for one in join_streams(gpu, parse_log(CUDA.encode(), stream="err")).diagnosis] == [
-        "no-gpu"
-    ]
+    for strong in (TEXTS["no-gpu"][5], TEXTS["no-gpu"][0], TEXTS["missing-file"][4]):
+        assert [one.text for one in joined("", CUDA + strong + "\n").diagnosis] == [strong]
+    gpu = samples.banner("ResNet50", 1, 64) + "25/25 - 3s - loss: 1.0\n"
+    assert [one.kind for one in joined(gpu, CUDA).diagnosis] == ["no-gpu"]
 
 
 @pytest.mark.parametrize(("name", "outcome", "kind", "says"), [
@@ -121,12 +105,10 @@ def test_hints_of_a_missing_gpu_give_way_to_what_says_more():
 ])  # fmt: skip
 def test_a_training_on_two_nodes_names_who_ended_it(name, outcome, kind, says):
     """What srun and torchrun end because of the first failure is neither cancelled nor out of memory."""
-    text = (samples.LOGS / f"two-nodes-{name}.err").read_bytes()
-    joined = join_streams(parse_log(UNFINISHED.encode()), parse_log(text, stream="err"))
-    assert (joined.runs[0].outcome, joined.diagnosis[0].kind) == (outcome, kind)
-    assert joined.diagnosis[0].advice.startswith(says)
-    others = {"process-lost", kind}
-    assert {found.kind for found in joined.diagnosis} <= {kind, *others}
+    report = joined(UNFINISHED, (samples.LOGS / f"two-nodes-{name}.err").read_text())
+    assert (report.runs[0].outcome, report.diagnosis[0].kind) == (outcome, kind)
+    assert report.diagnosis[0].advice.startswith(says)
+    assert {found.kind for found in report.diagnosis} <= {kind, "process-lost"}
 
 
 FULL = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0\n"
@@ -146,11 +128,8 @@ UNHEALTHY = TRACE + (
 )
 # As the course's own script ends, which says nothing itself: each node's table has a root cause of its own.
 TORCHRUN = TRACE + "RuntimeError: [gloo/pair.cc:547] Connection closed by peer [198.18.188.12]:39466\n"
-TORCHRUN += "".join(
-    line
-    for line in (samples.LOGS / "two-nodes-a-rank-killed.err").read_text().splitlines(keepends=True)
-    if not line.startswith("error: Rank")
-)
+KILLED_ERR = (samples.LOGS / "two-nodes-a-rank-killed.err").read_text().splitlines(keepends=True)
+TORCHRUN += "".join(line for line in KILLED_ERR if not line.startswith("error: Rank"))
 SAID = {
     "a kind once for each process": (samples.ERRORS * 3, ["oom"] * 3, ""),
     "a module of another cluster before what follows from it": (

@@ -192,8 +192,7 @@ class Connection:
             raise failure("lost", host=self.host)
         if truncated:
             result = replace(result, status=None)
-        noise = result.noise + remarks.noise
-        return replace(result, stderr=remarks.stdout, noise=noise, timed_out=timed_out)
+        return replace(result, stderr=remarks.stdout, noise=result.noise + remarks.noise, timed_out=timed_out)
 
     def _start_error(self, result: CommandResult) -> LabError:
         if result.timed_out:

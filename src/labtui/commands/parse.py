@@ -134,8 +134,7 @@ def read_log(path: str, stream: Stream, **lines: Any) -> LogReport:
         if place.exists() and not place.is_file():  # a device or a pipe may never end
             raise failure("no-log", path=path, text="this is not a regular file")
         with place.open("rb") as source:
-            job_name = name if job_id(number) else ""
-            return parse_log(_chunks(source), stream=stream, job_name=job_name, **lines)
+            return parse_log(_chunks(source), stream=stream, job_name=name if job_id(number) else "", **lines)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise failure("no-log", path=path, text=reason) from None
@@ -151,6 +150,7 @@ def _chunks(source: IO[bytes]) -> Iterator[bytes]:
 def file_json(one: ParsedFile) -> dict[str, Any]:
     """The JSON entry of one file. Other programs rely on its fields: add some, change none."""
     report = one.report
+    unread = None if _has_data(report) else report.mention
     entry: dict[str, Any] = {
         "path": one.path,
         "diagnosis": [asdict(found) for found in report.diagnosis],
@@ -158,9 +158,7 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
         "stream": one.stream,
         "lines": report.lines,
         "err_path": one.beside or None,
-        "unread": None
-        if report.mention is None or _has_data(report)
-        else {"line": report.mention[0], "text": report.mention[1]},
+        "unread": unread and {"line": unread[0], "text": unread[1]},
     }
     if one.error is not None:
         entry["error"] = {"sentence": one.error.sentence, "hint": one.error.hint}

@@ -213,8 +213,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 def script_and_imports(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
     """A script, and the scripts of the folder that it imports, directly or through others."""
-    texts = {path: fact.text for path, fact in scripts.items()}
-    return tuple(imported_files([script], texts))
+    return tuple(imported_files([script], {path: fact.text for path, fact in scripts.items()}))
 
 
 _STARTS = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}

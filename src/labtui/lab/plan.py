@@ -309,8 +309,7 @@ def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition:
         if queue is not None and queue.devices not in ("", devices):
             return draft
     draft = replace(draft, qos=qos or draft.qos, partition=partition or draft.partition)
-    minutes = profile.within_limit(draft.queue, draft.time_limit_minutes)
-    return replace(draft, time_limit_minutes=minutes)
+    return replace(draft, time_limit_minutes=profile.within_limit(draft.queue, draft.time_limit_minutes))
 
 
 def job_name(specs: Sequence[RunSpec]) -> str:

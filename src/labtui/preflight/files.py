@@ -67,8 +67,7 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
         paths += [folder for folder in folders if folder[:1] == "/" and "%" not in folder]
     for script in context.pythons:
         paths += _needed_entries(context, script)
-    others = [other for path in paths if (other := alternative_path(path))]
-    return tuple(dict.fromkeys([*paths, *others]))
+    return tuple(dict.fromkeys([*paths, *filter(None, map(alternative_path, paths))]))
 
 
 def _named_folders(context: ScriptContext) -> list[str]:
@@ -228,10 +227,6 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
 # --------------------------------------------------------------------------- the training script
 
 
-def _keyword(call: ast.Call, name: str) -> ast.keyword | None:
-    return next((keyword for keyword in call.keywords if keyword.arg == name), None)
-
-
 @rule("python-syntax", "error", over="pythons")
 def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A Python file that does not parse.
@@ -298,7 +293,7 @@ def data_download(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
         if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
             effect = f"{dotted}() downloads unless it did before; nodes have no internet. Use load_cifar()."
             yield Hit(call.lineno, effect, None, "warning")
-        weights = _keyword(call, "weights")
-        if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":
+        weights = next((keyword.value for keyword in call.keywords if keyword.arg == "weights"), None)
+        if isinstance(weights, ast.Constant) and weights.value == "imagenet":
             effect = "Weights are downloaded unless they were before, and compute nodes have no internet."
-            yield Hit(weights.value.lineno, effect, None, "warning")
+            yield Hit(weights.lineno, effect, None, "warning")

@@ -130,6 +130,8 @@ class SubmissionReader:
         """A run with what the log tells about it; `joined` includes what standard error adds."""
         values = {name: getattr(parsed, name) for name in _FROM_LOG}
         spec = fill_unknown(run.spec, facts_by_field(joined)) if self._own_job_file else run.spec
+        if self._own_job_file and parsed.epochs and parsed.epochs_planned:
+            spec = replace(spec, epochs=parsed.epochs_planned)  # the log knows better than the command
         return replace(run, **values, started=True, spec=spec, practice=run.practice or bool(parsed.mark))
 
     def _is_over(self, spec: RunSpec, index: int | None, parsed_runs: Sequence[ParsedRun]) -> bool:
@@ -280,8 +282,7 @@ def _slurm_diagnosis(outcome: Outcome, job: JobView | None) -> tuple[Diagnosis, 
         advice = "The fault is not yours: submit it again."
         return (Diagnosis(kind="node-lost", line=0, text=text, advice=advice),)
     if outcome == "oom" and job.slurm_state == "OUT_OF_MEMORY":
-        advice = explain_reason("OutOfMemory")
-        return (Diagnosis(kind="host-memory", line=0, text=text, advice=advice),)
+        return (Diagnosis(kind="host-memory", line=0, text=text, advice=explain_reason("OutOfMemory")),)
     return ()
 
 
@@ -340,7 +341,9 @@ def _concerns(item: Diagnosis, parsed: ParsedRun, spec: RunSpec) -> bool:
     first = 0 if item.kind == "no-gpu" and spec.device == "cpu" else parsed.first_line
     if item.stream == parsed.stream and first <= item.line <= parsed.last_line:
         return True
-    return item.text in parsed.contradictions if item.kind == "contradiction" else item.stream != parsed.stream
+    return (
+        item.text in parsed.contradictions if item.kind == "contradiction" else item.stream != parsed.stream
+    )
 
 
 def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tuple[Diagnosis, ...]:

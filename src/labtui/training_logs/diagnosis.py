@@ -244,12 +244,11 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     """
     if err is None:
         return replace(out, diagnosis=_findings_of(out.runs, out.diagnosis))
-    out = replace(out, runs=runs_of_job(out.runs, err.runs))
+    kind = err.gpu_kind if out.gpu_kind is None else None
+    named = (replace(run, gpu_kind=run.gpu_kind or kind) for run in runs_of_job(out.runs, err.runs))
+    out = replace(out, runs=tuple(named))
     others = out.failures if any(run.stream == "err" for run in out.runs) else err.failures
     cpu_warnings = out.cpu_warnings + err.cpu_warnings
-    if err.gpu_kind is not None and out.gpu_kind is None:
-        named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
-        out = replace(out, runs=named, gpu_kind=err.gpu_kind)
     if others is err.failures and out.runs and cpu_warnings < len(out.runs):  # else they trained on the CPU
         out = _with_gpu_lines(out, err.strategies)
     runs = _assign_failures(out.runs, others) if out.runs else err.runs

@@ -263,7 +263,7 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
         return
     run = fold.run_of(line, lambda run: run.includes(said, fold.coming.facts))
     run.form, run.last_line = said.form, line
-    if run.facts.epochs_planned is None and said.planned is not None:
+    if said.planned is not None and (run.facts.epochs_planned is None or not run.any_epoch):
         run.update_facts(RunFacts(epochs_planned=said.planned))
     if not run.epochs:
         run.shift = 1 if said.number == 0 else 0
