@@ -85,7 +85,6 @@ def test_a_rate_without_epochs_is_a_throughput_in_the_lab_folder_too(bench):
     (b"it begins\n", ("err", 3)), (b"Model ResNet50 1 GPUs\n", ("err", 3)), (keras_log(40, 14, 14, 14, 14), ("out", 7)),
 ])  # fmt: skip
 def test_epochs_that_only_standard_error_shows_are_the_runs_with_their_place_there(bench, out, place):
-    """As tqdm's bars are. Beside epochs of standard output they are not counted."""
     bar = "Epoch %d/5: 100%%|##########| 100/100 [00:04<00:00, 22.22it/s, loss=1.4]\n"
     run_one(bench, out, "".join(bar % epoch for epoch in range(1, 6)).encode())
     run = the_run(bench)

@@ -49,7 +49,7 @@ def test_feeding_tells_whether_the_report_may_say_more_and_a_jobs_name_may_be_gi
     reader = LogReader()
     assert reader.feed(samples.THREE_RUNS.encode())
     assert not reader.feed(b"hello\n 3/25 [==>....] - ETA: 1s\n") and not reader.feed(b"Epoch 1/")
-    assert reader.feed(b"2\n") and reader.feed(b"Killed\n")
+    assert reader.feed(b"2\n") and reader.feed(b"Killed\n") and reader.feed(b"Epoch 1/9: x=1.0 (2.0s)\n")
     reader.finish()
     report = reader.report
     reader.finish()

@@ -79,14 +79,14 @@ def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     why = waiting_reason(lab.state, lab.session.profile, item, served=lab.session.elsewhere)
     if item.job is None and why:
         return f"Run {run.run_id} has no log. {why}"
-    if not _stream_over(lab.state, run, stream):
-        return f"The log of {name} is not read yet. `labtui watch` or --follow fetches it."
-    if stream not in item.remote_logs:
-        return f"Run {run.run_id} writes no such file."
-    why = f": it {run.deed}" if run.outcome not in (None, "completed") else ""
     err = lab.session.log_path(run.token, "err")
     there = err is not None and stream == "out" and err.stat().st_size
     hint = f" `labtui log {run.run_id} --err` prints its standard error." if there else ""
+    if not _stream_over(lab.state, run, stream):
+        return f"The log of {name} is not read yet. `labtui watch` or --follow fetches it.{hint}"
+    if stream not in item.remote_logs:
+        return f"Run {run.run_id} writes no such file."
+    why = f": it {run.deed}" if run.outcome not in (None, "completed") else ""
     return f"Run {run.run_id} printed nothing{why}.{hint}"
 
 

@@ -274,8 +274,7 @@ def place_run(spec: RunSpec, form: JobForm, profile: Profile) -> RunSpec:
         spec = replace(spec, launcher=form)
     if spec.program is not None:
         each = profile.gpus_per_node if spec.n_gpus else profile.cpus_per_node
-        known = each > 1 or spec.n_gpus
-        return replace(spec, nodes=-(-spec.processes // max(1, each)) if known else 1)
+        return replace(spec, nodes=-(-spec.processes // max(1, each)) if each > 1 or spec.n_gpus else 1)
     if spec.launcher not in MANY_NODES or spec.device == "cpu":
         return spec
     nodes = -(-spec.n_gpus // max(1, profile.gpus_per_node))

@@ -225,8 +225,7 @@ def _begin(text: str) -> float:
     match = re.fullmatch(r"(?:now(?:\+(\d+)(?:([smhdw])\w*)?)?)?", text.strip())
     if not match:
         raise Refused(f"Invalid --begin specification: {text}", status=255)
-    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2] or "s"]
-    return float(int(match[1] or 0) * unit)
+    return float(int(match[1] or 0) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2] or "s"])
 
 
 def _number(options: Mapping[str, str], name: str, default: int) -> int:

@@ -118,6 +118,8 @@ class SubmissionReader:
             index = index_of.get(number)
             if index is not None:
                 run = self._with_facts(run, parsed_runs[index], report.runs[index])
+            elif report.mention and not report.runs and number == submission.run_ids[0]:
+                run = replace(run, started=True)  # its lines are about epochs, but not known ones
             job = submission.job if self.ended else None
             if job is not None or self._is_over(run.spec, index, parsed_runs):
                 run = _with_outcome(run, report, index, job, unmatched)

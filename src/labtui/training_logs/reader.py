@@ -119,6 +119,7 @@ class LogReader:
             likely = 2 if EXPRESSIONS["likely"].search(rest) else 1
             if likely > self._mention[0]:
                 self._mention = (likely, number, text.strip()[:MAX_TEXT])
+                self._changed = True
 
     # ------------------------------------------------------------------ ranks
 
