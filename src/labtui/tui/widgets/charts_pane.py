@@ -30,7 +30,6 @@ from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
 from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, shortened
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
-PRESS_3 = "Laws are drawn over the speedup: press 3."
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
@@ -267,7 +266,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
         shown, lines = self.shown, self.shown.lines
-        law = PRESS_3 if shown.name != "speedup" else shown.no_law
+        law = "Laws are drawn over the speedup: press 3." if shown.name != "speedup" else shown.no_law
         which = "↑ and ↓ choose a line." if len(lines) > 1 else "all runs are on one line."
         one = "This view has one chart." if self._large else "Only a larger window shows four charts."
         acts, reason = {
@@ -286,8 +285,6 @@ class ChartsPane(Pane, Container, can_focus=True):
             self._turn[name] += not self.shown.four
         elif "training" in (name, self.shown.name):  # its x axis has epochs, the others' have sizes
             self._x = None
-        for told in [each for each in self.app._notifications if each.message == PRESS_3]:
-            self.app._unnotify(told)
         self._chosen = name
         self.on_resize()
 

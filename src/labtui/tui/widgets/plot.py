@@ -21,7 +21,7 @@ from labtui.tui.widgets.grid import Grid, braille
 MIN_HEIGHT = 8
 """With fewer rows a chart would mislead: different values would be on one row."""
 MIN_COLUMNS = 24
-FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤⠤ ")}
+FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
 IDEAL = "#   ", "⠄ ⠄"
 """Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
 
@@ -60,6 +60,7 @@ class _Drawing:
         self.few = len(self.measured) <= 2 and not self.bars  # then each mark has its value beside it
         self.grid = Grid(width, height)
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
+        self.curves: dict[str, set[tuple[int, int]]] = {each.name: set() for each in self.formulas}
         self.rows = height - (3 if height > 11 else 2)
         self.listed = self.bars or specs.is_crowded(spec) or len(self.measured) > self.rows
         self.scale = specs.scale_of(spec, self.rows)
@@ -115,10 +116,10 @@ class _Drawing:
         """The row of a value, from the top."""
         return self.rows - 1 - int(self._height(y))
 
-    def _rivals(self, at: int, point: Point) -> list[float]:
-        """How much higher than a line's point those of the other lines at its x are, in rows."""
-        others = (each.points for of, each in enumerate(self.measured) if of != at)
-        return [self._height(p.y) - self._height(point.y) for each in others for p in each if p.x == point.x]
+    def _rivals(self, point: Point, lines: Iterable[Series]) -> list[float]:
+        """How much higher than a point those of other lines at its x are, in rows."""
+        there = (p for each in lines for p in each.points if p.x == point.x and p is not point)
+        return [self._height(each.y) - self._height(point.y) for each in there]
 
     def _beyond(self, point: Point) -> bool:
         """Whether a warm-up is too long to be drawn at its height."""
@@ -198,7 +199,7 @@ class _Drawing:
             names = {x: name for x, name in names.items() if x == self.cursor.x}
         logs = self.spec.y_log + self.spec.x_log
         label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
-        if self.spec.percent and not self.bars and min(self.scale.ticks, default=0) > 0:
+        if not (self.spec.y_log or self.bars) and label and min(self.scale.ticks, default=0) > 0:
             label += "; y does not begin at 0"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
         ends = (self.cursor.x, min(names, default=0.0), max(names, default=0.0))  # have their names first
@@ -230,7 +231,9 @@ class _Drawing:
             for at in range(first, last + 1):
                 height = low + (at - first) / (last - first) * (high - low)
                 if pattern[at % len(pattern)] == "#":
-                    self.grid.dot([(at, int(4 * (self.rows - height) - 1e-9))], colour)
+                    y = int(4 * (self.rows - height) - 1e-9)
+                    self.grid.dot([(at, y)], colour)
+                    self.curves[series.name].add((at // 2, y // 4))
 
     def _draw_line(self, at: int) -> None:
         """Draw a braille line through its marks, dotted to a live point."""
@@ -256,7 +259,8 @@ class _Drawing:
             if ends and ends[0] < -1 and ends[1] > 1:  # both ends are seen
                 for y in range(round(4 * (self.rows - up - ends[1])), round(4 * (self.rows - up - ends[0]))):
                     self.grid.dot([(2 * column, y)], style)
-            near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in self._rivals(at, point))
+            ups = self._rivals(point, self.measured)
+            near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in ups)
             self.marked[column, row] = at
             sign = "↑" if self._beyond(point) else mark
             if sign == "↑" or sign.isalpha() or ascii_wanted(os.environ):
@@ -304,19 +308,10 @@ class _Drawing:
         text += f" {value:>{self.value_room}}" * bool(self.value_room)
         far = self._far(last) if told is last else ""
         text += far * (cell_len(text) + len(far) + 2 <= self.right)
-        here = chosen and told is not None and told.x == x and not (self.bars or last.live or last.hollow)
+        here = bool(text and chosen and told and told.x == x) and not (self.bars or last.live or last.hollow)
         if self.spec.kind == "stacked":
             colour = self.look.busy if chosen else self.look.soft  # a part's own may be too dim for text
         return f"{text.rstrip()} ", "bold " * chosen + "reverse " * here + colour
-
-    def _label_rows(self, named: Sequence[Series]) -> list[int]:
-        """The rows of the labels in the margin, in the order of the last values and as near to them as possible."""
-        places = [self.spec.series.index(series) for series in named]  # of equal values, the first is above
-        down = sorted(range(len(named)), key=lambda at: (-round(named[at].points[-1].y, 9), places[at]))
-        wanted = enumerate(self._row(named[at].points[-1].y) for at in down)
-        inside = [min(max(row, at), self.rows - len(named) + at) for at, row in wanted]
-        rows = map(int, specs.spread(inside, 1.0))
-        return [row for _, row in sorted(zip(down, rows, strict=True))]
 
     def _write_list(self) -> None:
         """Write the labels in their order below the place of the cursor; of many those near the chosen one."""
@@ -337,42 +332,55 @@ class _Drawing:
 
     def _write_names(self, order: Sequence[int]) -> None:
         """Write each label beside the end of its line, in the margin; the most important one comes first."""
-        margin = self.left + self.columns + 2
-        named = [*(self.measured[at] for at in order), *self.formulas][: self.rows]
-        for series, row in zip(named, self._label_rows(named), strict=True):
-            if series in self.formulas:
-                _, sample, colour = self._formula(series)
-                name = series.name if cell_len(series.name) + 6 <= self.grid.width - margin else series.short
-                self._write([(margin, row)], f" {sample} {name or series.name} ", colour, 0)
-                continue
-            last = series.points[-1]
+        margin, down = self.left + self.columns + 2, specs.order_of(self.spec)
+        ends = enumerate(self._row(self.measured[at].points[-1].y) for at in down)
+        inside = [min(max(row, at), self.rows - len(down) + at) for at, row in ends]
+        rows = dict(zip(down, map(int, specs.spread(inside, 1.0)), strict=True))
+        for at in order:
+            last = self.measured[at].points[-1]
             column, beside = self._column(last.x) + 2, self._row(last.y)
-            near = [(column, beside), (column, beside - 1), (column, beside + 1)]
-            spots = [*(near if last.x < self.xs[-1] else []), (margin, row)]
-            self._write(spots, *self._label(self.measured.index(series)), 0)
+            near = [(column, beside + by) for by in (0, -1, 1) if last.x < self.xs[-1] or not self.xs[1:]]
+            self._write([*near, (margin, rows[at])], *self._label(at), 0)
+        end = self.measured[0].points[-1].y
+        for series in sorted(self.formulas, key=lambda each: abs(each.points[-1].y - end)):
+            self._name_formula(series, margin, 1 if series.points[-1].y < end else -1)
+
+    def _name_formula(self, series: Series, margin: int, away: int) -> None:
+        """Write what a curve is, if it is seen, at its end or `away` from the measured one's, else before its end."""
+        _, sample, colour = self._formula(series)
+        if sum(self.grid.cells[place][1] == colour for place in self.curves[series.name]) < 3:
+            return
+        name = series.name if cell_len(series.name) + 6 <= self.grid.width - margin else series.short
+        text, row = f" {sample} {name or series.name} ", self._row(series.points[-1].y)
+        spots = [(margin, row + at) for at in (0, away, 2 * away)]
+        spots += [(margin - cell_len(text) - at, row) for at in range(4, 12)]
+        self._write(spots, text, colour, 0)
 
     def _write_values(self) -> None:
         """Write the values of all points but the last, except at marks that touch the other line's."""
         ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
         for at, point in ((at, p) for at, each in enumerate(self.measured) for p in each.points[:-1]):
-            rivals = self._rivals(at, point)
-            if not (ratio and point.y == 1) and all(abs(up) >= 0.5 for up in rivals):
+            rivals = self._rivals(point, self.measured)
+            if not (ratio and point.y == 1) and all(abs(up) >= 1 for up in rivals):
                 self._write_value(at, point, rivals)
 
     def _write_value(self, at: int, point: Point, rivals: Sequence[float]) -> None:
         """Write a value above or below its mark, away from the other line, or beside it; else the strip has it."""
         text, colour = f" {self._value(point)} ", self._look(at)[1]  # no grid line touches a number
-        column, row, size = self._column(point.x), self._row(point.y), cell_len(text)
-        end = self._column(self.xs[-1])
+        column, end = self._column(point.x), self._column(self.xs[-1])
+        row, size = self._row(point.y), cell_len(text)
         top = round(4 * (self.rows - self._height(point.y)) - 2)  # of the dots of the mark
         above, below = top // 4 - 1, (top + 3) // 4 + 1
-        sides = [above, below] if not rivals else [below] if rivals[0] > 0 else [above]
+        # on the side of another point that is near, a value would read as its
+        near = [up for up in (*rivals, *self._rivals(point, self.formulas)) if 0.5 <= abs(up) < 4]
+        sides = [above] * (max(near, default=0) <= 0) + [below] * (min(near, default=0) >= 0)
+        sides.sort(reverse=max(rivals, default=0) > 0)  # away from the other line
         starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
         dense = self.rows <= 4 * len(self.tick_rows)  # then a label on a grid line is too far from its value
         taken = self.tick_rows if dense else self.tick_rows[:1]
         spots = [(start, side) for start in starts for side in sides if side not in taken]
-        spots += [(column + gap, row) for gap in (1, 3, 5, 7, -size)]  # the line may be steep
-        spots.sort(key=lambda spot: spot[1] in self.tick_rows)
+        beside = [(column + gap, row) for gap in (1, 3, -size, 5, 7)]  # the line may be steep
+        spots = [*sorted([*spots, *beside[:3]], key=lambda spot: spot[1] in self.tick_rows), *beside[3:]]
         others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
         spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
         self._write(spots, text, colour, int(" " in self.unit))
