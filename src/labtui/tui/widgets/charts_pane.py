@@ -310,8 +310,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._only = choices[(now + 1) % len(choices)]
         self._x = None
         self.on_resize()
-        if self._law and self.shown.name == "speedup" and self.shown.no_law:
-            self.notify(self.shown.no_law, severity="warning", timeout=4)
 
     def action_law(self) -> None:
         """Show or hide the fitted laws over the speedups."""
@@ -420,8 +418,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         numbers = [point.run] if point.line and point.run else numbers
         run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = spot.line.job if spot.line is not None and len(numbers) == 1 else None
-        where = [f"{run}, job {job.job_id}"] if job is not None else []
-        origins = (*where, run, plural(len(numbers), "run"))
+        origins = (f"{run}, job {job.job_id}" if job is not None else run, run, plural(len(numbers), "run"))
         origin = next((each for each in origins if len(each) < width - left.cell_len - 1), "")
         return Text("\n").join([ends(left, ink(origin, styles.soft), width), self._log_text(spot)])
 
