@@ -307,8 +307,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Show the next line alone; after the last one, all lines."""
         choices = ("", *self.view.alone)
         now = choices.index(self._only) if self._only in choices else 0
-        self._only = choices[(now + 1) % len(choices)]
-        self._x = None
+        self._only, self._x = choices[(now + 1) % len(choices)], None
         self.on_resize()
 
     def action_law(self) -> None:

@@ -81,7 +81,6 @@ class _Drawing:
     def _make_room(self, width: int) -> int:
         """Set the widths of the names and values beside the plot, which are columns; return that of the labels."""
         several, points = len(self.measured) > 1, [p for each in self.measured for p in each.points]
-        alone = self.spec.over_time or self.bars
         # a value at the end of a line over time would read as the run's
         timed = self.spec.over_time and self.spec.unit == "s" and not self.listed
         told = [] if timed or self.spec.kind in ("bars", "repeats") else points
@@ -96,7 +95,7 @@ class _Drawing:
         if room - more < min(8, self.name_room):  # names say more than values
             self.value_room, more = 0, 7
         self.name_room = min(self.name_room, max(3, room - more))
-        return room if several or not alone else 2
+        return room if several or not (self.spec.over_time or self.bars) else 2
 
     def _fx(self, x: float) -> float:
         return math.log2(x) if self.spec.x_log and x > 0 else x
