@@ -64,7 +64,7 @@ def test_its_records_hold_facts_times_and_the_metrics_of_keras(two_replicas):
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert found["framework"].startswith("tensorflow 2.") and found["host"]
-    assert metadata(two_replicas, "device")[0]["practice"] is True
+    assert metadata(two_replicas, "device")[0]["small"] is True
     stops, (end,) = metadata(two_replicas, "epoch_stop"), metadata(two_replicas, "run_stop")
     for key in ("epoch_start", "epoch_stop", "tracked_stats"):
         assert [each["epoch_num"] for each in metadata(two_replicas, key)] == [1, 2]
@@ -121,7 +121,7 @@ def test_sequential_run_on_the_cpu(sequential):
     found = facts(sequential)
     assert (found["device"], found["n_gpus"], found["num_replicas"]) == ("cpu", 0, 1)
     assert (found["train_samples"], found["opt_base_learning_rate"]) == (12, 0.01)
-    assert metadata(sequential, "device")[0]["practice"] is False
+    assert metadata(sequential, "device")[0]["small"] is False
     (run,) = parse_log(sequential.out).runs
     assert (run.device, run.n_gpus, run.mark, len(run.epochs)) == ("cpu", 0, "small", 1)
     assert run.epochs[0].steps == 2
