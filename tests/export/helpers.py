@@ -61,10 +61,7 @@ class Lab(msgspec.Struct, frozen=True):
 
 
 def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> Lab:
-    """Make a lab folder with all planned runs of an edition (or none) and each question answered with the same text.
-
-    With `EACH_KIND` as the answer, the texts of `ANSWERS` are used in turn.
-    """
+    """A lab folder with all planned runs of an edition (or none) and each question answered alike or `EACH_KIND`."""
     edition = load_edition(name)
     folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 7", account="nct_345"))
     evidence = published_lab(edition)

@@ -189,7 +189,7 @@ def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_pat
     assert tones == {"100000", "75000"}, "mixed with the page, as in the PDF"
 
 
-@pytest.mark.parametrize(("text", "cut"), [("A line.", 6), ("Each step waits. " * 50, 0)])
+@pytest.mark.parametrize(("text", "cut"), [("A line.", 2), ("Each step waits. " * 50, 0)])
 def test_every_answer_follows_its_question_which_is_short_below_charts(tmp_path, text, cut):
     document = document_of(tmp_path, "hpc4ai-ch10", answer=text)
     frames = [texts_of(slide) for slide in presentation_of(pptx(document)).slides]

@@ -24,7 +24,7 @@ from labtui.export.tables import readings_table, source_rows, title_facts
 from labtui.results.catalogue import catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
-from labtui.results.measured import measured_from_state
+from labtui.results.measured import run_notes
 from labtui.results.messages import SCALING
 from labtui.results.numbers import PRECISE, Table, text_table
 from labtui.results.report import report_text, results_json
@@ -129,9 +129,9 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
 
 
 def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alone(tmp_path):
-    def own(run):
+    def own(run, task="10.5"):
         mine = replace(run, spec=replace(run.spec, model="My Net"), model="My Net")
-        return mine if run.task_id == "10.5" else run
+        return mine if run.task_id == task else run
 
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
     pages = document_of(lab, own).pages
@@ -142,6 +142,8 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
     assert alone and all("My Net" in heading for heading in alone), "the page is of ResNet50"
     document = document_of(lab, lambda run: replace(own(run), task_id=run.task_id.replace("10.5", "")))
     assert "My Net" not in f"{document.facts}{''.join(map(page_text, document.pages))}"
+    alone = document_of(lab, lambda run: own(run, "10.4") if run.task_id == "10.4" else None)
+    assert not alone.facts, "a task without its chart has no page"
 
     def apart(run):  # the one-GPU run is of no task, the batch of the others is unknown
         mine = own(run)
@@ -177,7 +179,8 @@ def test_the_edition_decides_what_is_drawn_as_bars_and_open_questions_are_one_li
 
 def test_the_title_page_has_key_numbers_the_overview_its_machines_and_a_report_no_slides(tmp_path):
     document = hand_in(make_lab(tmp_path / "lab", "cc-mei-2025-lab5").contents())
-    assert [value for value, _ in document.facts] == ["15.0×", "2.53×", "3.26×"]
+    told = [f"{value} {said[:10]}" for value, said in document.facts]
+    assert told == [f"{times}× as fast on" for times in (15.0, 2.53, 3.26)]
     overview = next(page for page in document.pages if page.title.startswith("One network"))
     assert [label for _, label in overview.facts] == ["CPU", "One GPU", "Two GPUs", "Four GPUs"]
     lab = make_lab(tmp_path / "target", "sa-miri-2021-ex12")
@@ -272,8 +275,9 @@ def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
     files = [chart_text(spec) for page in document.pages for spec in page.charts]
     assert document.mark == MARK_LINES["small"] and all("(small run)" in text for text in files)
     assert files and all(spec.mark == "small" for spec in lab_plots(contents.measurements, contents.named))
-    texts = (*files, report_text(contents.results), document.stamp)
-    words = "\n".join((*map(page_text, document.pages), *texts))
+    words = "\n".join(
+        (*map(page_text, document.pages), *files, report_text(contents.results), document.stamp)
+    )
     assert "practice" not in words.lower() and "(small run)" in words
     rows = results_json(contents.results)["rows"]
     assert rows and all(row["small"] and not row["practice"] for row in rows)
@@ -350,9 +354,7 @@ def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tm
 
 
 def charts_of(edition):
-    loaded = load_edition(edition)
-    runs = measured_from_state(published_lab(loaded).state)
-    return lab_charts(compute_results(runs, images=loaded.images))
+    return lab_charts(published_lab(load_edition(edition)).results)
 
 
 def drawn(*specs, width=13.333, height=7.5):
@@ -458,6 +460,9 @@ def test_more_than_four_lines_become_panels():
     assert len([each for each in five.texts if each.get_gid() == "name"]) == 5 and not seven.texts
     study = published_lab(load_edition("thesis-2019")).results
     assert "71.3 %" in text_table(study.rows, PRECISE), "the accuracy in validation"
+    twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
+    assert f" ({mine.who})" in text_table([twice], PRECISE), "the accuracy is that of one run"
+    assert "Pooled with run" in run_notes(twice.members)[0]
     assert title_facts(study)[0] == ("71.3 %", "accuracy in validation at best")
     (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")
     assert len(panels(errors)) == 5, "a study has one for each policy"
@@ -500,12 +505,8 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
     crowded = [each for each in charts_of("hpc4ai-ch12") if each.family == "laws"]
     assert [each.heading for each in crowded] == ["Speedup, micro-224", "Speedup, tiny-224"]
     for spec in crowded:
-        assert spec.x_log and [one for _, one in drawing.x_ticks(spec, [1, 64])][3:] == [
-            "8",
-            "16",
-            "32",
-            "64",
-        ]
+        ticks = [one for _, one in drawing.x_ticks(spec, [1, 64])]
+        assert spec.x_log and ticks[3:] == ["8", "16", "32", "64"]
         (axes,) = drawn(spec).axes
         boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
         laws = [line for line in axes.lines if line.get_label() in ("Amdahl", "Gustafson")]
@@ -539,6 +540,7 @@ def test_the_axis_of_a_share_begins_as_on_the_screen_and_one_of_numbers_has_a_na
     for share, first in ((0.678, 50), (0.893, 80), (0.39, 0), (1.0, 90)):
         spec = make_chart("efficiency", spec_of({1: 1.0, 2: share}).series, x_ticks=((1, "1"), (2, "2")))
         assert words_of(drawn(spec).axes[0].get_yticklabels())[0] == f"{first} %"
+        assert drawing.with_start(spec).heading == f"Efficiency, %{f' (from {first})' * (first > 0)}"
         for each, begins in ((spec, first), (replace(spec, kind="bars"), 0)):
             ticks = [row.split("┼")[0].strip() for row in screen_rows(each, 80, 24) if "┼" in row]
             assert ticks[-1] == f"{begins} %"

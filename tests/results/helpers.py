@@ -71,10 +71,7 @@ def run(
     half_width: float = 0.0,
     **more: Any,
 ) -> MeasuredRun:
-    """A run whose epochs took these seconds, by default with a batch of 2,048 per GPU.
-
-    `more` are fields of `MeasuredRun` or of `ParsedRun`.
-    """
+    """A run whose epochs took these seconds; `more` are fields of `MeasuredRun` or of `ParsedRun`."""
     known = n_gpus is not None
     told = {name: more.pop(name) for name in [*more] if name not in MeasuredRun.__struct_fields__}
     values = {

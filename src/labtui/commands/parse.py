@@ -211,7 +211,7 @@ def _steady_lines(row: ResultRow) -> list[str]:
         parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch {which}")
     if row.throughput is not None:
         rate = rate_text(row.throughput)
-        between = bounds_text(row.throughput, rate)
+        between = bounds_text(numbers.shown_bounds(row, row.throughput), rate)
         parts.append(f"{rate}{f' ({between})' * bool(between)} {row.configuration.unit}/s")
     return [", ".join(parts)] if parts else []
 
@@ -304,5 +304,5 @@ def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:
         "-" if sample.printed_seconds is None else f"{sample.printed_seconds} s",
         "-" if sample.steps is None else str(sample.steps),
         _step_text(sample),
-        *(f"{sample.metrics[name]:.4g}" if name in sample.metrics else "-" for name in names),
+        *(f"{sample.metrics[name]:#.4g}".rstrip(".") if name in sample.metrics else "-" for name in names),
     ]

@@ -76,7 +76,7 @@ def export_lab(
     if formats is None:
         formats = () if contents.edition.hands_in == "report" else DECKS
     charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
-    draw = {f"plots/{each.key}.png": partial(_png, each, stamp) for each in charts}
+    draw = {f"plots/{each.key}.png": lambda each=each: pictures(each, stamp=stamp)["png"] for each in charts}
     notes, work = _documents(replace(contents, plots=draw), formats, reports)
     work |= drawings(charts, stamp=stamp, into="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
@@ -146,10 +146,6 @@ def _document_names(formats: Iterable[str], reports: Iterable[str]) -> list[str]
     return [*(DECKS[name] for name in formats), *(REPORTS[name] for name in reports)]
 
 
-def _png(chart: ChartSpec, stamp: str) -> bytes:
-    return pictures(chart, stamp=stamp)["png"]
-
-
 def drawings(
     charts: Sequence[ChartSpec],
     formats: Sequence[Format] = ("png", "svg"),
@@ -169,8 +165,7 @@ def drawings(
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs once: those of the runs, then the GPU utilisation of each job."""
     charts = list(lab_charts(without_small(results)))
-    told = (use.run for use in reversed(measurements.uses) if use.steady is not None)
-    first = {run.source: run for run in told}
+    first = {use.run.source: use.run for use in reversed(measurements.uses) if use.steady is not None}
     for source, run in first.items():
         chart = job_gpu_chart(measurements.samples[source], run.job_id, log=Path(source).name)
         if chart is not None:

@@ -134,11 +134,11 @@ def answer_columns(page: Page) -> int:
     return min(len(letters), 3 if max(letters, default=0) <= 200 else 2)
 
 
-def _words_height(page: Page) -> float:
-    """The height of the answers and warnings of a page."""
+def _words_height(page: Page, *, short: bool = True) -> float:
+    """The height of the answers and warnings of a page; with `short` questions at least."""
     columns = answer_columns(page) or 2
     width = column_width(columns) - 0.3
-    answers = [[plain(a.short, "note"), *a.blocks] for a in page.answered]
+    answers = [[plain(a.short if short else a.question, "note"), *a.blocks] for a in page.answered]
     heights = [sum(block_height(each, width) for each in blocks) for blocks in answers]
     rows = (max(heights[at : at + columns]) + 0.1 for at in range(0, len(heights), columns))
     least = 0.7  # as in `document.typ`
@@ -158,9 +158,10 @@ def _least_height(spec: ChartSpec) -> float:
 
 
 def answers_of(page: Page) -> list[Answer]:
-    """The answers of a slide; their questions are short where charts stand above them."""
-    below = _note_height(page) + sum(map(block_height, page.blocks)) + _words_height(page)
-    short = bool(page.charts) and TOP + chart_height(page) + below <= BOTTOM + 0.01
+    """The answers of a slide; their questions are short where only such fit below its charts."""
+    above = _note_height(page) + sum(map(block_height, page.blocks)) + TOP
+    room = BOTTOM + 0.01 - above - chart_height(page) if page.charts else 0.0
+    short = _words_height(page) <= room < _words_height(page, short=False)
     return [replace(a, question=a.short if short else a.question) for a in page.answered]
 
 

@@ -269,6 +269,13 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     return least * (1.1 if least < 0 else 1.0), high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
 
 
+def with_start(spec: ChartSpec) -> ChartSpec:
+    """The chart with the start of its y axis in its heading where that is not 0: ``Efficiency, % (from 50)``."""
+    low = y_limits(spec)[0] if spec.kind == "lines" and not spec.y_log else 0.0
+    said = f"{spec.heading} (from {tick_text(low, percent=spec.percent)})"
+    return replace(spec, heading=said) if low > 0 else spec
+
+
 def y_ticks(low: float, high: float, *, log: bool) -> list[float]:
     """Two to six powers of 2 on a logarithmic axis, else three to six round numbers, between two limits."""
     from matplotlib.ticker import MaxNLocator

@@ -66,11 +66,11 @@ def _on_one_scale(pages: Sequence[Page]) -> list[Page]:
     least = min(
         (drawing.y_limits(c)[0] for page in pages for c in page.charts if c.percent and c.compares), default=0
     )
-    made = []
-    for page in pages:
-        charts = [replace(c, y_from=least) if c.percent and c.compares else c for c in page.charts]
-        made.append(replace(page, charts=tuple(charts)))
-    return made
+
+    def scaled(chart: ChartSpec) -> ChartSpec:
+        return drawing.with_start(replace(chart, y_from=least) if chart.percent and chart.compares else chart)
+
+    return [replace(page, charts=tuple(map(scaled, page.charts))) for page in pages]
 
 
 def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:
@@ -261,10 +261,10 @@ def _provenance(results: Results) -> Iterable[str]:
 
 
 def _on_pages(contents: LabContents) -> Results:
-    """The results of the pages of tasks: of a run that belongs to no task, no other page tells anything either."""
+    """The results that pages of tasks show: of a run that is on none, no other page tells anything either."""
     pairs = ((plan, contents.edition.task(plan.task)) for plan in _plans(contents))
-    found = (_page_results(contents, plan, task) for plan, task in pairs if task is not None)
-    shown = {row.configuration for results in found for row in results.rows}
+    found = ((plan, _page_results(contents, plan, task)) for plan, task in pairs if task is not None)
+    shown = {row.configuration for plan, r in found if plan.table or any(_charts(plan, r)) for row in r.rows}
     return of_rows(contents.named, [row for row in contents.named.rows if row.configuration in shown])
 
 

@@ -37,7 +37,7 @@ def pictures(
 ) -> dict[Format, bytes]:
     """A plot with the message as its title, in each format; the same data gives the same bytes."""
     with drawing.chart_style():
-        figure = figure_of([spec], WIDTH, HEIGHT)
+        figure = figure_of([drawing.with_start(spec)], WIDTH, HEIGHT)
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrap(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
@@ -46,8 +46,7 @@ def pictures(
             longer = _wrap(f"{note} {each}".strip(), room, 14, 6)
             note = longer if longer.count("\n") < 5 else note
         figure.supxlabel(note or " ", size=14, color=drawing.AXIS, **place)
-        mark = drawing.MARK_LINES[spec.mark]
-        figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
+        figure.text(0.985, 0.012, drawing.MARK_LINES[spec.mark], ha="right", color=drawing.PRACTICE, size=14)
         return _saved(figure, formats, spec.key, stamp)
 
 

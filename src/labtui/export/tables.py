@@ -101,8 +101,7 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
 def _lines_text(origins: Sequence[Origin], epochs: bool) -> str:
     """The lines with their epochs; of many only the first, the last and how many (results.json has them all)."""
     shown = [f"{o.line} ({o.epoch})" if epochs and o.epoch is not None else str(o.line) for o in origins]
-    many = len(shown) > _MAX_LINES
-    return f"{shown[0]} to {shown[-1]}, {len(shown)} lines" if many else ", ".join(shown)
+    return f"{shown[0]} to {shown[-1]}, {len(shown)} lines" if len(shown) > _MAX_LINES else ", ".join(shown)
 
 
 # --------------------------------------------------------------------------- facts in large type
@@ -120,7 +119,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     ended_well = (r for r in results.measured if {None, "completed"} & {run.run.outcome for run in r.members})
     results = of_rows(results, rows := list(ended_well))
     faster = [row for row in rows if row.acceleration is not None][:1]
-    facts = [(_times(row.acceleration), f"one GPU against the CPU, {clean(row.model)}") for row in faster]
+    facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
     told = (validated(run.run) for row in rows if row.learns for run in row.members)
     if learned := [share for share in told if share is not None]:
         facts.append((numbers.percent_text(max(learned)), "accuracy in validation at best"))
@@ -130,11 +129,11 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     largest = {row.model: row for row in by_size}
     for row in (largest[model] for model in dict.fromkeys(row.model for row in scaled)):
         many, network = messages.count_words(row.n_gpus or 0), clean(row.configuration.network)
-        facts.append((_times(row.speedup), f"{many} against one, {network}"))
+        facts.append((_times(row.speedup), f"{messages.faster(row)} on {many} as on one, {network}"))
     if accuracy and (curve := best_curve(results)) is not None:
         which = "validation" if curve.validation else "training"
-        share = numbers.percent_text(curve.best.accuracy)
-        facts.append((share, f"best {which} accuracy, epoch {curve.best.epoch}"))
+        top = curve.best
+        facts.append((numbers.percent_text(top.accuracy), f"best {which} accuracy, epoch {top.epoch}"))
     timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
     if timed and not facts:
         fastest = max(timed, key=lambda row: messages.value_of(row.speedup))
@@ -191,8 +190,7 @@ def csv_text(results: Results) -> str:
 
     records = [_record(row, row_json(row)) for row in results.rows]
     for timed in results.programs:
-        gpus = timed.processes if timed.device == "gpu" else 0
-        machine = {"device": timed.device, "n_gpus": gpus, "live": False}
+        machine = {"device": timed.device, "n_gpus": timed.processes * (timed.device == "gpu"), "live": False}
         records.append(_record(timed, program_json(timed) | machine))
     # As Python objects: pandas would turn the counts of a column with gaps into floats.
     table = pd.DataFrame(records, columns=COLUMNS, dtype=object)

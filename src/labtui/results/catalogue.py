@@ -366,6 +366,6 @@ def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = 
     return make_chart(
         "gpu-utilization",
         [each for each in series if each.points],
-        key=f"gpu-utilization-{slug(job_id or log.rpartition('.')[0] or log)}",
+        key=f"gpu-utilization-{slug(log.rpartition('.')[0] or log or job_id)}",
         of=f"job {job_id}" if job_id else log,
     )

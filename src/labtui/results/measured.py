@@ -222,6 +222,8 @@ _NAMELESS = "The log names no model: name it with `labtui submit --model NAME` t
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, contradictions."""
     notes = [said for run in members if (said := _loss_note(run))]
+    own = [run.who for run in members if run.run_id and not run.task_id]
+    notes += [f"Pooled with {', '.join(own)}, of no task: the same training."] * (0 < len(own) < len(members))
     if members[0].mark == "small":
         notes.append("A small run, no result of the lab: CPU devices are its GPUs, or it has other images.")
     if any(run.run.interleaved for run in members):

@@ -269,7 +269,15 @@ PRINTED = (
     Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
 )
 _EPOCHS = Column("epochs", epochs_text, number=False)
-_ACCURACY = Column("val. accuracy", lambda row: percent_text(validated(row.members[-1].run)), optional=True)
+
+
+def _accuracy_text(row: ResultRow) -> str:
+    """The accuracy in validation of the newest run, named where several are pooled: ``4.8 % (run 13)``."""
+    share = validated((last := row.members[-1]).run)
+    return percent_text(share) + f" ({last.who})" * (share is not None and len(row.members) > 1)
+
+
+_ACCURACY = Column("val. accuracy", _accuracy_text, optional=True)
 PRECISE = (*_WHAT, _ACCURACY, EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY, _EPOCHS)
 """The precise reading: all digits of the log, with the uncertainty."""
 
