@@ -12,6 +12,7 @@ from labtui.session.mirrors import segments_on_disk
 from labtui.session.own_jobs import job_file_draft, log_folders, own_draft, own_files, with_files_beside
 from labtui.session.planning import logs_of, retry_after
 from labtui.session.settings import load_profile
+from labtui.training_logs.reader import parse_log
 from tests.preflight.test_rules import CORPUS
 from tests.session.conftest import accepted, only
 from tests.session.scripted import keras_log
@@ -200,14 +201,11 @@ def test_a_job_that_printed_what_is_not_read_did_start(bench):
 
 
 def test_a_log_that_plans_other_epochs_than_the_command_is_one_run_of_those(bench):
-    log = b"".join(b"Epoch %d/3 - loss: 1.00 - time: 1.20s\n" % number for number in (1, 2, 3))
+    for last in (3, 5):
+        log = b"".join(b"Epoch %d/3 - loss: 1.00 - time: 1.20s\n" % number for number in range(1, last + 1))
+        assert [len(run.epochs) for run in parse_log(log).runs] == [last]
     run = run_own(bench, "python hand.py --batch 9 --epochs 10 --n_gpus 2", log)
-    assert (run.outcome, len(run.epochs), run.spec.epochs, len(bench.session.state.runs)) == (
-        "completed",
-        3,
-        3,
-        1,
-    )
+    assert run.outcome == "completed" and len(run.epochs) == run.spec.epochs == 5
 
 
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():

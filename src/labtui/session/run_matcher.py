@@ -133,7 +133,8 @@ class SubmissionReader:
         values = {name: getattr(parsed, name) for name in _FROM_LOG}
         spec = fill_unknown(run.spec, facts_by_field(joined)) if self._own_job_file else run.spec
         if self._own_job_file and parsed.epochs and parsed.epochs_planned:
-            spec = replace(spec, epochs=parsed.epochs_planned)  # the log knows better than the command
+            # the log knows better than the command, and what was trained better than both
+            spec = replace(spec, epochs=max(parsed.epochs_planned, parsed.epochs[-1].epoch))
         return replace(run, **values, started=True, spec=spec, practice=run.practice or bool(parsed.mark))
 
     def _is_over(self, spec: RunSpec, index: int | None, parsed_runs: Sequence[ParsedRun]) -> bool:

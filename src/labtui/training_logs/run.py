@@ -157,7 +157,8 @@ class OpenRun(msgspec.Struct):
             number == self.last
         ):  # by another process, or a bar drawn again; or the only epoch of another training
             return not (self.fresh or coming.given())
-        return not self.success and self.last < number <= (planned or number)
+        # a line that names the run's plan is the run's even beyond it: "Epoch 4/3"
+        return not self.success and self.last < number <= (number if said.planned else planned or number)
 
     # ------------------------------------------------------------------ epochs
 
