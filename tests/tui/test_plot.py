@@ -159,7 +159,7 @@ def test_a_number_at_the_end_of_a_line_is_never_cut():
     assert {cell_len(row) - width for width in (30, 50, 90) for row in rows_of(wide, width, 16)} == {0}
 
 
-@pytest.mark.parametrize("width", [42, 48, 52, 86])
+@pytest.mark.parametrize("width", [40, 42, 52, 86])
 def test_two_lines_have_their_last_values_beside_their_names(width):
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26})
     for names, said in (
@@ -257,11 +257,11 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     rows = rows_of(chart({1: 7.0, 2: 9.9}, {1: 3.0, 2: 0.1}, kind="stacked"), 60, 16, Cursor(0, 2.0))
     assert re.search(r"  2 GPUs *\n.*■ net1  0.10×.*\n.*■ net0  9.90×", "\n".join(rows)), "the cursor's"
     assert all(number in "".join(rows) for number in ("█7.00×█", "█3.00×█", "█9.90×█"))
-    spec = chart(dict.fromkeys(range(10), 5.0), kind="stacked")
-    names = [f"net ({name}) on {n} GPUs" for name in ("A-long-name", "Another") for n in (1, 2, 4, 8, 16)]
-    rows = rows_of(replace(spec, x_ticks=tuple(enumerate(names))), 80, 16)
-    assert [*map(str.split, rows[14:])] == [["1", "2", "4", "8", "16"] * 2, ["A-long-name", "Another"]]
-    assert rows[15].index("Another") + 1 == rows[14].rindex(" 1 ") + 1
+    spec = chart(*[dict.fromkeys(range(10), 5.0)] * 2, kind="stacked")
+    names = [f"net ({name}) on {n} GPUs" for name in ("A-long-name", "B") for n in (1, 2, 4, 8, 16)]
+    rows = rows_of(replace(spec, x_ticks=tuple(enumerate(names))), 99, 16, Cursor(0, 9.0))
+    assert [*map(str.split, rows[14:])] == [["1", "2", "4", "8", "16"] * 2, ["A-long-name", "B"]]
+    assert rows[15].index("B") == rows[14].rindex(" 1 ") and names[9] in "".join(rows), "not cut"
     names = {0: "naive", 1: "gradual, warm-up 1", 2: "stepping, warm-up 1", 3: "gradual, warm-up 2"}
     spec = chart(dict.fromkeys(names, 5.0), kind="bars")
     rows = rows_of(replace(spec, x_axis="names", x_ticks=tuple(names.items())), 80, 16)

@@ -91,7 +91,8 @@ class _Drawing:
         brief = width <= 80 or max(long, default=0) > width // 2
         wide = [7 + cell_len(each.short or each.name) for each in self.formulas] if brief else long
         wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
-        room = min(max(wide, default=0), width // 2)
+        whole = (more + min(10, self.name_room)) * (width >= 40)
+        room = min(max(wide, default=0), max(whole, width // 2))
         if room - more < min(8, self.name_room):  # names say more than values
             self.value_room, more = 0, 7
         self.name_room = min(self.name_room, max(3, room - more))
@@ -321,7 +322,8 @@ class _Drawing:
         first = max(0, min(order.index(self.cursor.series) - rows // 2, len(order) - rows))
         if x is not None and head:
             place, end = place_text(self.spec, x), cell_len(self._label(0)[0]) - 1
-            self.grid.put(column, start, f"{shortened(place, end):>{end}}", self.look.quiet)
+            for text in (place, shortened(place, end)):  # the first that has room
+                self._write([(column + end - cell_len(text), start)], text, self.look.quiet)
         for row, at in enumerate(order[first : first + rows], start + head):
             self.grid.put(column, row, *self._label(at))
             if self.bars:

@@ -53,9 +53,7 @@ class LogText:
         self._lines = [b""]  # the last one is still being written; empty, it was not begun
         self._first = 1  # the number of the first kept line
         self._rows: list[int] = []  # the line number of each row
-        self._bytes = 0
-        self._at = 0
-        self._file = 0
+        self._bytes = self._at = self._file = 0
 
     @property
     def last(self) -> int:
