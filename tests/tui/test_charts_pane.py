@@ -159,6 +159,9 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             named = (f"network {at}" for at in (1, 2, 0, 7))  # the last one is not drawn
             assert [line_of(chart({1: 1.0}, *ends)) for ends in ([{1: 1.0}], [{1: 1.0, 2: 3.0}])] == [0, 1]
             lines = [(pane.on_resize(), pane.action_series(1), pane._line[-1])[2] for pane._line in named]
+            pane._chosen = ""
+            pane.action_view("speedup")
+            assert pane._turn["speedup"] == 1, "the next chart of the view that opened by itself"
             patched.setattr("labtui.tui.widgets.charts_pane.names_of", lambda _: ["long " * 30] * 3)
             assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"

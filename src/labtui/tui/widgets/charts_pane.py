@@ -281,7 +281,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def action_view(self, name: str, again: bool = True) -> None:
         """Show a view; for the current one, its next chart (not `again`: the same one)."""
-        if again and name == self.shown.name and self._chosen:
+        if again and name == self.shown.name:
             self._turn[name] += not self.shown.four
         elif "training" in (name, self.shown.name):  # its x axis has epochs, the others' have sizes
             self._x = None
