@@ -218,6 +218,8 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     assert {"speedup", "efficiency-loss"} <= set(together) and "tuning" not in together
     assert max(together.values()) <= 6
     assert [chart.key for chart in catalogue(both, model="ResNet50")] == [*alone.values()]
+    more = compute_results([*(each for row in both.rows for each in row.members), *both.rows[0].members])
+    assert {"epochs": 6}.items() <= {chart.family: len(chart.series) for chart in catalogue(more)}.items()
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
     assert not any(chart.empty for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()

@@ -124,11 +124,9 @@ def test_parts_that_cost_nothing_share_a_line():
     assert nothing == "Costs nothing: short last batch."
     charts = {chart.key: chart for chart in catalogue(results(*TRAININGS))}
     kept, alone = charts["efficiency-loss"].series[0].points[0], charts["efficiency"].series[0].points[1]
-    assert (kept.y, kept.lo, kept.hi) == (alone.y, alone.lo, alone.hi), (
-        "one efficiency has one pair of bounds"
-    )
+    assert (kept.y, kept.lo, kept.hi) == (alone.y, alone.lo, alone.hi), "one pair of bounds"
     message = loss_message([on_four(results(*TRAININGS))])
-    assert message == "Slower steps cost all 50.0 points that ResNet50 loses on four GPUs"
+    assert message == "Slower steps cost all 50.0 points ResNet50 loses on four GPUs"
 
 
 def test_energy_stands_beside_speedup():

@@ -184,8 +184,7 @@ def best_bar(spec: ChartSpec) -> Point | None:
 
 def rows_label(spec: ChartSpec) -> str:
     """What the names of rows count; "" where they are words, which need no label."""
-    counted = all(label.replace(",", "").isdecimal() for _, label in spec.x_ticks)
-    return clean(spec.x_label) if counted else ""
+    return clean(spec.x_label) * all(label.replace(",", "").isdecimal() for _, label in spec.x_ticks)
 
 
 def bounds(point: Point) -> tuple[float, float]:

@@ -207,8 +207,7 @@ def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[An
     for number in sorted(chosen):
         texts = contents.answers[task.id]
         text = texts[number - 1].strip() if number <= len(texts) else ""
-        blocks = blocks_of(text, contents.picture)
-        yield Answer(number, one_line(task.questions[number - 1].text), blocks)
+        yield Answer(number, one_line(task.questions[number - 1].text), blocks_of(text, contents.picture))
 
 
 def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:

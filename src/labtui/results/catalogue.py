@@ -98,9 +98,8 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     ]
     for marked in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
-        mark = joint_mark(row.mark for row in rows)
         made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
-        charts += [replace(chart, mark=mark) for chart in made]
+        charts += [replace(chart, mark=joint_mark(row.mark for row in rows)) for chart in made]
     # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
     return [_with_model(chart, model or chart.model) for chart in told]
@@ -129,6 +128,10 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     studies = list(study_charts(results))
     yield from studies
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
+    if not alone and len(_lines(results)) > MAX_LINES:
+        # of repeated runs the first of those with most epochs
+        longest = [(row, max(row.members, key=lambda run: run.run.epochs_read)) for row in results.rows]
+        results = of_rows(results, [replace(row, members=(run,)) for row, run in longest])
     accuracy = accuracy_chart(results)
     losses = {"loss": "", "val_loss": ", validation"}  # for logs that print no accuracy
     learned = _over_epochs("loss", _lines_of(results, losses)) if accuracy.empty else accuracy

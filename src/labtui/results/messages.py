@@ -220,7 +220,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     if clear and most.name != scaling.UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
         which = "all" if most.text == lost else f"most: {most.text} of the"
-        return _with_end(f"{what} {which} {lost} points that {name} loses", f" on {many}")
+        return _with_end(f"{what} {which} {lost} points {name} loses", f" on {many}")
     return f"{name} loses {lost} points of efficiency on {many}"
 
 
