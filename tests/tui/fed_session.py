@@ -101,9 +101,6 @@ def open_session(path: Path, *, start: bool = True) -> FedSession:
     return FedSession.open(path, start=start, clock=FrozenClock())  # type: ignore[return-value]
 
 
-# ------------------------------------------------------------------ changes
-
-
 def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: int = 5) -> RunSpec:
     """A run with a constant per-GPU batch; 0 GPUs is the CPU."""
     if gpus == 0:

@@ -65,8 +65,10 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.requests[1][2].set_exception(ZeroDivisionError("secret detail"))
         await until(pilot, lambda: "Something unexpected happened" in text_of(app))
         assert "secret detail" not in text_of(app)
+        filled_session.feed(lambda state: state.with_submission(token, run_ids=(3, 4)))
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
+        assert "would end, too" not in text_of(app), "run 3 is done"
         last = filled_session.state.runs[4]
         over = replace(filled_session.state.submissions[token].job, phase=JobPhase.FINISHED)
         done = replace(last, outcome="completed")

@@ -14,7 +14,7 @@ from textual.events import Key
 from textual.widgets import Button, Digits, Static
 
 from labtui.domain.errors import RemoteFailure, UsageError
-from labtui.domain.model import SubmissionDraft
+from labtui.domain.model import RunPhase, SubmissionDraft
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
 from labtui.session.planning import retry_after
@@ -505,6 +505,9 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert not any(row.included for row in again.rows) and not again.drafts
     said = "All runs of this task are done. Press d to run the selected one again."
     assert step(again) == NextStep("Back", said, "back", "esc") and not ticket(again)
+    going_on = {run.run_id: replace(run, phase=RunPhase.RUNNING) for run in again.known.values()}
+    session.feed(lambda state: replace(state, runs={**state.runs, **going_on}))
+    assert cells(again, 0, again.rows[0])["in"] == "running"
     again.forms = ("torchrun", "task-per-gpu")
     again.remake()
     assert again.next_form is None, "nothing on the screen would change"

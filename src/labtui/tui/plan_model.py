@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, JobForm, RunSpec, SubmissionDraft
+from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, JobForm, RunPhase, RunSpec, SubmissionDraft
 from labtui.domain.state import RunState
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
@@ -125,6 +125,11 @@ class Plan:
         known = {} if self.why else known_runs(self.session, self.task_id, self.planned)
         fresh, self.known, rows = known.keys() - self.known.keys(), known, self.task_rows
         self.task_rows = [replace(row, included=row.included and row.spec not in fresh) for row in rows]
+
+    def phase(self, spec: RunSpec) -> RunPhase | None:
+        """The phase, as of now, of the run that is done or under way for `spec`; None if there is none."""
+        run = self.known.get(spec)
+        return self.session.state.runs.get(run.run_id, run).phase if run is not None else None
 
     def _drafts(self, rows: Sequence[PlanRow], form: JobForm | None) -> tuple[SubmissionDraft, ...]:
         return drafts_from(rows, self.planned, form, self.edition, self.session.profile)

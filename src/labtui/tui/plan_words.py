@@ -102,7 +102,7 @@ def nothing_to_send(plan: Plan) -> str:
     """Why a plan has no job."""
     if not all_made(plan):
         return "Every run is left out. Press d to add one."
-    done = all(plan.known[row.spec].phase is RunPhase.DONE for row in plan.rows)
+    done = all(plan.phase(row.spec) is RunPhase.DONE for row in plan.rows)
     under_way = "" if done else " or under way"
     return f"All runs of this task are done{under_way}. Press d to run the selected one again."
 
@@ -281,8 +281,8 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         found |= {"gpus": str(spec.processes), "batch": spec.size, "options": shlex.join(_started(spec))}
     elif spec.device != "gpu":
         found["per_gpu"] = words.NOTHING
-    there = plan.known.get(spec)
-    return found if draft is not None else found | {"in": there.phase.value if there else "left out"}
+    phase = plan.phase(spec)
+    return found if draft is not None else found | {"in": phase.value if phase else "left out"}
 
 
 def _started(spec: RunSpec) -> tuple[str, ...]:

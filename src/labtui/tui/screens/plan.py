@@ -267,6 +267,7 @@ class PlanScreen(FramedScreen):
     def _read_again(self) -> bool:
         """Make the plan again if files or runs have changed; return whether they had."""
         if self.sent or not self.plan.outdated:
+            self._show_late()  # runs under way go on
             return False
         self.recompute()
         self.notify("Files or runs have changed: the plan was made again.", timeout=4)

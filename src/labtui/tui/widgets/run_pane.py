@@ -139,9 +139,9 @@ class RunPane(Pane, Vertical):
         return self.view.every[self.view.run_id or 0]
 
     def _others(self, line: RunLine) -> list[int]:
-        """The numbers of the other runs of its job."""
-        mine = line.submission.run_ids if line.submission is not None else ()
-        return [number for number in mine if number != line.run_id]
+        """The numbers of the other runs of its job that have not ended."""
+        mine, every = line.submission.run_ids if line.submission is not None else (), self.app.view.every
+        return [number for number in mine if number != line.run_id and every[number].run.outcome is None]
 
     def action_hold_run(self, held: bool) -> None:
         """Hold the selected run, or release it."""
