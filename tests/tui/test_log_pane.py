@@ -38,7 +38,6 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
             await pilot.press(key)
             await until(pilot, lambda: f" {134 - tail.size.height} lines below (end)   134 " in title(app))
         assert tail.file.hidden == 0
-        # another run begins with its output and no word of the search
         await pilot.press("slash", *"no such words", "enter")
         await until(pilot, lambda: "not found" in title(app))
         app.view_model.chosen = 3
