@@ -139,9 +139,9 @@ class RunPane(Pane, Vertical):
         return self.view.every[self.view.run_id or 0]
 
     def _others(self, line: RunLine) -> list[int]:
-        """The numbers of the other runs of its job that have not ended."""
-        mine, every = line.submission.run_ids if line.submission is not None else (), self.app.view.every
-        return [number for number in mine if number != line.run_id and every[number].run.outcome is None]
+        """The numbers of the other runs of its job."""
+        mine = line.submission.run_ids if line.submission is not None else ()
+        return [number for number in mine if number != line.run_id]
 
     def action_hold_run(self, held: bool) -> None:
         """Hold the selected run, or release it."""
@@ -156,7 +156,7 @@ class RunPane(Pane, Vertical):
         from labtui.tui.screens.modals import Ask, yes_or_no
 
         run_id, others = line.run_id, self._others(line)
-        text = f"Cancel run {run_id}?{_ends_too(others)}"
+        text = f"Cancel run {run_id}?{_ends_too(self.app.view, others)}"
 
         def answered(yes: str | None) -> None:
             if yes:
@@ -192,7 +192,7 @@ class RunPane(Pane, Vertical):
                 done = f"The job of run {run_id} ends {typed_text} min after its start."
                 self.app.follow(end, done)
 
-        text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed.{_ends_too(others)}"
+        text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed.{_ends_too(self.app.view, others)}"
         text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
         self._ask(line, Ask(text, choices=choices, entry=now, check=problem), answered)
@@ -204,7 +204,8 @@ def _why_over(line: RunLine) -> str:
     return "" if line.cancellable else f"Run {line.run_id} {why}."
 
 
-def _ends_too(others: Sequence[int]) -> str:
+def _ends_too(view: View, others: Sequence[int]) -> str:
+    others = [number for number in others if view.every[number].run.outcome is None]
     return f" {words.run_numbers(others)} in the same job would end, too." if others else ""
 
 
