@@ -205,6 +205,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         assert "jobs" not in session.state.choices, "kept for the next plan once it is submitted"
         await pilot.press("i")
         await until(pilot, lambda: len(session.requests) == 3)
+        assert not app._notifications, "what J changed goes with the next key"
         session.requests[0][2].set_result(SbatchAnswer())
         session.requests[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
         await until(pilot, lambda: "? Job 3: The line broke.  Try again." in text_of(app))

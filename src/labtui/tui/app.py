@@ -27,7 +27,7 @@ from labtui.tui import STYLES
 from labtui.tui.guidance import result_line
 from labtui.tui.messages import ScreenPrompter, edit, takes_text
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import SanitizedApp
+from labtui.tui.themes import ANSWER_S, SanitizedApp
 from labtui.tui.view import NO_VIEW, View
 from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets.frame import CHANGING, FramedScreen, key
@@ -166,9 +166,10 @@ class LabApp(SanitizedApp[int]):
         self.post_message(Notify(Notice(message, **options)))
 
     def on_notify(self, event: Notify) -> None:
-        """Skip a message that is still shown."""
-        if any(each.message == event.notification.message for each in self._notifications):
-            event.prevent_default()
+        """Show a message once, and one answer to a key: the newest."""
+        for each in list(self._notifications):
+            if each.message == event.notification.message or each.timeout <= ANSWER_S >= event.notification.timeout:
+                self._unnotify(each)
 
     def _refresh_notifications(self) -> None:
         """Show the messages on the uppermost screen only, not also on those behind it."""
@@ -192,7 +193,7 @@ class LabApp(SanitizedApp[int]):
         """
         home = self if default_namespace is None else default_namespace
         if reason := self.why_disabled(*self._parse_action(action, home, namespaces)):
-            self.notify(reason, severity="warning", timeout=4)
+            self.notify(reason, severity="warning", timeout=ANSWER_S)
             return True
         try:
             return await super().run_action(action, default_namespace, namespaces)

@@ -155,11 +155,11 @@ class SanitizedApp(App[_Result]):
     async def on_event(self, event: Event) -> None:
         """Drop keys typed before `keys_since`, and say so of those that would confirm what was not shown yet.
 
-        A message that asks for this key goes.
+        A message that asks for this key, or answered the one before, goes.
         """
-        typed = event.character if isinstance(event, Key) else None
-        for each in list(self._notifications) if typed else ():
-            if f"ress {typed} " in f"{each.message} ".replace(".", ""):
+        typed = event.character or "" if isinstance(event, Key) and not event.is_forwarded else None
+        for each in list(self._notifications) if typed is not None else ():
+            if each.timeout <= ANSWER_S or f"ress {typed} " in f"{each.message} ".replace(".", ""):
                 self._unnotify(each)  # what it asks for is done
         after = getattr(self.screen, "confirms_after", 0.0) if self.screen_stack else 0.0
         if isinstance(event, Key) and event.time < after and event.key in ("s", "full_stop"):
@@ -239,6 +239,8 @@ LIGHT = _theme(
     "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7 #a84300 #00696b #6d3fb3",
 )
 OURS = (DARK, LIGHT)
+ANSWER_S = 4.0
+"""How long a message that answers a key stands, if no other key is pressed."""
 
 
 class Roles(msgspec.Struct, frozen=True):
@@ -271,8 +273,7 @@ def _tones(colour: str, text: str) -> tuple[str, ...]:
 
 def roles(app: App[Any]) -> Roles:
     """The styles of the theme in use."""
-    theme = app.current_theme
-    variables = theme.variables
+    theme, variables = app.current_theme, app.current_theme.variables
     tones = (variables[name] for name in ("quiet", "soft", "axis", "line"))
     chip, ground = f"bold {variables['on-accent']} on {theme.accent}", variables["error-ground"]
     colours = (str(theme.accent), *(variables[f"series-{place}"] for place in (2, 3, 4)))

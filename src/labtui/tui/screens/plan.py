@@ -27,7 +27,7 @@ from labtui.tui.app import AGE_EVERY_S, LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
-from labtui.tui.themes import ink, roles
+from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 
@@ -270,7 +270,7 @@ class PlanScreen(FramedScreen):
             self._show_late()  # runs under way go on
             return False
         self.recompute()
-        self.notify("Files or runs have changed: the plan was made again.", timeout=4)
+        self.notify("Files or runs have changed: the plan was made again.")
         return True
 
     def _become(self, rows: list[PlanRow]) -> None:
@@ -314,7 +314,7 @@ class PlanScreen(FramedScreen):
         if ahead := self.plan.next_form:
             self.plan.form, self.plan.job_file = ahead
             self.recompute()
-            self.notify(plan_words.jobs_text(self.plan), timeout=4)
+            self.notify(plan_words.jobs_text(self.plan), timeout=ANSWER_S)
 
     def action_fix(self) -> None:
         """Show what the fix of the highlighted finding would change, and offer to make the change."""

@@ -188,9 +188,8 @@ class RunPane(Pane, Vertical):
 
         def answered(typed_text: str | None) -> None:
             if typed_text is not None:
-                end = partial(self.app.session.end_after, run_id, int(typed_text))
                 done = f"The job of run {run_id} ends {typed_text} min after its start."
-                self.app.follow(end, done)
+                self.app.follow(partial(self.app.session.end_after, run_id, int(typed_text)), done)
 
         text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed.{_ends_too(self.app.view, others)}"
         text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
