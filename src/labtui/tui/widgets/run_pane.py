@@ -191,7 +191,8 @@ class RunPane(Pane, Vertical):
                 done = f"The job of run {run_id} ends {typed_text} min after its start."
                 self.app.follow(partial(self.app.session.end_after, run_id, int(typed_text)), done)
 
-        text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed.{_ends_too(self.app.view, others)}"
+        text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed."
+        text += _ends_too(self.app.view, others)
         text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
         self._ask(line, Ask(text, choices=choices, entry=now, check=problem), answered)
