@@ -151,8 +151,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
     columns, rows = table_of(view, ROLES, 86)
     table = {int(each): " ".join(map(str, cells)) for each, cells in rows.items()}
     live = [line for line in view.lines if line.phase in LIVE]
-    # header, list and title name the phase of the furthest run
-    if live:
+    if live:  # header, list and title name the phase of the furthest run
         order = (RunPhase.WAITING, RunPhase.UNKNOWN, *LIVE[1:])
         furthest = max((line.phase for line in view.pending), key=order.index)
         told = {line.word for line in view.pending if line.phase is furthest and line.live}

@@ -168,7 +168,10 @@ class LabApp(SanitizedApp[int]):
     def on_notify(self, event: Notify) -> None:
         """Show a message once, and one answer to a key: the newest."""
         for each in list(self._notifications):
-            if each.message == event.notification.message or each.timeout <= ANSWER_S >= event.notification.timeout:
+            if (
+                each.message == event.notification.message
+                or each.timeout <= ANSWER_S >= event.notification.timeout
+            ):
                 self._unnotify(each)
 
     def _refresh_notifications(self) -> None:
