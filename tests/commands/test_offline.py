@@ -270,7 +270,10 @@ def test_a_session_that_has_not_tried_yet_has_a_line_and_cancel_names_the_runs_t
     ({"waiting"}, True, 2), ({"waiting"}, False, 0),
 ])  # fmt: skip
 def test_submits_exit_code_is_what_slurm_answered(statuses, broken, code):
-    assert exit_code(statuses, ConnectionLost("It broke.") if broken else None) == code
+    trouble = ConnectionLost("It broke.") if broken else None
+    assert exit_code(statuses, trouble, elsewhere=False) == code
+    sent = {"waiting"} == statuses  # by the process that has the folder open
+    assert exit_code(statuses, trouble, elsewhere=True) == (0 if sent else code)
 
 
 @pytest.mark.parametrize("queue", [{"qos": "debug"}, {"qos": "", "partition": "debug"}])

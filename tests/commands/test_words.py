@@ -119,7 +119,6 @@ def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys)
     assert "Kept in" in capsys.readouterr().out
     with Session.open(tmp_path / "kept", start=False) as kept:
         assert kept.why_read_only is None and kept.state.runs.keys() == runs
-    # Its cluster is over, unlike one in the same folder as the lab.
     key, practice = tmp_path / "cluster" / "keys" / "id", load_profile("practice")
     assert start_again(practice, str(tmp_path / "labtui-practice-1" / "keys" / "id")) == CLUSTER_OVER
     assert not start_again(load_profile("mn5"), str(key)) and start_again(practice, str(key)).endswith(" DIR")

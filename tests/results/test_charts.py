@@ -21,8 +21,7 @@ from .helpers import read_logs, results_of, run
 
 BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
 CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
-# The order of figures in the chapter: time, throughput, speedup, efficiency.
-KEYS = ("epoch-time", "throughput", "speedup", "efficiency")
+KEYS = ("epoch-time", "throughput", "speedup", "efficiency")  # in the chapter's order
 
 
 def by_key(charts) -> dict[str, ChartSpec]:

@@ -160,9 +160,8 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert words.PHASE_GLYPHS[furthest] in rail and " left" not in step.reason * cancel
     else:
         assert phase not in LIVE and not any(word in f"{step.label} {step.reason}" for word in UNDER_WAY)
-    # without a connection nothing is known to go on
     known = not severity and view.state.connection.status in ("online", "stale")
-    assert "Offline" not in note or (not known and "Offline for 0:29." in note)
+    assert "Offline" not in note or (not known and "Offline for 0:29." in note), "nothing is known to go on"
     if step.action == "refresh_now":
         assert not [line for line in live if line.submission is not None and line.submission.job is not None]
         assert severity == "warning"

@@ -316,7 +316,7 @@ def _submit(
         say(f"Not sent yet: {plural(waiting, 'job')}; {sender} sends what waits.")
     if unanswered := statuses["unknown"] + statuses["sending"]:
         say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
-    return exit_code(set(statuses), trouble)
+    return exit_code(set(statuses), trouble, elsewhere=lab.session.elsewhere)
 
 
 def _print_submissions(rows: Sequence[dict[str, Any]]) -> None:
@@ -330,12 +330,13 @@ def _print_submissions(rows: Sequence[dict[str, Any]]) -> None:
 _UNDECIDED = {"waiting", "unknown", "sending"}
 
 
-def exit_code(statuses: set[str], trouble: LabError | None) -> int:
+def exit_code(statuses: set[str], trouble: LabError | None, *, elsewhere: bool) -> int:
     """The exit code for these statuses: 1 if one is refused, 2 if `trouble` left one open.
 
-    A connection that breaks after Slurm has answered for all of them does not matter.
+    A connection that breaks after Slurm has answered for all of them does not matter; with `elsewhere`, nor does one
+    that waits, as another process sends it.
     """
-    if trouble is not None and statuses & _UNDECIDED:
+    if trouble is not None and statuses & (_UNDECIDED - {"waiting"} if elsewhere else _UNDECIDED):
         return 2
     return 1 if "refused" in statuses else 0
 
