@@ -50,7 +50,6 @@ def test_a_task_from_plan_to_tick(cluster, student, tmp_path, name, task_id):
             if item.gpus:
                 sampled = cluster.outside(item.remote_logs["gpu"].replace("%j", item.job.job_id)).read_bytes()
                 assert {sample.index for sample in read_samples(sampled)} == set(range(item.gpus))
-        # The student edits the script: the box says so until it is run again.
         for script in ("ResNet50.py", "ResNet50_seq.py"):
             (folder.scripts / script).write_text(f"{QUICK}# {script}, tuned\n", encoding="utf-8")
         assert walk.boxes(session)[task_id].status == "stale"

@@ -139,7 +139,8 @@ async def test_the_log_line_is_read_through_no_link(filled_session):
 
 
 async def test_models_together_or_one_after_the_other(session, monkeypatch):
-    runs = [spec(model, gpus) for model in ("ResNet50", "ResNet152") for gpus in (1, 2, 4, 4)]
+    sizes = ((1, 2048), (2, 2048), (4, 1024), (4, 2048))
+    runs = [spec(model, gpus, batch=batch) for model in ("ResNet50", "ResNet152") for gpus, batch in sizes]
     session.feed(*finished_runs("10.7", runs), *online())
     async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main.query(ChartsPane)))
