@@ -33,7 +33,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert [line.split('"')[3] for line in lines] == ["snapshot", "end"]
     assert "no run has been submitted yet" in command(["watch"]).err
     unclosed = ["submit", "10.5", "--script-args='x", "--dry-run", "--offline"]
-    assert "No closing quotation" in command(unclosed, 2).err
+    assert "A quote in these options" in command(unclosed, 2).err
     for words in (["log", "7"], ["cancel", "7"]):
         assert "There is no run 7 in this lab folder" in command(words, 2).err
     captured = command(["repair"])
@@ -132,6 +132,7 @@ def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, comman
         account = (draft := lab.session.drafts("10.5")[0]).account
         lab.session.note_paths({draft.data_dir: False})
     assert f"Correct the account {account} in lab.toml (see `la" in command(["submit", "10.4"], 1).err
+    assert "Correct --script-args, or" in command(["submit", "10.5", "--script-args=--foo bar"], 1).err
 
 
 def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, command):
@@ -154,9 +155,7 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, com
     assert command(["log", "2"], 1).err == told
 
 
-def test_an_account_out_of_the_documents_and_what_else_is_wrong_is_said_at_once(
-    tmp_path, monkeypatch, capsys, command
-):
+def test_a_placeholder_account_and_what_else_is_wrong_is_told(tmp_path, monkeypatch, capsys, command):
     made = tmp_path / "lab"
     words = ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
     err = command(["init", str(made), *words, "--account", "nct_NNN"]).err

@@ -95,6 +95,9 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys, com
     main(["lint", "job.slurm", "--diff"])
     assert "+#SBATCH --time=00:20:00" in capsys.readouterr().out and path.read_text() == before
     assert "changed" in command(["lint", "job.slurm", "--fix"]).err and path.read_text() == JOB
+    path.write_text(JOB.replace("train.py", "none.py"))
+    assert "unchanged, as no finding has a fix" in command(["lint", "job.slurm", "--fix"], 1).err
+    assert "Nothing was submitted. Correct this, or" in command(["submit", "job.slurm"], 1).err
 
 
 def test_a_file_of_a_lab_folder_finds_the_folders_scripts_wherever_it_lies(folder, command):

@@ -204,11 +204,9 @@ def test_a_job_on_two_nodes_says_so_everywhere():
     assert asked("squeue", "-h", "-t", "PD") == asked("squeue", "-h", "-t", "CANCELLED") == ""
     assert asked("squeue", "-h", "-t", "r", "-o", "%i") == "1\n"
     refused = "sbatch: error: practice cluster: --array is not supported\n"
-    for words, told in (
-        (("scontrol", "update", "TimeLimit=1", "JobId=1"), ""),
-        (("sbatch", "-a", "1-3"), refused),
-    ):
-        assert answer(words[0], Call(words[1:], "/", {}), control, 62.0)[2] == told
+    for line, told in (("scontrol update TimeLimit=1 JobId=1", ""), ("sbatch -a 1-3", refused)):
+        program, *words = line.split()
+        assert answer(program, Call(tuple(words), "/", {}), control, 62.0)[2] == told
     assert asked("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,NodeList") == "1|as01r1b[01-02]\n"
 
 

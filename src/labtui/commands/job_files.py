@@ -88,9 +88,9 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
     return "; ".join(parts)
 
 
-def is_blocked(previews: Sequence[Preview]) -> bool:
-    """Whether there is an error."""
-    return any(found.severity == "error" for preview in previews for found in preview.findings)
+def errors_of(previews: Sequence[Preview]) -> list[Finding]:
+    """The findings that stop a submission."""
+    return [found for preview in previews for found in preview.findings if found.severity == "error"]
 
 
 def finding_line(found: Finding, folder: Path = Path()) -> str:
@@ -192,9 +192,11 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
         for item in found:
             if item.fix is not None and item.fix.file in files:
                 print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
-    for _ in range(8 if args.fix else 0):  # a fix may reveal another finding
+    for times in range(8 if args.fix else 0):  # a fix may reveal another finding
         changed = fix_all(files, found)
         if changed == files:
+            if not times:
+                say(f"{path}: unchanged, as no finding has a fix")
             break
         for name, data in changed.items():
             if data != files[name] and (path.parent / name).is_file():

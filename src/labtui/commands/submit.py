@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +21,13 @@ from labtui.domain.errors import LabError, failure
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
 from labtui.domain.terminal_text import printable
-from labtui.lab.plan import CONTROLS, PlanOverrides
+from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from
+from labtui.lab.plan_table import control_rows, rows_of, split_options
 from labtui.preflight.findings import overridden_errors
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
+    from labtui.preflight.findings import Finding
     from labtui.session.preview import Preview
     from labtui.session.session import Session
     from labtui.slurm.job_control import SbatchAnswer
@@ -96,12 +97,8 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
     for draft, preview in zip(drafts, previews, strict=True):
         say(job_files.job_line(draft, preview, lab.session.edition.names))
     found = job_files.show_findings(previews)
-    if job_files.is_blocked(previews) and not args.force:
-        own = drafts[0].form == "own"
-        said = " ".join(found.effect for each in previews for found in each.findings)
-        account = drafts[0].account if drafts[0].account in said else ""
-        place = f"the account {account} in lab.toml" if account else "scripts/ or lab.toml"
-        what = "this (`labtui lint --fix FILE`)" if own else f"{place} (see `labtui doctor`)"
+    if (errors := job_files.errors_of(previews)) and not args.force:
+        what = _what_to_correct(args, drafts[0], errors)
         say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
         return 1
     if lab.session.elsewhere and any(each.unasked for each in previews):
@@ -111,6 +108,17 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         say("Nothing was submitted.")
         return 1
     return _submit(lab, args, drafts, [overridden_errors(each.findings, args.force) for each in previews])
+
+
+def _what_to_correct(args: argparse.Namespace, draft: SubmissionDraft, errors: Sequence[Finding]) -> str:
+    said = " ".join(found.effect for found in errors)
+    if draft.form == "own":
+        return "this (`labtui lint --fix FILE`)" if any(found.fix for found in errors) else "this"
+    words = (getattr(args, "script_args", "") or "").split()
+    if any(f" no option {word.partition('=')[0]}:" in said for word in words):
+        return "--script-args"
+    place = f"the account {draft.account} in lab.toml" if draft.account in said else "scripts/ or lab.toml"
+    return f"{place} (see `labtui doctor`)"
 
 
 def _say_not_checked(drafts: Sequence[SubmissionDraft]) -> None:
@@ -141,10 +149,7 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
     drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if not drafts:
         raise failure("no-runs-planned", task=args.task, like=" like that" if args.gpus else "")
-    try:
-        more = shlex.split(args.script_args or "")
-    except ValueError as error:
-        raise failure("script-args", text=error) from None
+    more = split_options(args.script_args or "")
     if args.control:
         drafts = _control_drafts(lab.session, drafts, args)
     return [
@@ -155,8 +160,6 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
 
 def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
     """The drafts without the runs that are done or under way; if all are, all drafts if the student says so."""
-    from labtui.lab.plan import drafts_from
-    from labtui.lab.plan_table import rows_of
     from labtui.session.planning import known_runs
     from labtui.tui.view import View
 
@@ -179,9 +182,6 @@ def _control_drafts(
     session: Session, drafts: list[SubmissionDraft], args: argparse.Namespace
 ) -> list[SubmissionDraft]:
     """The drafts of the control runs, with the epochs of --epochs if given."""
-    from labtui.lab.plan import drafts_from
-    from labtui.lab.plan_table import control_rows, rows_of
-
     rows = control_rows(rows_of(drafts), (args.control,), practice=session.practice)
     if args.epochs:
         rows = [replace(row, spec=replace(row.spec, epochs=args.epochs)) for row in rows]
@@ -200,8 +200,6 @@ def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:
 
 
 def _overrides(args: argparse.Namespace) -> PlanOverrides:
-    from labtui.lab.plan import PlanOverrides
-
     sizes = [number(word) for word in args.gpus.split(",")] if args.gpus else []
     gpus = tuple(size for size in sizes if size is not None) or None
     if None in sizes:
@@ -237,7 +235,7 @@ def _show_dry_run(
                 print_line(f"# {job_files.finding_line(found)}")
             if answer is not None:
                 print_line(f"# the cluster says: {answer.sentence}")
-    if job_files.is_blocked(previews) or any(not answer.ok and not answer.wait for answer in answers):
+    if job_files.errors_of(previews) or any(not answer.ok and not answer.wait for answer in answers):
         return 1
     unasked = len(answers) < len(drafts) and not (args.offline or lab.session.elsewhere)
     return 2 if unasked else 0

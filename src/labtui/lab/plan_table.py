@@ -95,7 +95,7 @@ def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
         return replace(row, limit=_whole(text, "time limit", 1, 100_000) if text.strip() else None)
     spec, program = row.spec, row.spec.program
     if column == "options":
-        spec = replace(spec, extra_args=_options(text))
+        spec = replace(spec, extra_args=split_options(text))
     elif program is not None:
         spec = _timed(spec, program, column, text)
     elif column == "rate":
@@ -148,7 +148,8 @@ def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
     return replace(spec, n_gpus=count, batch_size=spec.per_gpu_batch * count, learning_rate=scaled)
 
 
-def _options(text: str) -> tuple[str, ...]:
+def split_options(text: str) -> tuple[str, ...]:
+    """The words of options typed as on a command line. Raises UsageError."""
     try:
         return tuple(shlex.split(text))
     except ValueError:
