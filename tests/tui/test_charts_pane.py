@@ -97,9 +97,9 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         assert "efficient" not in text(app, "strip"), "it is compared with itself"
         filled_session.feed(changes.ended(2, "cancelled"))
         await until(pilot, lambda: "run 2 (cancelled), job 31335" in text(app, "strip"))
-        await pilot.press("left")  # from the first to the last
-        await until(pilot, lambda: "run 4" in text(app, "strip"))
-        await pilot.press("left", "L")
+        await pilot.press("left", "right")  # the first has none before it
+        await until(pilot, lambda: "run 3" in text(app, "strip"))
+        await pilot.press("L")
         await until(pilot, lambda: app.main is not None and app.main.pane == "log")
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "its line is marked")
         await pilot.press("o", "c", "L")

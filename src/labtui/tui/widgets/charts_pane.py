@@ -289,10 +289,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         self.on_resize()
 
     def action_point(self, step: int) -> None:
-        """Move the cursor to the previous (`step` -1) or the next point (1); from one end to the other."""
+        """Move the cursor to the previous (`step` -1) or the next point (1); it stays at either end."""
         if self.spot is not None:
             xs = [point.x for point in self.shown.lines[self.spot.at].points]
-            self._x = xs[(xs.index(self.spot.point.x) + step) % len(xs)]
+            self._x = xs[min(max(xs.index(self.spot.point.x) + step, 0), len(xs) - 1)]
             self.on_resize()
 
     def action_series(self, step: int) -> None:
