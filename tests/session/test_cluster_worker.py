@@ -365,8 +365,10 @@ def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
         done = bench.settled(bench.session.hold(1, held=held))
         assert done.exception() is None and only(bench).held is held
     assert calls_of(bench, "hold") == ["100"] * 3 and calls_of(bench, "release") == ["100"]
+    bench.cluster.faults["hold"] = [RemoteFailure("It is already running.", reason="running")]
+    polls, late = bench.cluster.count("tick"), bench.settled(bench.session.hold(1))
+    assert isinstance(late.exception(), RemoteFailure) and bench.cluster.count("tick") == polls
+    assert only(bench).job.phase is JobPhase.RUNNING and not only(bench).held, "the answer says so"
     bench.cluster.start("100")
-    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    assert not only(bench).held, "it began all the same"
     late = bench.settled(bench.session.hold(1))
     assert isinstance(late.exception(), UsageError)

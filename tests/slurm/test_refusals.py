@@ -135,6 +135,9 @@ def test_a_refused_hold_says_why_and_only_a_job_that_waits_gets_advice():
         read(control("hold", "7"), "", "Job is no longer pending execution for job 7", 1)
     with pytest.raises(RemoteFailure, match="was not released"):
         read(control("release", "7"), "", "Access/permission denied for job 7", 1)
+    with pytest.raises(RemoteFailure, match="it is already running") as runs:
+        read(control("hold", "7"), "", "it is already running", 1)
+    assert (runs.value.reason, runs.value.hint) == ("running", "Only a job that waits can be held.")
     assert "Cancel it" in reason_words(JobPhase.QUEUED, "BadConstraints")
     assert reason_words(JobPhase.FINISHED, "BadConstraints") == "BadConstraints"
     assert reason_words(JobPhase.QUEUED, "") == ""

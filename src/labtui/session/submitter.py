@@ -15,6 +15,7 @@ from operator import methodcaller
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused, failure
 from labtui.domain.model import JobPhase, SubmissionStatus
@@ -292,6 +293,11 @@ class Submitter:
                     yield partial(context.cluster.ask, call)
                 except ConnectionLost as error:
                     fail(done, failure("maybe-changed", run=run, done=what, text=error.sentence))
+                    raise
+                except RemoteFailure as error:
+                    if error.reason == "running" and context.state.submissions[token].job is job:
+                        runs = replace(job, phase=JobPhase.RUNNING, slurm_state="RUNNING", reason="")
+                        context.journal.change(methodcaller("with_job", token, runs))
                     raise
             elif cancels and submission.status is SubmissionStatus.WAITING:
                 self._withdraw(submission)

@@ -170,7 +170,8 @@ def _read_done(failed: str, over: bool, result: CommandResult) -> None:
     known = sentences()["controls"]  # the last fits any words
     told = next(each for each in known if re.search(each["pattern"], words, re.IGNORECASE))
     if result.status != 0 and not (over and told.get("over")):
-        raise RemoteFailure(f"{failed}: {words or 'no reason given'}.", told["hint"])
+        sentence = f"{failed}: {words or 'no reason given'}."
+        raise RemoteFailure(sentence, told["hint"], reason=told.get("key", ""))
 
 
 def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:
