@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.profile import Profile, Queue
-from labtui.domain.state import Change, submission_queue
+from labtui.domain.state import Change, ConnectionState, submission_queue
 from labtui.slurm.states import sendable, waiting_reason
 from tests import changes
 from tests.changes import after
@@ -55,7 +55,8 @@ def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
     third = planned(3, "one")(lab)
     why = waiting_reason(third, PROFILE, third.submissions["t3"])
     assert why.endswith("when run 2 ends."), "it goes before"
-    assert waiting_reason(lab, PROFILE, waits, online=False) == "Sent when the cluster can be reached."
+    cut = replace(lab, connection=ConnectionState(sentence="It is cut."))
+    assert waiting_reason(cut, PROFILE, waits) == "Sent when the cluster can be reached."
     assert "`labtui watch` or `labtui` sends it" in waiting_reason(lab, PROFILE, waits, served=False)
     assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
     assert waiting_reason(after(*base), PROFILE, waits).startswith("one takes one job")

@@ -165,6 +165,11 @@ class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
         """Whether an attempt to connect has ended; before the first one it is offline without a sentence."""
         return self.status != "connecting" and (self.status != "offline" or bool(self.sentence))
 
+    @property
+    def lost(self) -> bool:
+        """Whether the cluster cannot be reached; a connection that was never tried is not lost."""
+        return self.tried and self.status in ("offline", "needs-login")
+
 
 WRITER_GONE = ConnectionState(sentence="The other labtui was closed.", hint="Press u to connect here.")
 """What a process that reads beside another one shows when that one has ended."""

@@ -140,12 +140,7 @@ def _sent_to(state: LabState, queue_name: str) -> list[SubmissionState]:
 
 
 def waiting_reason(
-    state: LabState,
-    profile: Profile | None,
-    submission: SubmissionState,
-    *,
-    online: bool = True,
-    served: bool = True,
+    state: LabState, profile: Profile | None, submission: SubmissionState, *, served: bool = True
 ) -> str:
     """Why a submission has no job yet, or how it ended: the sentence for screens and commands.
 
@@ -157,9 +152,10 @@ def waiting_reason(
         return sending if is_sending else f"{submission.sentence} {submission.hint}".strip()
     if submission.held:
         return "Held until you release it."
-    if not (served and online):
-        later = "Sent when the cluster can be reached."
-        return later if served else "Not sent yet: `labtui watch` or `labtui` sends it."
+    if not served:
+        return "Not sent yet: `labtui watch` or `labtui` sends it."
+    if state.connection.lost:
+        return "Sent when the cluster can be reached."
     if submission.sentence:
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None

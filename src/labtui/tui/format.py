@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
-from labtui.domain.state import TRAINING, LabState, SubmissionState, submission_queue
+from labtui.domain.state import TRAINING, SubmissionState, submission_queue
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -165,15 +165,6 @@ def about_practice(factor: float | None) -> str:
     return f"The cluster is inside this program{pace}. Its numbers are marked."
 
 
-NO_LINE = ("offline", "needs-login")
-"""The connection's states in which nothing can be sent."""
-
-
-def connected(state: LabState) -> bool:
-    """Whether the state is current; a connection that was never tried is not lost."""
-    return state.connection.status not in NO_LINE or not state.connection.tried
-
-
 def why_it_waits(view: View, line: RunLine | None) -> str:
     """A sentence on the job of a run that waits or whose state is unknown; "" for other runs."""
     waits = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.UNKNOWN)
@@ -213,8 +204,7 @@ def waits_for(view: View, submission: SubmissionState) -> str:
 
     numbers = submission.run_ids
     head = f"{run_numbers(numbers)} wait{'s' if len(numbers) == 1 else ''}. "
-    online = view.state.connection.status not in NO_LINE
-    why = waiting_reason(view.state, view.profile, submission, online=online)
+    why = waiting_reason(view.state, view.profile, submission)
     return head * (submission.status is SubmissionStatus.WAITING) + why
 
 

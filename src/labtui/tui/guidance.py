@@ -54,7 +54,7 @@ def next_step(view: View) -> NextStep:
 
 
 def _next_step(view: View) -> NextStep:
-    if not words.connected(view.state) and not view.read_only:
+    if view.state.connection.lost and not view.read_only:
         hint = view.state.connection.hint
         if hint == CLUSTER_OVER and view.factor is None:
             return _without_cluster(view)
@@ -82,7 +82,7 @@ def _retried(view: View) -> bool:
 
 def _stopped(view: View) -> bool:
     """Whether the folder's practice cluster does not run: this labtui does not run it, and it does not answer."""
-    return view.practice and view.factor is None and not words.connected(view.state)
+    return view.practice and view.factor is None and view.state.connection.lost
 
 
 def _without_cluster(view: View) -> NextStep:
@@ -430,7 +430,7 @@ def status_line(view: View) -> tuple[str, str]:
     state, connection = view.state, view.state.connection
     if connection.status == "needs-login":
         return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
-    if not words.connected(state):
+    if state.connection.lost:
         at = state.refreshed_at
         if at is None or _stopped(view) or not (_retried(view) or view.read_only):
             said = "" if _stopped(view) and connection.hint else connection.sentence

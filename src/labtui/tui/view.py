@@ -373,15 +373,16 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         said = JOB_ENDS.get(job.slurm_state, "") if job is not None and {*mine} == {"completed"} else ""
         return run, run.cause if run.phase in ENDED_BADLY else said
     if over and job is not None:  # the end of its log tells how it ended
-        late = not words.connected(state) or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
+        late = state.connection.lost or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
         return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         return run, WITHOUT_JOB.get(run.phase, held)
     from labtui.slurm.job_evidence import UNKNOWN_AFTER_S
 
     seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)
-    known_from = max(state.connection.since - UNKNOWN_AFTER_S, view.now - FRESH_S if view.read_only else 0.0)
-    cut_s = 0.0 if words.connected(state) else view.now - state.connection.since
+    recent = view.now - FRESH_S
+    known_from = recent if view.read_only else min(state.connection.since - UNKNOWN_AFTER_S, recent)
+    cut_s = view.now - max(state.connection.since, seen_at) if state.connection.lost else 0.0
     heard = cut_s < UNKNOWN_AFTER_S and (job is None or seen_at >= known_from)
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         since = (job.unknown_since if job is not None else None) or seen_at
