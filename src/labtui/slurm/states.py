@@ -152,10 +152,9 @@ def waiting_reason(
         return sending if is_sending else f"{submission.sentence} {submission.hint}".strip()
     if submission.held:
         return "Held until you release it."
-    if not served:
-        return "Not sent yet: `labtui watch` or `labtui` sends it."
-    if state.connection.lost:
-        return "Sent when the cluster can be reached."
+    if state.connection.lost or not served:
+        later = "Sent when the cluster can be reached."
+        return later if served else "Not sent yet: `labtui watch` or `labtui` sends it."
     if submission.sentence:
         return submission.sentence
     queue = profile.queue(submission.queue) if profile is not None else None
