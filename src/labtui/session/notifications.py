@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 logging.getLogger("desktop_notifier").addHandler(logging.NullHandler())
 
 NoticeKind = Literal["started", "ended", "failed"]
-_TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}
 _MAX_CHARS = 200
 
 
 class Notice(msgspec.Struct, frozen=True):
     """One notification, as a title and a sentence."""
 
-    kind: NoticeKind
     title: str
     sentence: str
 
@@ -57,8 +55,8 @@ def _compose(kind: NoticeKind, item: SubmissionState, state: LabState, names: Ma
         sentence = f"{state.called(bad, names).label}: {bad.cause}."
     else:
         sentence = f"{labels}."
-    title = f"{_TITLES[kind]}: {_plain(item.job_name)}"
-    return Notice(kind, f"{title} (practice)" if item.practice else title, _plain(sentence))
+    title = f"Job {kind}: {_plain(item.job_name)}"
+    return Notice(f"{title} (practice)" if item.practice else title, _plain(sentence))
 
 
 def _plain(text: str) -> str:
