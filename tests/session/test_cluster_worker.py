@@ -359,9 +359,7 @@ def test_a_held_submission_is_not_sent_until_it_is_released(bench):
 def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
     submitted(bench)
     bench.cluster.faults["hold"] = [RemoteFailure("Job 100 was not held.")]
-    assert (
-        isinstance(bench.settled(bench.session.hold(1)).exception(), RemoteFailure) and not only(bench).held
-    )
+    assert bench.settled(bench.session.hold(1)).exception().sentence and not only(bench).held
     for held in (True, False, True):
         done = bench.settled(bench.session.hold(1, held=held))
         assert done.exception() is None and only(bench).held is held
