@@ -138,6 +138,6 @@ def test_a_refused_hold_says_why_and_only_a_job_that_waits_gets_advice():
     with pytest.raises(RemoteFailure, match="it is already running") as runs:
         read(control("hold", "7"), "", "it is already running", 1)
     assert (runs.value.reason, runs.value.hint) == ("running", "Only a job that waits can be held.")
-    assert "Cancel it" in reason_words(JobPhase.QUEUED, "BadConstraints")
+    assert "Cancel it" in reason_words("queued", "BadConstraints"), "as `labtui queue` asks"
     assert reason_words(JobPhase.FINISHED, "BadConstraints") == "BadConstraints"
     assert reason_words(JobPhase.QUEUED, "") == ""

@@ -80,9 +80,9 @@ def phase_of(state: str) -> JobPhase:
     return next((phase for phase in phases if word in _STATES[phase.value]), JobPhase.UNKNOWN)
 
 
-def reason_words(phase: JobPhase | None, reason: str) -> str:
-    """Slurm's reason with an explanation if the job waits, else the reason alone."""
-    return f"{reason}: {explain_reason(reason)}" if reason and phase is JobPhase.QUEUED else reason
+def reason_words(phase: str | None, reason: str) -> str:
+    """Slurm's reason with an explanation if the job waits, else it alone. `phase` is a JobPhase or its word."""
+    return f"{reason}: {explain_reason(reason)}" if reason and phase == JobPhase.QUEUED else reason
 
 
 def explain_reason(reason: str) -> str:
