@@ -154,7 +154,7 @@ def test_what_is_no_pattern(pattern, tmp_path, command):
 
 
 @pytest.mark.parametrize(("line", "suggested"), [
-    ("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", False),
+    *(("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", False), ("[1/4] loss: 1.39 acc: 25.3% took 1.11s", True)),
     *(("[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32", False), ("Epoch 1 took 1,234.5 s", False)),
     *(("Epoch 1 took 1500000 us", False), ("Epoch 1 took 1 day, 2:03:04", False), ("Epoch 1 took 1.05e+01s", False)),
     *(("Epoch 3: train 20.1 s, val 3.0 s", False), ("Epoch 3 needed 1h 5min 3s", True)),

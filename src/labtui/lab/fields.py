@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from labtui.training_logs.patterns import SIZE
+from labtui.training_logs.runs import PROGRAM
 
 ProgramChart = Literal[
     "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency"
@@ -36,7 +36,9 @@ Name = Annotated[str, Meta(pattern=_NAME, description="a name of letters, digits
 ScriptPath = Annotated[str, Meta(pattern=_PATH, description="a plain file name: letters, digits . _ - and /")]
 PythonPath = Annotated[str, Meta(pattern=_PYTHON, description="a plain file name that ends in .py")]
 LabFile = Annotated[str, Meta(pattern=_FILE, description="a file in the lab folder itself, not below it")]
-Size = Annotated[str, Meta(pattern=rf"\A{SIZE}\Z", description="a number, or two with x between them")]
+Size = Annotated[
+    str, Meta(pattern=rf"\A{PROGRAM['size']}\Z", description="a number, or two with x between them")
+]
 Word = Annotated[str, Meta(pattern=_WORD, description="one word in lowercase letters")]
 Identifier = Annotated[str, Meta(pattern=_IDENTIFIER, description="a name as Python's code has them")]
 Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]

@@ -15,7 +15,7 @@ from labtui.domain.errors import UsageError, failure
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.lab.plan import PlanRow, control_run
 from labtui.slurm.values import number
-from labtui.training_logs.patterns import SIZE
+from labtui.training_logs.runs import PROGRAM
 
 WORDS = {
     "gpus": "number of GPUs",
@@ -133,7 +133,7 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
         raise failure("no-batch")
     count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
     size = text.strip() if column == "batch" else spec.size
-    if not re.fullmatch(SIZE, size):
+    if not re.fullmatch(PROGRAM["size"], size):
         raise failure("no-size", text=text)
     gpus = count if spec.n_gpus else 0
     return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.argv(count, size))

@@ -255,8 +255,6 @@ BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
 MAX_LINE_CHARS = 400
 """The most characters of a program's line that is read."""
 _TIME, _BASELINE = {"seconds", "milliseconds"}, {"baseline_seconds", "baseline_milliseconds"}
-SIZE = PROGRAM["size"]
-"""The size of a program's problem: a number, or the sides of a grid."""
 _BLANKS = r"[ \t]{1,20}"
 
 

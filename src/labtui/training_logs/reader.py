@@ -115,7 +115,8 @@ class LogReader:
 
     def _remember_mention(self, number: int, rest: str, text: str) -> None:
         """Remember the unread line that most likely has an epoch or a rate."""
-        if self._mention[0] < 2 and ("poch" in rest or "/s" in rest) and EXPRESSIONS["mention"].search(rest):
+        may = self._mention[0] < 2 and ("poch" in rest or "/s" in rest or rest.startswith("["))
+        if may and EXPRESSIONS["mention"].search(rest):
             likely = 2 if EXPRESSIONS["likely"].search(rest) else 1
             if likely > self._mention[0]:
                 self._mention = (likely, number, text.strip()[:MAX_TEXT])
