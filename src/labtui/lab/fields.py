@@ -36,9 +36,7 @@ Name = Annotated[str, Meta(pattern=_NAME, description="a name of letters, digits
 ScriptPath = Annotated[str, Meta(pattern=_PATH, description="a plain file name: letters, digits . _ - and /")]
 PythonPath = Annotated[str, Meta(pattern=_PYTHON, description="a plain file name that ends in .py")]
 LabFile = Annotated[str, Meta(pattern=_FILE, description="a file in the lab folder itself, not below it")]
-Size = Annotated[
-    str, Meta(pattern=rf"\A{PROGRAM['size']}\Z", description="a number, or two with x between them")
-]
+Size = Annotated[str, Meta(pattern=rf"\A{PROGRAM['size']}\Z", description="a number, or two joined by x")]
 Word = Annotated[str, Meta(pattern=_WORD, description="one word in lowercase letters")]
 Identifier = Annotated[str, Meta(pattern=_IDENTIFIER, description="a name as Python's code has them")]
 Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
