@@ -300,12 +300,13 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
     assert line >= set(range(marks[0], marks[-1])), "no name or value lies on the chosen line"
 
 
-def test_of_five_lines_of_one_network_each_has_its_colour_and_over_epochs_only_the_chosen_one():
-    five = chart(*[{1: 1.0, 2: 2.0 + at} for at in range(5)])
-    five = replace(five, series=tuple(replace(each, hue=0) for each in five.series))
-    assert {style for _, style in marks_of(five).values()} == {*(each[0] for each in COLOURS), "2 blue"}
-    curves = cells_of(replace(five, x_axis="epochs"), 86, 25, Cursor(3, None)).values()
-    assert {style for sign, style in curves if sign > "\u2840"} == {"blue", "quiet"}
+def test_of_five_lines_of_one_network_each_has_its_colour_and_of_seven_over_epochs_only_the_chosen_one():
+    lines = chart(*[{1: 1.0, 2: 2.0 + at} for at in range(7)])
+    curves = replace(lines, series=tuple(replace(each, hue=0) for each in lines.series), x_axis="epochs")
+    for five in (replace(curves, series=curves.series[:5], x_axis=axis) for axis in ("counts", "epochs")):
+        assert {style for _, style in marks_of(five).values()} == {*(each[0] for each in COLOURS), "2 blue"}
+    cells = cells_of(curves, 86, 25, Cursor(3, None)).values()
+    assert {style for sign, style in cells if sign > "\u2840"} == {"blue", "quiet"}
 
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():

@@ -297,8 +297,8 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
 
 
 def is_crowded(spec: ChartSpec) -> bool:
-    """Whether a chart over epochs has more lines than colours: the chosen one is in colour among grey ones."""
-    return spec.over_time and len(spec.measured) > HUES
+    """Whether a chart over epochs has more lines than the six marks: the chosen one is in colour among grey ones."""
+    return spec.over_time and len(spec.measured) > 6
 
 
 def order_of(spec: ChartSpec) -> list[int]:
