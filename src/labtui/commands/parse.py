@@ -281,7 +281,9 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     metrics = dict.fromkeys(name for sample in run.epochs for name in sample.metrics)
     names = [name for name in metrics if not is_step_time(name)][:6]
     head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *map(printable, names)]
-    grid = [head, *(_epoch_row(sample, names) for sample in run.epochs)]
+    columns = [_metric_column([one.metrics.get(name) for one in run.epochs]) for name in names]
+    rows = enumerate(map(_epoch_row, run.epochs))
+    grid = [head, *([*row, *(column[at] for column in columns)] for at, row in rows)]
     room = None if width is None else width - len(_INDENT)
     table = grid_text(grid, [True] * len(head), naming=1, width=room)
     return [f"{_INDENT}{line}".rstrip() for line in table.splitlines()]
@@ -295,7 +297,14 @@ def _step_text(sample: EpochSample) -> str:
     return with_half_width(1000 * step.value, 1000 * step.half_width)
 
 
-def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:
+def _metric_column(values: Sequence[float | None]) -> list[str]:
+    """A metric with the decimals that the log prints, six at most; smaller numbers with an exponent."""
+    places = max(len(f"{value or 0:.6f}".rstrip("0").partition(".")[2]) for value in values)
+    form = ".4g" if any(0 < abs(value or 0) < 1e-6 for value in values) else f".{places}f"
+    return ["-" if value is None else format(value, form) for value in values]
+
+
+def _epoch_row(sample: EpochSample) -> list[str]:
     time = sample.seconds
     return [
         str(sample.epoch),
@@ -304,5 +313,4 @@ def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:
         "-" if sample.printed_seconds is None else f"{sample.printed_seconds} s",
         "-" if sample.steps is None else str(sample.steps),
         _step_text(sample),
-        *(f"{sample.metrics[name]:#.4g}".rstrip(".") if name in sample.metrics else "-" for name in names),
     ]

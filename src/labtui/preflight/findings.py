@@ -112,8 +112,6 @@ MAX_TEXT = 1_000_000
 MAIN_SCRIPT = "job.slurm"
 """The default name of a submission's job script; if that file exists, other job scripts are not checked."""
 
-_JOB_NAME = re.compile(r"\.(?:slurm|sbatch|job)$")
-
 
 class PythonScript(msgspec.Struct, frozen=True, dict=True):
     """A Python file that the trainings run or import; `tree` is None if it does not parse."""
@@ -255,7 +253,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         return tuple(
             read_script(name, text, self.given)
             for name, text in self.files.items()
-            if _JOB_NAME.search(name) or (name.endswith(".sh") and "#SBATCH" in text)
+            if name.endswith((".slurm", ".sbatch", ".job")) or (name.endswith(".sh") and "#SBATCH" in text)
         )
 
     @cached_property

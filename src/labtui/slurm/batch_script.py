@@ -84,7 +84,6 @@ def _words(text: str) -> list[str]:
 
 _DIRECTIVE = re.compile(r"^#SBATCH\b(?P<rest>.*)$")
 _HEREDOC = re.compile(r"(?<!<)<<-?\s*['\"\\]?(?!\d)([\w.-]+)")
-_ARITHMETIC = re.compile(r"\(\(.*?\)\)", re.S)
 _ARRAY = re.compile(r"\s*(?:(?:export|local|readonly|declare(?:\s+-\w+)*)\s+)?[A-Za-z_]\w*\+?=\(")
 MAX_LINE = 4_000
 """Longer lines are skipped and longer commands cut: nobody types them, and rules stay fast."""
@@ -244,7 +243,7 @@ def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[Command]:
 
 def _here_document(text: str) -> str:
     """The word that ends the here document of a command; "" if it has none (``<<`` may be quoted, or shift bits)."""
-    text = _ARITHMETIC.sub(lambda found: " " * len(found[0]), text)
+    text = re.sub(r"(?s)\(\(.*?\)\)", lambda found: " " * len(found[0]), text)
     signs = [sign for _, _, sign in quoting(text)]
     return next((found[1] for found in _HEREDOC.finditer(text) if signs[found.start()]), "")
 

@@ -37,9 +37,6 @@ _INSIDE = re.compile(rf"\\(?P<escaped>[$\"\\`\n])|{_VALUES}|[^\\$]+|.", re.S)
 _OUTSIDE = re.compile(
     rf"\\(?P<escaped>.)|'(?P<literal>[^']*)'?|\"(?P<quoted>(?:\\.|[^\"\\])*)\"?|{_VALUES}|[^\\$'\"]+|.", re.S
 )
-_QUOTING = re.compile(r"[\\'\"]")
-_SEPARATES = re.compile(r"[;&|]")
-_SPANNING = re.compile(r"[\\'\"(]")
 """Characters that may join several blank-separated pieces into one shell word."""
 
 
@@ -185,12 +182,12 @@ def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 def open_quote(text: str) -> bool:
     """Whether a quote is still open at the end of this shell code."""
-    return _QUOTING.search(text) is not None and not [outside for _, outside, _ in quoting(f"{text} ")][-1]
+    return bool(re.search(r"[\\'\"]", text)) and not [outside for _, outside, _ in quoting(f"{text} ")][-1]
 
 
 def split_words(text: str) -> list[str]:
     """The words of shell code with their quotes; ``$(...)`` does not end a word."""
-    if not _SPANNING.search(text):
+    if not re.search(r"[\\'\"(]", text):
         return text.split()
     words, depth = [""], 0
     for at, (char, _, sign) in enumerate(quoting(text)):
@@ -244,7 +241,7 @@ def _add_up(text: str, otherwise: str) -> str:
 def statements_of(command: Command) -> Iterator[Command]:
     """A logical line split at ``;``, ``&&``, ``||``, ``|`` and a single ``&`` outside quotes and substitutions."""
     text, start, depth, maybe = command.text, 0, 0, False
-    for at, (char, _, sign) in enumerate(quoting(text) if _SEPARATES.search(text) else ()):
+    for at, (char, _, sign) in enumerate(quoting(text) if re.search(r"[;&|]", text) else ()):
         if not sign or at < start:
             continue
         if char == "(":
