@@ -251,6 +251,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
         charts = {tab: [each for each in every if each.view == tab and each not in laws] for tab in VIEWS}
+        for tab in (tab for tab, of in charts.items() if not of):  # too many lines for one chart: the first line's
+            found = ([each for each in make() if each.view == tab] for make in view.alone.values())
+            charts[tab] = next(filter(None, found), []) if self._only not in view.alone else []
         drawn = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
         if view.alone and self._only not in view.alone:
@@ -358,10 +361,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             runs = {p.run for chart in charts for each in chart.measured for p in each.points}
             rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
             view = replace(view, results=of_rows(view.results, rows))
-        spec = empty_chart(view, name)
-        makers = () if self._only in view.alone else view.alone.values()
-        crowded = any(chart.view == name for make in makers for chart in make())
-        return replace(spec, message="Too many lines for one chart. Press m.") if crowded else spec
+        return empty_chart(view, name)
 
     def _views_text(self) -> Text:
         shown, styles, left = self.shown, roles(self.app), Text(no_wrap=True)
