@@ -382,7 +382,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)
     recent = view.now - FRESH_S
     known_from = recent if view.read_only else min(state.connection.since - UNKNOWN_AFTER_S, recent)
-    cut_s = view.now - max(state.connection.since, seen_at) if state.connection.lost else 0.0
+    cut_s = view.now - (state.connection.since or seen_at) if state.connection.lost else 0.0
     heard = cut_s < UNKNOWN_AFTER_S and (job is None or seen_at >= known_from)
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         since = (job.unknown_since if job is not None else None) or seen_at
