@@ -251,9 +251,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
         charts = {tab: [each for each in every if each.view == tab and each not in laws] for tab in VIEWS}
-        for tab in (tab for tab, of in charts.items() if not of):  # too many lines for one chart: the first line's
+        for tab in () if self._only in view.alone else [tab for tab in VIEWS if not charts[tab]]:
+            # too many lines for one chart: those of the first
             found = ([each for each in make() if each.view == tab] for make in view.alone.values())
-            charts[tab] = next(filter(None, found), []) if self._only not in view.alone else []
+            charts[tab] = next(filter(None, found), [])
         drawn = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
         if view.alone and self._only not in view.alone:
