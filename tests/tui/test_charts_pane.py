@@ -165,9 +165,7 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
-        await until(
-            pilot, lambda: len(pane_of(app).shown.lines) == 4, "too many for one: the first network's"
-        )
+        await until(pilot, lambda: len(pane_of(app).shown.lines) == 4, "those of the first network")
         await pilot.press("m", "r")  # the last run is chosen there, of the second line
         await until(pilot, lambda: app.main.query_one("#glance-chart").cursor.series == 1)
 
