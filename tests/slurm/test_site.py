@@ -9,7 +9,7 @@ from labtui.domain.errors import UsageError
 from labtui.slurm.probe import Association, QosLimits, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe, site_probe
-from labtui.slurm.site_profile import Choices, qos_question, questions, site_profile
+from labtui.slurm.site_profile import Choices, SiteQuestion, qos_question, questions, site_profile
 from labtui.slurm.values import gpus_of
 from tests.slurm.recorded import PROBE
 
@@ -106,9 +106,10 @@ def test_partitions_that_are_down_or_closed_are_no_choice():
     assert [question.choose(text) for text in ("2", "", "mine")] == ["debug", "long", "mine"]
     with pytest.raises(ValueError, match=r"9 is not on the list \(1 to 3\)"):
         question.choose("9")
-    assert (
-        "queue" not in question_keys(site, queue="short") and "short" in values(site, queue="short").values()
-    )
+    with pytest.raises(ValueError, match="/a/b is neither"):
+        SiteQuestion(key="training", text="", default="").choose("/a/b")
+    assert "queue" not in question_keys(site, queue="short")
+    assert "short" in values(site, queue="short").values()
 
 
 def test_a_qos_is_no_partition():
@@ -140,9 +141,8 @@ def test_a_lab_is_asked_about_its_own_data_and_framework():
     assert "holds micro-224 and tiny-224?" in folder.text and folder.default == "" and not folder.options
     assert "Python with PyTorch" in python.text and python.default == "pytorch/2"
     assert values(site, training="/t.sif", **torch)["containers"] == {"pytorch": "/t.sif"}
-    assert "(micro-224 and tiny-224): write data_dir" in "".join(
-        site_profile("h", PROBE, site, Choices(**torch))[1]
-    )
+    told = site_profile("h", PROBE, site, Choices(**torch))[1]
+    assert "(micro-224 and tiny-224): write data_dir" in "".join(told)
     assert question_keys(site, framework="", data="") == []
 
 

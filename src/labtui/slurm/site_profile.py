@@ -24,6 +24,7 @@ PLAIN_PYTHON = "python3"
 FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
 """The Python modules that labs train with, and their names."""
 _IMAGES = (".sif", ".simg")
+_PYTHON = r"/.*python[0-9.]*$"
 QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
 
@@ -56,12 +57,14 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """The value of an answer: the default if it is empty, an option by its number, else the answer itself.
 
         Raises:
-            ValueError: a number that no option has, or a container that is no whole path.
+            ValueError: a number that no option has, a container that is no whole path, or another path as `training`.
         """
         words = answer.strip()
         chosen, names = number(words), [option.split(" (")[0] for option in self.options]
         if words.endswith(_IMAGES):
             check_image(words)
+        elif self.key == "training" and words.startswith("/") and not re.search(_PYTHON, words):
+            raise ValueError(f"{words} is neither a container image (.sif) nor a python")
         if chosen is None or not names or words in names:
             return words or self.default
         if not 0 < chosen <= len(names):
@@ -244,6 +247,7 @@ def site_profile(
         for name in _granted_qos(slurm, account):
             tables.setdefault(name, SiteQueue(partition, name, _limits(slurm, partition, name)))
     unknown = tuple(_gaps(slurm, site, chosen, choices))
+    data_dir = choices.data_dir or next(iter(_data(site, choices)), "")
     lines = [
         *(f"# Not known: {sentence}" for sentence in unknown),
         "",
@@ -256,11 +260,7 @@ def site_profile(
         _toml("cpu_queue", cpu_name, "the default partition, or the first without GPUs"),
         *(_node_lines(nodes.partition, (cpu or nodes).partition) if nodes else ()),
         _toml("root", "labtui", "below your home directory; a path from / names another place"),
-        _toml(
-            "data_dir",
-            choices.data_dir or next(iter(_data(site, choices)), ""),
-            "`labtui doctor` looks whether it is complete",
-        ),
+        _toml("data_dir", data_dir, "`labtui doctor` looks whether it is complete"),
         _toml("notes", list(_notes(slurm, site, by_qos=by_qos)), "more facts about the site"),
         "",
         "[launch]",
@@ -313,7 +313,7 @@ def _launch_lines(site: SiteProbe, choices: Choices) -> Iterator[str]:
             yield from ("", "[containers]", _toml("pytorch", training, source))
         else:
             yield _toml("container", training, source)
-    elif "/" in training and re.search(r"python[0-9.]*$", training):
+    elif re.search(_PYTHON, training):
         yield _toml("python", training, source)
     else:
         modules = training.split() if training != PLAIN_PYTHON else []
