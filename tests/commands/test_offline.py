@@ -47,7 +47,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("submit 99", ""), ("submit 10.5 --gpus 9", ""), ("submit 10.5 --gpus x", ""),
-    ("results 10.5", "10.5 is no log file."),
+    ("results 10.5", "10.5 is no log file."), ("results 10.5 --folder .", "10.5 is no log file."),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
 def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments, said):

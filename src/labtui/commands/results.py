@@ -116,11 +116,11 @@ def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[La
     """
     from labtui.session.settings import SETTINGS_FILE
 
+    if args.files and re.fullmatch(r"\d+(\.\d+)?", args.files[0]) and not Path(args.files[0]).exists():
+        raise failure("results-of-task", task=args.files[0])
     if args.folder and args.files:
         raise failure("folder-or-files")
     if args.files and (len(args.files) > 1 or not (Path(args.files[0]) / SETTINGS_FILE).is_file()):
-        if re.fullmatch(r"\d+(\.\d+)?", args.files[0]) and not Path(args.files[0]).exists():
-            raise failure("results-of-task", task=args.files[0])
         return None, measure_files(args.files, args.pattern, args.lab)
     try:
         folder = lab_folder(args.folder or (*args.files, None)[0], args, writes=writes)
