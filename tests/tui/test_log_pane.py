@@ -44,7 +44,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         app.repaint()
         await until(pilot, lambda: "Run 3" in title(app) and "not found" not in title(app))
         await pilot.press("o")
-        await until(pilot, lambda: ".out" not in title(app) and "nothing read yet" in text_of(app))
+        await until(pilot, lambda: ".out" not in title(app) and "Nothing was printed here" in text_of(app))
         app.view_model.chosen = 2
         app.repaint()
         await until(pilot, lambda: "Run 2" in title(app) and "14 lines" in title(app))

@@ -15,7 +15,7 @@ from labtui.domain.state import TRAINING
 from labtui.tui import format as words
 from labtui.tui.guidance import blamed, headline
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import ENDED_BADLY, View
+from labtui.tui.view import ENDED_BADLY, LIVE, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane, last_line
 from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, least
@@ -56,7 +56,8 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail.brief = self.screen.has_class("-narrow")
         path = self.app.session.log_path(line.run.token, self.stream) if line is not None else None
         tail.show_file(path, self.app.session.folder.path)
-        tail.why_empty = words.why_it_waits(view, line)
+        ended = line is not None and line.phase not in (*LIVE, RunPhase.UNKNOWN)
+        tail.why_empty = "Nothing was printed here: press o." if ended else words.why_it_waits(view, line)
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
         rows = {at: file.shown_before(at) for at, _ in found}
         tail.read_as = {rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found}
@@ -148,8 +149,6 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
 
 def place_of(view: TailView, *, live: bool) -> str:
     """The position in a log: hidden lines where there is room, the search, following or lines below, the lines."""
-    if view.file.path is None:
-        return "nothing read yet"
     parts = []
     if view.file.hidden and not view.brief:
         parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
