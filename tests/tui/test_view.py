@@ -795,7 +795,7 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     state = LabState(runs={1: run}, connection=ConnectionState(status="online"))
     view = replace(seen(state), checks={"10.5": check})
     step = next_step(view)
-    assert (step.label, step.reason, str(view.count("charts"))) == ("Export the charts", old, "1/1")
+    assert (step.label, step.reason, str(view.count("charts"))) == ("Export the charts", old, "0/1")
     assert view.task_line is not None and view.task_line.word == "outdated", "as `labtui check` says"
     assert " outdated" in task_text(view.task_line, view, ROLES, 90).plain, "so does the page of tasks"
     assert next_step(replace(view, exporting="1 of 2")) == NextStep("Exporting ..."), "no second export"

@@ -152,7 +152,7 @@ class Count(msgspec.Struct, frozen=True):
         return 0 < self.of == self.done
 
     def __str__(self) -> str:
-        return f"{self.done + self.stale}/{self.of}" if self.of else ""
+        return f"{self.done}/{self.of}" if self.of else ""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
