@@ -326,4 +326,4 @@ def test_choice_by_name_and_by_number():
     assert choose(["drop", "queue", "drop"]) == ["drop", "queue"]
     with pytest.raises(UsageError) as caught:
         choose(["earthquake"])
-    assert "queue" in caught.value.hint
+    assert "queue" in caught.value.hint and "'ending', not" in INCIDENTS["accounting"].text
