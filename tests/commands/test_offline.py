@@ -34,8 +34,8 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert "no run has been submitted yet" in command(["watch"]).err
     unclosed = ["submit", "10.5", "--script-args='x", "--dry-run", "--offline"]
     assert "A quote in these options" in command(unclosed, 2).err
-    for words in (["log", "7"], ["cancel", "7"]):
-        assert "There is no run 7 in this lab folder" in command(words, 2).err
+    for words in (["log", "7"], ["cancel", "7"], ["hold", "7"]):
+        assert "run 7 in this lab folder.\n  hint: `labtui queue` lists them. Only" in command(words, 2).err
     captured = command(["repair"])
     assert "epochs: 0" in captured.out and "labtui.db.old-" in captured.err and "No damage" in captured.err
     (folder.path / "lab.toml").write_text("edition = [")
