@@ -38,8 +38,8 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
             await pilot.press(key)
             await until(pilot, lambda: f" {134 - tail.size.height} lines below (end)   134 " in title(app))
         assert tail.file.hidden == 0
-        await pilot.press("slash", *"no such words", "enter")
-        await until(pilot, lambda: "not found" in title(app))
+        await pilot.press("slash", *"no such wor " * 4, "enter")
+        await until(pilot, lambda: tail.not_found and "Run 4, 4 GPUs " in title(app), "it stays")
         app.view_model.chosen = 3
         app.repaint()
         await until(pilot, lambda: "Run 3" in title(app) and "not found" not in title(app))

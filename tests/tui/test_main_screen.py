@@ -137,15 +137,15 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
 async def test_the_task_list_is_a_page_with_counts(filled_session, size):
     async with screens(filled_session, size=size) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
-        assert "Exported  Answers" not in text_of(app)
         await pilot.press("g")
         said = "10.7 Two models compared", "Exported  Answers", "4 GPUs: run 4 is running", "esc Back"
         await until(pilot, lambda: all(each in text_of(app) for each in said))
-        places = [app.screen.query_one(name).region.y for name in ("#tasks", "#about")]
-        assert (places[1] - places[0] < 10) is (size[0] > 80), "the text of a task follows the list"
+        names = ("#tasks", "#about", "#rail-title")
+        tasks, about, heads = (app.screen.query_one(each).region for each in names)
+        assert (about.y - tasks.y < 10) is (size[0] > 80), "the text of a task follows the list"
+        assert heads.right == tasks.right - 2, "the heads stand over the counts"
         await pilot.press("down", "enter")
         await until(pilot, lambda: "Exported  Answers" not in text_of(app))
-        assert app.view_model.task_id == "10.6"
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(pilot, lambda: app.view_model.task_id == "10.4")
         await open_plan(app, pilot)

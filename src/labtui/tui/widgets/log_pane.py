@@ -111,6 +111,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         file, others = self.tail.file, self._others(line)
         live = any(self.view.every[number].phase in TRAINING for number in (line.run_id, *others))
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
+        right.truncate(max(0, self.size.width - text.cell_len - 1), overflow="ellipsis")  # the run stays
         named = "standard output" if self.stream == "out" else "standard error"
         parts = [line.word] if line.phase in ENDED_BADLY else []
         parts += [f"with {words.run_numbers(others).lower()}"] if others else []
