@@ -352,6 +352,9 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
             await until(pilot, lambda met=met: model.checks and model.checks["10.6"].items[0].met is met)
         (filled_session.folder.path / "deck.pdf").write_bytes(b"")
         await until(pilot, lambda: model.deck and not model.deck_old)
+        items = [replace(each, stale=each.kind == "charts") for each in app.view.items]
+        app.main.show(replace(app.view, checks={"10.5": replace(app.view.check, items=tuple(items))}))
+        assert "Charts · 4 outdated" in text_of(app), "not 0/4 outdated, as if none were"
         log = write_log(filled_session, app.view.every[4].run.token, "Epoch 3/5\n")
         os.utime(log, (2**31, 2**31))
         model.check_tasks(model.session.state)

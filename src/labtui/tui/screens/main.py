@@ -144,8 +144,9 @@ class MainScreen(FramedScreen):
         self.show_frame(view)
         for tab in self.query(Tab):
             count = view.count(tab.id or "")
-            means = " outdated" if count.stale else " exported" if tab.id == "charts" and count.of else ""
-            label = f"{PANES[tab.id or 'task']} {count}{means}".strip()
+            met = f"{count}{' exported' * (tab.id == 'charts' and count.of > 0)}"
+            said = f"· {count.stale} outdated" if count.stale else met
+            label = f"{PANES[tab.id or 'task']} {said}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # the focused one was hidden, may be back
@@ -185,8 +186,7 @@ class MainScreen(FramedScreen):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Go back from the task list to the pane on enter."""
         event.stop()
-        self.remove_class("-open")
-        self.focus_pane()
+        self.action_escape()
 
     # ------------------------------------------------------------------ actions of this screen
 
