@@ -34,4 +34,4 @@ def test_a_class_may_be_made_for_the_first_time_in_several_threads() -> None:
 
 
 def test_json_for_other_programs_has_no_nan_and_keeps_a_name_that_is_not_utf_8() -> None:
-    assert [json_text([each]) for each in (float("nan"), "é\udcff")] == ["[\n null\n]", '[\n "é\udcff"\n]']
+    assert [json_text([each]) for each in (float("nan"), "é\udcff")] == ["[\n null\n]", '[\n "é\\udcff"\n]']

@@ -15,9 +15,6 @@ def test_states_and_frames_have_signs_of_their_own():
     assert signs == "CANCELLED:- DONE:v FAILED:x QUEUED:q RUNNING:> STARTING:/ UNKNOWN:? WAITING:."
     assert ascii_text("○ ◐ ● ! ▸ ▾ ▌ ↓") == "o % * ! + - | v"
     assert ascii_text("4× ┼┈┈●⠂⠤⠶◆▲◉■▼") == "4x +--*..:x^@#v"
-    assert ascii_text("│ └──┬──") == "| +--+--"
-    assert ascii_text("━━━───") == "===---"
-    assert ascii_text("╭─ Tasks ─╮") == " - Tasks - "
     assert len({ascii_text(glyph) for glyph in "✔◐○↻✘"}) == 5
 
 

@@ -89,6 +89,15 @@ def test_files_of_any_name_and_json_in_a_pipe_in_any_locale(evil, env):
     assert [os.fsencode(one["path"]) for one in files] == outs(evil)
 
 
+def test_a_file_name_reaches_a_pipe_as_text_on_one_line(tmp_path, command):
+    path = tmp_path / "a\x1b[31m\x9b2J\n  run 9: forged.out"
+    path.write_text("Epoch 1/1\n10/10 - 5s 500ms/step\n")
+    printed = command(["parse", str(path)]).out
+    assert repr(str(path)) in printed.splitlines() and sanitize(printed) == printed
+    assert json.loads(command(["parse", "--json", str(path)]).out)["files"][0]["path"] == str(path)
+    assert len(command(["parse", f"{path}no"], 2).err.splitlines()) == 2
+
+
 def test_a_home_that_cannot_be_written(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     environment |= {"HOME": "/dev/null", "PYTHONPATH": PYTHON_PATH}

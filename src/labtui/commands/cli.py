@@ -3,9 +3,9 @@
 Only the module of the given command is imported; `labtui --version` and `--help` load neither Textual nor pandas nor
 paramiko. Exit codes: 0 done, 1 the answer is "no", 2 wrong use or impossible, 130 interrupted.
 
-On a terminal, all that a command prints (file names, log lines, answers of servers) loses its control characters: no
-escape sequence reaches the terminal unless it is written to `raw_stream`. In a pipe or a file the text is unchanged, in
-UTF-8. A character that the encoding lacks is written as an escape.
+All that a command prints (file names, log lines, answers of servers) loses its control characters, in a pipe or a file
+too, which may end on a terminal: no escape sequence gets there unless it is written to `raw_stream`. Pipes and files
+get UTF-8. A character that the encoding lacks is written as an escape.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
 
 
 class SanitizedStream:
-    """A text stream to a terminal that sanitizes what is written; all else is delegated to the stream `below`."""
+    """A text stream that sanitizes what is written; all else is delegated to the stream `below`."""
 
     def __init__(self, below: TextIO) -> None:
         self.below = below
@@ -31,12 +31,12 @@ class SanitizedStream:
         return getattr(self.below, name)
 
     def write(self, text: str) -> int:
-        """Write a text without its control characters."""
-        return self.below.write(ascii_text(sanitize(text)) if ascii_wanted(os.environ) else sanitize(text))
+        """Write a text without its control characters; on a terminal in ASCII if that is wanted."""
+        plain = ascii_wanted(os.environ) and self.below.isatty()
+        return self.below.write(ascii_text(sanitize(text)) if plain else sanitize(text))
 
     def writelines(self, lines: Any) -> None:
-        for line in lines:
-            self.write(line)
+        self.write("".join(lines))
 
 
 def raw_stream(stream: TextIO) -> TextIO:
@@ -62,7 +62,7 @@ def _guard_stream(stream: TextIO | None) -> Any:
     if reconfigure is not None:
         # UTF-8 in a pipe, whatever the locale: other programs read JSON.
         reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
-    return SanitizedStream(stream) if stream.isatty() else stream
+    return SanitizedStream(stream)
 
 
 class Parser(argparse.ArgumentParser):

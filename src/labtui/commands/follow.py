@@ -16,10 +16,10 @@ import msgspec
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, run_row, say
+from labtui.domain.decode import json_text
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words
 from labtui.domain.state import LabState, RunState, SubmissionState
-from labtui.domain.terminal_text import sanitize
 from labtui.slurm.job_control import known_logs
 from labtui.slurm.states import reason_words, waiting_reason
 
@@ -121,7 +121,7 @@ class _LogPrinter:
             while data := file.read(1 << 20):
                 self._offset += len(data)
                 if self._terminal:
-                    sys.stdout.write(sanitize(self._decoder.decode(data)))
+                    sys.stdout.write(self._decoder.decode(data))
                 else:
                     sys.stdout.buffer.write(data)
         sys.stdout.flush()
@@ -183,7 +183,7 @@ def describe_open_runs(view: View) -> str:
 
 
 def _print_row(row: dict[str, Any], *_: object) -> None:
-    print(msgspec.json.encode(row).decode(), flush=True)
+    print(json_text(row, indent=0), flush=True)
 
 
 def _rows(state: LabState, runs: Iterable[RunState]) -> list[dict[str, Any]]:

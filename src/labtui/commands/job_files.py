@@ -108,8 +108,7 @@ def show_findings(previews: Sequence[Preview]) -> int:
 
 
 def finding_row(found: Finding) -> dict[str, Any]:
-    row = fields_of(found, "rule severity file line text effect")
-    return row | {"fix": found.fix.title if found.fix else None}
+    return fields_of(found, "rule severity file line text effect") | {"fix": found.fix and found.fix.title}
 
 
 def lint_arguments(parser: argparse.ArgumentParser) -> None:

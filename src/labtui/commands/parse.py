@@ -179,7 +179,8 @@ def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
 def file_text(one: ParsedFile, width: int | None = None) -> str:
     """A heading, what went wrong, and a table for each run, in at most `width` cells (None: no limit)."""
     report = one.report
-    lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
+    path, beside = (name if name.isprintable() else repr(name) for name in (one.path, one.beside))
+    lines = [f"{path}  (with {beside})" if beside else path]
     lines += _diagnosis_lines(one)
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
         lines += ["", f"  run {number}: {printable(run_title(run))}"]

@@ -78,7 +78,7 @@ def say(text: str) -> None:
 
 def error_lines(error: LabError | Problem) -> tuple[str, ...]:
     """An error's sentence and hint, as commands print them."""
-    return tuple(f"labtui: {error.sentence}\n{f'  hint: {error.hint}' if error.hint else ''}".splitlines())
+    return (f"labtui: {error.sentence}", *([f"  hint: {error.hint}"] if error.hint else []))
 
 
 def say_error(error: LabError | Problem) -> None:

@@ -5,6 +5,7 @@ decodes at that moment.
 """
 
 import json
+import re
 import threading
 import tomllib
 from typing import Any, TypeVar
@@ -29,12 +30,16 @@ def from_json(data: bytes | str, kind: type[_T]) -> _T:
         return msgspec.json.decode(data, type=kind)
 
 
-def json_text(value: object) -> str:
-    """The value as JSON with line breaks, for other programs; it has neither nan nor inf, which become null."""
+def json_text(value: object, *, indent: int = 1) -> str:
+    """The value as JSON for other programs, on one line if `indent` is 0; nan and inf are null.
+
+    Control characters are escapes: JSON itself allows those of C1 and DEL, which act on a terminal.
+    """
     try:
-        return msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
+        text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
     except UnicodeEncodeError:  # a file name that is not UTF-8
-        return json.dumps(msgspec.to_builtins(value), indent=1, ensure_ascii=False)
+        text = json.dumps(msgspec.to_builtins(value), indent=indent or None, ensure_ascii=False)
+    return re.sub(r"[^\n -~]", lambda it: it[0] if it[0].isprintable() else json.dumps(it[0])[1:-1], text)
 
 
 def from_toml(text: str) -> dict[str, Any]:
