@@ -172,6 +172,7 @@ def test_only_numbers_are_asked_of_accounting_and_no_details_of_the_queue():
         "COMPLETED": JobPhase.FINISHED, "CANCELLED by 1001": JobPhase.FINISHED, "PD": JobPhase.QUEUED,
         "OUT_OF_ME+": JobPhase.UNKNOWN, "": JobPhase.UNKNOWN,  # cut short: not a known word
         "COMPLETED+": JobPhase.FINISHED, "HIBERNATING": JobPhase.UNKNOWN, "SUSPENDED": JobPhase.RUNNING,
+        "COMPLETED RUNNING": JobPhase.UNKNOWN,  # not one word
     }),
     (duration_seconds, {
         "10:00": 600, "1-02:03:04": 93784, "0:00": 0, "2-12": 216000, "45": 2700, "00:00.539": 0,

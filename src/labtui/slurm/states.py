@@ -58,10 +58,7 @@ SHORT: dict[str, str] = _STATES["short"]
 
 def plain_state(text: str) -> str:
     """Slurm's long name of a state: ``CANCELLED by 1234`` -> ``CANCELLED``, ``COMPLETED+`` -> ``COMPLETED``."""
-    words = text.split()
-    if not words:
-        return ""
-    word = words[0].rstrip("+*").upper()
+    word = text.strip().rstrip("+*").upper().partition(" BY ")[0]
     return SHORT.get(word, word)
 
 
@@ -162,11 +159,8 @@ def waiting_reason(
     before = waiting[: [item.token for item in waiting].index(submission.token)]
     if profile and queue and not _has_room(state, profile, submission.queue, len(before)):
         last = [*_sent_to(state, submission.queue), *before][-1].run_ids[-1]
-        end = (
-            f"run {last} ends"
-            if state.runs[last].outcome is None
-            else f"the job of run {last} has left the queue"
-        )
+        ended = state.runs[last].outcome is not None
+        end = f"the job of run {last} has left the queue" if ended else f"run {last} ends"
         one = queue.max_submit_per_user == 1
         jobs, end = ("one job", end) if one else (f"{queue.max_submit_per_user} jobs", "one ends")
         return f"{submission.queue} takes {jobs} per user; sent when {end}."
