@@ -1,8 +1,5 @@
 """What is told of a job's start, end and failure: once each, in our own words, and nothing that acts on a terminal."""
 
-import subprocess
-import sys
-
 from labtui.domain.model import JobPhase
 from labtui.domain.state import Change, LabState
 from labtui.session.notifications import Notice, Notifier, terminal_sequence
@@ -38,12 +35,3 @@ def test_a_name_from_outside_cannot_act_on_the_terminal():
     assert sequence.count("\x1b") == 4 and sequence.count("\a") == 1
     assert sequence.startswith("\a\x1b]9;") and "owned\x07" not in sequence
     assert sequence.count(";") == 4
-
-
-def test_without_a_desktop_nothing_is_printed():
-    show = "from labtui.session.notifications import Notice, _show;"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{show} _show(Notice('Job ended', 'ResNet50.'))"],
-        capture_output=True, check=True, env={"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == (b"", b"")

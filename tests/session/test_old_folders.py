@@ -13,6 +13,7 @@ import pytest
 
 from labtui.domain.state import SubmissionState
 from labtui.session.records import from_json
+from labtui.session.run_matcher import UNPLANNED
 from labtui.session.session import Session
 from labtui.session.store import Store
 from labtui.training_logs import PARSER_VERSION
@@ -63,20 +64,23 @@ def test_a_file_whose_runs_are_not_those_of_its_numbers_is_damage(open_bench):
 @pytest.mark.parametrize("there", [True, False])
 def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(open_bench, there):
     bench = open_bench()
-    token = accepted(bench)
+    token = accepted(bench, job_file="mine.slurm")
     bench.cluster.write("100", keras_log(9, 8, 8, 8, 8))
     bench.cluster.end("100")
-    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
+    bench.run(200)
     right = bench.session.state.runs
     log = bench.session.log_path(token, "out")
     bench.session.close()
     with contextlib.closing(Store(bench.path / "labtui.db")) as store:
         state = store.load()
-        wrong = after(ended(1, "oom"), state=state)
+        surplus = {"run_ids": (1, 2), "runs": (*state.submissions[token].runs, UNPLANNED)}
+        wrong = after(ended(1, "oom"), state=state.with_submission(token, **surplus))
         older = store.sources[token].replace(f" {PARSER_VERSION}:", " 0:")
         assert older != store.sources[token]
+        store.write(state, wrong)
         store.write_readings(wrong, {token: older})
     if not there:
         log.unlink()
-    with Session.open(bench.path, start=False) as session:
-        assert session.state.runs == (right if there else wrong.runs)
+    for _ in range(2):
+        with Session.open(bench.path, start=False) as session:
+            assert session.state.runs == (right if there else wrong.runs)

@@ -233,8 +233,9 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(item for item in self.submissions.values() if item.status in statuses)
 
     def with_planned(self, submission: SubmissionState, news: Iterable[RunState] = ()) -> LabState:
-        """Add or replace a submission. Runs that it has not yet are added, `news` replace others; phases follow."""
+        """Add or replace a submission, its runs as well: `news` replace those of before; phases follow."""
         changed, first_open = {run.run_id: run for run in news}, True
+        gone = set(self.submissions.get(submission.token, submission).run_ids) - set(submission.run_ids)
         for run_id in submission.run_ids:
             run = changed.get(run_id) or self.runs.get(run_id) or new_run(submission, run_id)
             phase = run_phase(submission, run, first_open=first_open)
@@ -242,7 +243,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
                 changed[run_id] = replace(run, phase=phase)
             first_open = first_open and run.outcome is not None
         submissions = MappingProxyType({**self.submissions, submission.token: submission})
-        runs = MappingProxyType({**self.runs, **changed}) if changed else self.runs
+        kept = {number: run for number, run in self.runs.items() if number not in gone} if gone else self.runs
+        runs = MappingProxyType({**kept, **changed}) if changed or gone else self.runs
         return replace(self, submissions=submissions, runs=runs)
 
     def with_submission(self, token: str, **changes: Any) -> LabState:
@@ -276,8 +278,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return self if known is None else self.with_submission(token, logs={**known.logs, stream: log})
 
     def with_runs(self, runs: Iterable[RunState]) -> LabState:
-        """Replace these runs of one submission, as read from its logs; unknown ones are ignored."""
-        known = (run for run in runs if run.run_id in self.runs and run.token in self.submissions)
+        """Replace these runs of one submission, as read from its logs; those of no submission are ignored."""
+        known = (run for run in runs if (now := self.runs.get(run.run_id)) and now.token == run.token)
         news = [run for run in known if run != self.runs[run.run_id]]
         return self.with_planned(self.submissions[news[0].token], news) if news else self
 

@@ -87,12 +87,15 @@ class SubmissionReader:
     def apply_to(self, state: LabState) -> LabState:
         """The state with this submission's runs as read from its logs."""
         submission, parsed_runs = state.submissions[self.token], self._parsed_runs
-        plan = submission.plans
+        plan, first = submission.plans, submission.run_ids[0]
         first_new = max(state.runs, default=0) + 1 if self._own_job_file else None
         self._match = match = match_runs(plan, parsed_runs, first_new)
-        if found := [number for number in match.run_ids.values() if number not in plan]:
-            specs = (*submission.runs, *[UNPLANNED] * len(found))
-            submission = replace(submission, run_ids=(*submission.run_ids, *found), runs=specs)
+        used = match.run_ids.values()
+        if self.ended:  # an earlier, worse reader may have found runs that are none
+            plan = {n: spec for n, spec in plan.items() if spec != UNPLANNED or n in (first, *used)}
+        plan = plan | {n: UNPLANNED for n in used if n not in plan}
+        if tuple(plan) != submission.run_ids:
+            submission = replace(submission, run_ids=tuple(plan), runs=tuple(plan.values()))
             state = state.with_planned(submission)
         return state.with_runs(self._runs_from_logs(submission, state, parsed_runs))
 
