@@ -32,8 +32,9 @@ def test_a_form_is_read_and_its_line_is_what_is_read(title):
     runs = read_form(title, FORMS[title]["log"])
     assert any(run.epochs or run.throughput or run.batch_seconds for run in runs)
     line = FORMS[title]["line"].split("…")[0]
-    lines = FORMS[title]["log"].splitlines(keepends=True)
-    assert any(each.strip().replace("\t", " ").startswith(line) for each in lines), line
+    assert any(
+        each.strip().replace("\t", " ").startswith(line) for each in FORMS[title]["log"].splitlines()
+    ), line
 
 
 def told(run: ParsedRun) -> tuple[object, ...]:
@@ -75,6 +76,20 @@ def test_hand_written_lines(line):
     assert (epoch.epoch, epoch.seconds.lo, epoch.seconds.hi) == pytest.approx(HAND_WRITTEN[line])
 
 
+CUT = ["Epoch {} time: 12ms", "Epoch {}: 1.5 s, loss 12", "Epoch {} took 1:02:03", "Epoch {} took 1 min 35 s"]
+
+
+@pytest.mark.parametrize("form", [*CUT, "Epoch {}/3\n25/25 - 14s - loss: 1.2345e-04 - accuracy: 0.9123"])
+def test_a_last_line_that_is_cut_anywhere_gives_no_other_number(form):
+    def told(log: str) -> set[tuple[object, ...]]:
+        epochs = [one for run in parse_log(log.encode()).runs for one in run.epochs]
+        return {(one.epoch, *value) for one in epochs for value in [("", one.seconds), *one.metrics.items()]}
+
+    log = "\n".join(form.format(number) for number in (1, 2, 3))
+    assert told(log) == told(log + "\n"), "it lacks only its end"
+    assert all(told(log[:size]) <= told(log) for size in range(len(log)))
+
+
 @pytest.mark.parametrize("form", TABLE, ids=lambda form: form.example)
 def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     assert form.word in form.example
@@ -89,7 +104,9 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     *("Epoch 4, data time: 0.3 s, batch time: 0.5 s", "Epoch 3 | time: 0.12 s/step", "Epoch 2 took 1:12 h"),
     *("Epoch 1: allreduce time 3.5 s", "Epoch 1 saving the checkpoint took 3.5 s", "Epoch 1 (best) time: 3 s"),
     *("Epoch 0.5 time: 3 s", "Download took 3 s", "Validation epoch 3 took 5 s", "Epoch 1/5 estimated time: 90.5s"),
+    *("Epoch 3 time: ~3.1s", "Epoch 1 saved, took 3.1s", "Epoch 2: loss 0.5, checkpoint saved, took 3 s"),
     *("Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]", "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]"),
+    *("Epoch 3 time: 3.1s ± 2.0s", "Epoch 3 took 3.1 s (+/- 2)", "Epoch 3 tiEpoch 4 time: 3.3s"),
     *("Epoch 2 took 31.2 s to validate", "Epoch 2 failed, took 31 s", "Epoch 2 time 31s left", "Epoch 2 (50%) time 3s"),
     *("Loading checkpoint of epoch 2 took 31 s", "Epoch 2: 10% done in 31 s", "Epoch 2 took 2 min and 3 s"),
     *("Epoch 1/9 (1/3): time 4 s", "Epoch 2 took 3s (cumulative)", "100%|█| 17049807/17049807 [00:24<00:00, 8.06it/s]"),
@@ -118,10 +135,8 @@ def test_the_script_s_own_line_about_an_epoch_comes_before_the_bar_s_last_batch(
     own = "epoch {0}: train loss 2.3{0}00, test accuracy 1{0}.0%\nEpoch {0}, step 9: loss 7.0\n"
     log = "".join((bar + own + f"epoch {n + 1}: loss 9.0, acc 99\n").format(n) for n in (first, first + 1))
     (run,) = parse_log(log.encode()).runs
-    values = [
-        pytest.approx({"loss": 2.3 + n / 100, "val_accuracy": 0.1 + n / 100}) for n in (first, first + 1)
-    ]
-    assert [each.metrics for each in run.epochs] == values
+    for n, each in enumerate(run.epochs, start=first):
+        assert each.metrics == pytest.approx({"loss": 2.3 + n / 100, "val_accuracy": 0.1 + n / 100})
     assert [run.epochs[0].line_of(name) for name in ("seconds", "loss")] == [1, 2]
 
 
@@ -135,22 +150,23 @@ def test_an_own_pattern_on_the_command_line(tmp_path, capsys, command):
 
 def test_an_own_pattern_with_a_rate_or_a_step_time():
     """The times may grow evenly: that they are an epoch's is the student's word."""
-    rate = parse_log(b"it 5 at 812.5 img a second\n", patterns=[own_pattern(r"at (?P<rate>[\d.]+) img")])
-    assert rate.runs[0].throughput is not None and rate.runs[0].throughput.contains(812.5)
+    rate = parse_log(
+        b"it 5 at 812.5 img a second\n", patterns=[own_pattern(r"at (?P<rate>[\d.]+) img")]
+    ).runs[0]
+    assert rate.printed_rate == 812.5
     steps = own_pattern(r"ep (?P<epoch>\d+): (?P<steps>\d+) x (?P<step_milliseconds>[\d.]+)")
     (run,) = parse_log(b"ep 0: 100 x 25.0\nep 1: 100 x 30.0\nep 2: 100 x 35.0\n", patterns=[steps]).runs
-    known = [(n, pytest.approx(1.995 + n / 2), pytest.approx(2.005 + n / 2)) for n in (1, 2, 3)]
-    assert [(one.epoch, one.seconds.lo, one.seconds.hi) for one in run.epochs] == known
+    assert [one.seconds.lo for one in run.epochs] == pytest.approx([2.495, 2.995, 3.495])
 
 
-@pytest.mark.parametrize("pattern", ["(", "no groups", r"(?P<epoch>\d+)", r"(?P<step_seconds>\d+)"])
-def test_what_is_no_pattern(pattern, tmp_path, command):
+@pytest.mark.parametrize(
+    "pattern", ["(", "none", r"(?P<epoch>.)", r"(?P<step_seconds>.)", r"(?P<seconds>.)\1"]
+)
+def test_what_is_no_pattern(pattern, command):
     with pytest.raises(DataError) as caught:
         own_pattern(pattern)
     assert caught.value.hint
-    log = tmp_path / "job.out"
-    log.write_text("x\n")
-    assert "pattern" in command(["parse", str(log), "--pattern", pattern], 2).err
+    assert "pattern" in command(["parse", __file__, "--pattern", pattern], 2).err
 
 
 @pytest.mark.parametrize(("line", "suggested"), [
@@ -178,19 +194,6 @@ def test_the_likeliest_line_of_an_unread_log_is_named_with_a_pattern_that_matche
         assert f"--pattern '{pattern}'" in shown
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"(a+)+(?P<seconds>\d)", r"(?P<seconds>\d)(a)\2", r"(?:a|a|a){0,20}(?P<seconds>\d)x"]
-)
-def test_a_pattern_that_would_backtrack_without_end_is_refused_or_linear(pattern):
-    line = "a" * 1500 + "1" * 400 + "\n"
-    try:
-        own = own_pattern(pattern)
-    except DataError as error:
-        assert "cannot be used" in error.sentence and error.hint
-    else:
-        parse_log((line * 20).encode(), patterns=[own])
-
-
 RECORDED = [path.read_text("utf-8") for path in sorted(LOGS.glob("*.out"))]
 EXAMPLES = [form["log"] for form in FORMS.values() if "pattern" not in form]
 
@@ -199,8 +202,9 @@ EXAMPLES = [form["log"] for form in FORMS.values() if "pattern" not in form]
 def test_the_line_that_a_value_cites_has_its_digits(log):
     def cites(line: int | None, value: float, *units: float) -> bool:
         texts = re.findall(r"\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf", log.split("\n")[(line or 0) - 1])
-        near = pytest.approx(value, nan_ok=True)
-        return any(float(text) * unit == near for text in texts for unit in (1, *units))
+        return pytest.approx(value, nan_ok=True) in [
+            float(text) * unit for text in texts for unit in (1, *units)
+        ]
 
     for run in parse_log(log.encode()).runs:
         for epoch in run.epochs:

@@ -190,6 +190,20 @@ def _are_rising(lines: bytes) -> bool:
     return all(map(operator.lt, batches, batches[1:]))
 
 
+_COMPLETE = re.compile(r"\D*|.*(?:\d ?s(?:ec(?:ond)?s?)?\.?|[])}%])")
+_DIGITS = re.compile(r"\d+(?=\.\d)|\d")
+
+
+def is_whole(text: str, like: str) -> bool:
+    """Whether a last line without newline may be believed: of "12ms" may be left "12m", of "1.2e-04" "1.2".
+
+    It is, if it ends in seconds or a bracket, or has as many words as `like`, an earlier line of its kind, and as many
+    digits in the last one, which is no integer.
+    """
+    last, other = ((line.count(" "), _DIGITS.sub("0", line.rpartition(" ")[2])) for line in (text, like))
+    return bool(_COMPLETE.fullmatch(text)) or (last == other and not re.search(r"(?<![.:0])0+\Z", last[1]))
+
+
 # --------------------------------------------------------------------------- prefixes of a line
 
 _MARK_BEGINS = " [0123456789Rr"

@@ -12,7 +12,7 @@ from labtui.training_logs.diagnosis import MAX_TEXT, NO_GPU_SIGN, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
-from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, readings
+from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, is_whole, readings
 from labtui.training_logs.patterns import OwnPattern
 from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import EXPRESSIONS, LogReport, ParsedRun, RunFacts
@@ -48,6 +48,7 @@ class LogReader:
         self._mention = (0, 0, "")  # how likely, line, text
         self._changed = False
         self._cpu_warnings = 0
+        self._like: dict[type | None, str] = {}  # the latest line of each kind of record
         if (hint := facts_of_name(job_name)).model:
             self._fold.hints = hint
         self._fold.plan.update(enumerate(plan, start=1))
@@ -65,7 +66,7 @@ class LogReader:
         `job_known`: how the job ended is known, and decides how a run ended whose log does not say.
         """
         for line in self._cutter.finish():
-            self._take(line)
+            self._take(line, cut=True)
         self._diagnoser.settle()
         self._fold.close(job_known=job_known)
 
@@ -101,12 +102,16 @@ class LogReader:
         told = self._fold.closed or self._fold.open or self._diagnoser.found
         return zeros > 0 and (zeros * 50 > min(size, BINARY_LOOK) or not told)
 
-    def _take(self, line: LogLine) -> None:
+    def _take(self, line: LogLine, *, cut: bool = False) -> None:
         text = line.text
         if not text:
             return
         for rest, writer in readings(text, marked=not self._forms.every_line):
             if (said := self._forms.read(line, rest)) is not None:
+                kind = type(said[0]) if said else None
+                if cut and not is_whole(rest, self._like.get(kind, "")):
+                    break
+                self._like[kind] = rest
                 self._deliver(line.number, rest, said, writer)
                 return
         self._remember_mention(line.number, rest, text)
