@@ -9,7 +9,7 @@ from labtui.results.charts import ChartSpec, line_pieces, slug, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
-from labtui.results.numbers import ANSWER, lost_text, text_table, uncertainty
+from labtui.results.numbers import ANSWER, lost_text, shown_bounds, text_table
 from labtui.results.report import loss_text
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -38,8 +38,8 @@ def test_the_precise_reading_carries_intervals_and_the_same_numbers_as_the_rows(
         for point, row in zip(charts[key].series[0].points, rows, strict=True):
             value = getattr(row, field)
             assert point.y == value.value and point.lo <= point.y <= point.hi
-            half = uncertainty(row, value, ratio=key in ("speedup", "efficiency"))
-            assert (point.lo, point.hi) == (value.value - half, value.value + half)
+            shown = shown_bounds(row, value, ratio=key in ("speedup", "efficiency"))
+            assert (point.lo, point.hi) == (shown.lo, shown.hi), "as results.csv has them"
     assert [point.label for point in charts["speedup"].series[0].points] == ["1.00", "1.68", "2.53"]
     assert [point.label for point in charts["efficiency"].series[0].points] == ["100.0 %", "84.0 %", "63.2 %"]
 

@@ -41,11 +41,12 @@ BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
 
 
 @pytest.mark.parametrize(("interval", "ratio", "bounds", "percent", "percents"), [
-    (Interval(0.84, 0.8381, 0.8411), "0.84", "", "84.0 %", "83.8 to 84.1 %"),
+    (Interval(0.84, 0.8381, 0.8411), "0.84", "", "84.0 %", "83.8 to 84.2 %"),
     (Interval(2.53, 2.52, 2.549), "2.53", "2.52 to 2.55", "253 %", "252 to 255 %"),
-    (Interval(2.5, 2.1, 2.9), "2.5", "2.1 to 2.9", "250 %", "210 to 290 %"),
-    (Interval(3.2, 1.2, 5.2), "3", "1 to 5", "320 %", "120 to 520 %"),
+    (Interval(3.2, 1.2, 5.2), "3", "1 to 6", "320 %", "120 to 520 %"),
     (Interval.exact(1.0), "1.00", "", "100.0 %", ""),
+    (Interval(5.0, 4.995, 5.005), "5.00", "", "500.0 %", "499.5 to 500.5 %"),
+    (Interval(4600, 4599.96, 5000.04), "4,600", "4,600 to 5,000", "460,000 %", "459,996 to 500,004 %"),
     (Interval(15.004, 15.0, 15.01), "15.0", "", "1,500.4 %", "1,500.0 to 1,501.0 %"),
 ])  # fmt: skip
 def test_a_number_and_its_bounds_have_the_digits_of_the_interval(interval, ratio, bounds, percent, percents):
@@ -104,8 +105,9 @@ def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
     (row,) = compute_results([run(1, [30.0, 17.916])]).rows  # a single epoch has no bar
     assert uncertainty(row, Interval.around(17.916, 0.001)) == 0.0
     assert with_uncertainty(row, Interval.around(17.916, 0.001)) == "17.9"
-    wide = uncertainty(row, Interval.around(5.0, 0.5))
-    assert wide == 0.5, "whole printed seconds: the reading itself can be seen"
+    assert uncertainty(row, Interval.around(5.0, 0.5)) == 0.5, (
+        "whole printed seconds: the reading itself can be seen"
+    )
     assert with_uncertainty(row, Interval.around(5.0, 0.5)) == "5.00 ±0.50"
     assert with_uncertainty(row, None) == ABSENT
 
@@ -188,7 +190,7 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     sequential = results_of("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
     text = report_text(results_of(*BOTH)) + report_text(sequential)
     assert re.search(r"\d%", text) is None and "84.0 %" in text
-    assert "one GPU is 15.0 times as fast as the CPU (14.9 to 15.2; as printed 15.36)" in text
+    assert "one GPU is 15.0 times as fast as the CPU (14.8 to 15.2; as printed 15.36)" in text
     assert "  batch  " not in text and "global batch" in text
 
 

@@ -90,7 +90,7 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await until(pilot, lambda: "2 GPUs" in text(app, "strip"))
         assert re.search(r"1.68×   84.0 % efficient +run 3, job 31336\n.*line ", text(app, "strip"))
         await pilot.press("2")
-        await until(pilot, lambda: "6,173 images per second   (6,168 to 6,178)" in text(app, "strip"))
+        await until(pilot, lambda: "6,173 images per second   (6,167 to 6,178)" in text(app, "strip"))
         assert "efficient" not in text(app, "strip") and text_of(app).count("images per second") == 3
         await pilot.press("3", "left", "left")  # the first has none before it
         await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))

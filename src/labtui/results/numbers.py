@@ -10,7 +10,7 @@ says so, and an error bar appears only where the reading shows in three digits.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
 
 import msgspec
 from msgspec.structs import replace
@@ -73,16 +73,20 @@ def adding_up(parts: Sequence[float], total: float, places: int) -> list[float]:
     return shown
 
 
-def in_digits_of(shown: str, value: float) -> str:
-    """A bound or a part of a number, with the decimals and the unit (%, points) of the number as `shown`."""
+def in_digits_of(shown: str, value: float, rounding: str = ROUND_HALF_UP) -> str:
+    """A part of a number, or a bound of it, with the decimals and the unit (%, points) of the number as `shown`."""
     number, blank, unit = shown.partition(" ")
-    return fixed(value * (100 if unit else 1), len(number.partition(".")[2])) + blank + unit
+    return fixed(value * (100 if unit else 1), len(number.partition(".")[2]), rounding) + blank + unit
 
 
 def bounds_text(interval: Interval, shown: str) -> str:
-    """The bounds with the decimals of the value as `shown`: ``1.68 to 1.72``; "" where both look like the value."""
-    low, high = (in_digits_of(shown, each) for each in (interval.lo, interval.hi))
-    return "" if low == shown == high else f"{low.partition(' ')[0]} to {high}"
+    """The bounds, rounded outwards, with the decimals of the value as `shown`: ``1.68 to 1.72``.
+
+    "" where they are within half of the last decimal, which the digits say already.
+    """
+    nearest = in_digits_of(shown, interval.lo), in_digits_of(shown, interval.hi, ROUND_HALF_DOWN)
+    low, high = in_digits_of(shown, interval.lo, ROUND_FLOOR), in_digits_of(shown, interval.hi, ROUND_CEILING)
+    return "" if set(nearest) == {shown} else f"{low.partition(' ')[0]} to {high}"
 
 
 def metrics_text(metrics: Mapping[str, float]) -> str:
@@ -165,11 +169,16 @@ def tick_texts(values: Sequence[float], *, percent: bool = False) -> list[str]:
     return texts
 
 
-def fixed(value: float, places: int) -> str:
-    """`value` with `places` decimals, halves up as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``."""
+def fixed(value: float, places: int, rounding: str = ROUND_HALF_UP) -> str:
+    """`value` with `places` decimals, halves up as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``.
+
+    What is rounded up or down is taken as a printable number up to a twentieth of the last place beyond it: by the
+    noise of floats, or by what two clocks differ.
+    """
     if not math.isfinite(value):
         return f"{value}"
-    rounded = _decimal(value).scaleb(places).to_integral_value(ROUND_HALF_UP).scaleb(-places)
+    noise = {ROUND_CEILING: -0.05, ROUND_FLOOR: 0.05}.get(rounding, 0.0)
+    rounded = _decimal(value + noise / 10**places).scaleb(places).to_integral_value(rounding).scaleb(-places)
     return f"{rounded + 0:,.{places}f}"  # no "-0.0"
 
 

@@ -11,7 +11,7 @@ from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
-from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, uncertainty
+from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 from labtui.slurm.values import number
@@ -77,13 +77,11 @@ def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     for row in rows:
         value: Interval | None = getattr(row, "shown" if view == "time" else view)
         told: dict[str, Any] = {"live": _moves(row) if ratio else row.live, "run": row.members[-1].run_id}
+        hollow = value is None and family == "epoch-time"
+        value = row.warmup_seconds if hollow else value
         if row.n_gpus is not None and value is not None:
-            half = uncertainty(row, value, ratio=ratio)
-            shown = Interval(value.value, value.value - half, value.value + half)
-            yield interval_point(row.n_gpus, shown, label=_TEXTS[unit](value), **told)
-        elif row.n_gpus is not None and family == "epoch-time" and row.warmup_seconds is not None:
-            first = row.warmup_seconds
-            yield interval_point(row.n_gpus, first, label=seconds_text(first), hollow=True, **told)
+            shown = value if hollow else shown_bounds(row, value, ratio=ratio)
+            yield interval_point(row.n_gpus, shown, label=_TEXTS[unit](value), hollow=hollow, **told)
 
 
 def _moves(row: ResultRow) -> bool:
