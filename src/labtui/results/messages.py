@@ -376,7 +376,7 @@ def serial_words(fit: LawFit) -> str:
 def serial_bounds(fit: LawFit) -> str:
     """The bounds of a serial fraction: ``19.2 to 19.5 %``, ``at most 6 %``; "" where both look like the fraction."""
     share, shown = fit.serial_fraction, serial_text(fit)
-    most = f"at most {numbers.in_digits_of(shown, share.hi, numbers.ROUND_CEILING)}"
+    most = f"at most {numbers.in_digits_of(shown, share.hi, 'ROUND_CEILING')}"
     return most if share.lo < 0 else numbers.bounds_text(share, shown)
 
 
