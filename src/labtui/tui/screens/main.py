@@ -18,11 +18,12 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
+from labtui.domain.model import RunPhase
 from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import ENDED_BADLY, View
+from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
@@ -160,26 +161,27 @@ class MainScreen(FramedScreen):
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for what is shown already."""
         view = self.view
-        again = self.pane == "runs" and self.app.view_model.chosen is not None
+        chose = self.pane == "runs" and self.app.view_model.chosen is not None
         here = not isinstance(self.focused, TaskList)
         is_open = self.has_class("-open")
         shown = {"chart": here and self.pane == "charts", "task_list": is_open, "escape": not is_open}
-        if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not again):
+        if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not chose):
             return None
-        if action == "plan" and not (view.task and view.task.runs) and not self.app.view_model.own_jobs:
+        line, plans = view.line, view.task is not None and bool(view.task.runs)
+        if action == "plan" and not plans and not self.app.view_model.own_jobs:
             return instead_of_runs(view)
-        if action == "retry_run" and not runs_again(view):
-            bad = any(line.phase in ENDED_BADLY for line in view.lines)
-            return "Choose a run that failed." if bad else "No run here failed or was cancelled."
+        if action == "retry_run" and line is not None and not runs_again(view):
+            again = " To run it again, press s, then d on its row."
+            return f"Run {line.run_id} is {line.word}.{again * (plans and line.phase is RunPhase.DONE)}"
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
-            return (
-                "The copy is there already: e edits it." if self._copies() else "This task asks for no copy."
-            )
+            return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
         asked = view.task is not None and view.task.questions
         if action == "edit" and not (asked if self.pane == "answers" else self._edited().is_file()):
             return "There is no file to edit here."
-        acts = "This key acts on a run: go to the runs (r) or the log (l) first."
-        return "" if action != "act_on_run" else acts if view.lines else "There is no run here."
+        none = "" if line is not None else "There is no run here."
+        acts = none or "This key acts on a run: go to the runs (r) or the log (l) first."
+        exporting = "The export is still under way." if view.exporting else ""
+        return {"act_on_run": acts, "retry_run": none, "export": exporting}.get(action, "")
 
     # ------------------------------------------------------------------ choosing
 
@@ -304,15 +306,13 @@ class MainScreen(FramedScreen):
     def action_export(self) -> None:
         """Export tables, charts and slides in a process of its own; the note line shows its progress."""
         app, model = self.app, self.app.view_model
-        if model.exporting:
-            app.notify("The export is still under way.", severity="warning")
-            return
 
         def show(done: str) -> None:
             model.exporting = done and f"Exporting {done}"
             app.repaint()
 
         def start() -> Future[str]:
+            model.remarks = []  # those of an older export are no longer true
             show("charts, tables and slides ...")
             told, noted = partial(app.call_later, show), partial(setattr, model, "remarks")
             future = export_all(app.session.folder.path, told, noted)

@@ -155,8 +155,7 @@ class RunPane(Pane, Vertical):
         line = self._line
         from labtui.tui.screens.modals import Ask, yes_or_no
 
-        run_id, others = line.run_id, self._others(line)
-        text = f"Cancel run {run_id}?{_ends_too(self.app.view, others)}"
+        text = f"Cancel run {line.run_id}?{_ends_too(self.app.view, self._others(line))}"
 
         def answered(yes: str | None) -> None:
             if yes:
@@ -194,8 +193,19 @@ class RunPane(Pane, Vertical):
         text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed."
         text += _ends_too(self.app.view, others)
         text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
-        choices, problem = entry_choices("Set the limit"), partial(minutes_problem, line)
+        choices, problem = entry_choices("Set the limit"), partial(self._minutes_problem, run_id)
         self._ask(line, Ask(text, choices=choices, entry=now, check=problem), answered)
+
+    def _minutes_problem(self, run_id: int, text: str) -> str:
+        """Why `text` is not a valid time limit (minutes) for the run's job now; "" if it is. Slurm is not asked."""
+        from labtui.slurm.states import early_end_refusal
+
+        submission = self.app.view.every[run_id].submission
+        minutes = int(text) if text.isascii() and text.isdecimal() else 0
+        refusal = early_end_refusal(submission, minutes) if submission is not None else None
+        if refusal is not None:
+            return f"{refusal.sentence} {refusal.hint}"
+        return "" if minutes else "Enter a whole number of minutes."
 
 
 def _why_over(line: RunLine) -> str:
@@ -207,17 +217,6 @@ def _why_over(line: RunLine) -> str:
 def _ends_too(view: View, others: Sequence[int]) -> str:
     others = [number for number in others if view.every[number].run.outcome is None]
     return f" {words.run_numbers(others)} in the same job would end, too." if others else ""
-
-
-def minutes_problem(line: RunLine, text: str) -> str:
-    """Why `text` is not a valid time limit (minutes) for the run's job; "" if it is. Checked before Slurm is asked."""
-    from labtui.slurm.states import early_end_refusal
-
-    minutes = int(text) if text.isascii() and text.isdecimal() else 0
-    refusal = early_end_refusal(line.submission, minutes) if line.submission is not None else None
-    if refusal is not None:
-        return f"{refusal.sentence} {refusal.hint}"
-    return "" if minutes else "Enter a whole number of minutes."
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:
