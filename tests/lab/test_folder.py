@@ -33,7 +33,7 @@ def folder(tmp_path) -> LabFolder:
     return LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
 
 
-def test_editions_by_id_by_path_and_from_the_lab_folder(folder, tmp_path):
+def test_editions_by_id_by_path_and_from_the_lab_folder(folder):
     assert load_edition("hpc4ai-ch10").id == "hpc4ai-ch10"
     shutil.copy(LABS / "hpc4ai-ch10.toml", folder.path / "mine.toml")
     assert load_edition("mine.toml", folder).id == "hpc4ai-ch10"
@@ -44,9 +44,6 @@ def test_editions_by_id_by_path_and_from_the_lab_folder(folder, tmp_path):
     for name, error in (("nowhere.toml", DataError), ("..", UsageError)):
         with pytest.raises(error):
             load_edition(name, folder)
-    (tmp_path / "b.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="UTF-8"):
-        load_edition(tmp_path / "b.toml")
 
 
 def test_evidence_of_a_fresh_folder(folder):

@@ -54,7 +54,7 @@ def test_settings_that_do_not_fit_are_a_sentence(tmp_path, text):
     (tmp_path / "lab.toml").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError) as caught:
         LabFolder.open(tmp_path).settings()
-    assert caught.value.sentence
+    assert caught.value.sentence and caught.value.hint
 
 
 def test_no_settings_field_can_hold_a_secret():

@@ -291,6 +291,10 @@ def test_each_kind_of_file_refuses_a_link(snare):
     folder.lock_path.symlink_to(outside / "secret")
     with pytest.raises(FolderError, match="link"):
         lock_folder(folder.lock_path)
+    folder.settings_path.unlink()
+    folder.settings_path.symlink_to(outside / "secret")
+    with pytest.raises(DataError, match="link"):
+        folder.settings()
     assert tree(outside) == before
 
 

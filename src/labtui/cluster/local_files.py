@@ -70,9 +70,13 @@ def expand_home(text: str | Path) -> Path:
         return Path(text)
 
 
-def read_file(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file that a person named; links are followed. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS & ~_NOFOLLOW), "rb") as file:
+def read_file(path: Path, max_bytes: int, root: Path | None = None) -> bytes:
+    """The bytes of a regular file; links are followed, since a person named it, unless it is of the folder `root`.
+
+    Raises OSError.
+    """
+    flags = os.O_RDONLY | _FLAGS & ~_NOFOLLOW
+    with os.fdopen(open_inside(root, path) if root else os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise LinkRefused(errno.EINVAL, "it is not a regular file", str(path))

@@ -77,7 +77,6 @@ def run_init(args: argparse.Namespace) -> int:
 
 def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
     """What can be seen to be wrong or missing in the settings without the network."""
-    from labtui.domain.errors import failure
     from labtui.session.lab_cluster import check_settings
     from labtui.slurm.job_script import render
 

@@ -88,7 +88,7 @@ def read_settings(path: Path) -> Settings:
     Raises:
         DataError: it cannot be read, is not TOML, or a value is not valid; names the line if known.
     """
-    document = _toml(read_text(path, path.name), path.name)
+    document = _toml(read_text(path, path.name, path.parent), path.name)
     flat: dict[str, Any] = {}
     for table in ("lab", "cluster"):
         section = document.get(table, {})
@@ -102,14 +102,14 @@ def read_settings(path: Path) -> Settings:
         raise failure(reason, file=path.name, path=path, text=error) from error
 
 
-def read_text(path: Path, name: str) -> str:
-    """The text of a file; errors call it `name`.
+def read_text(path: Path, name: str, root: Path | None = None) -> str:
+    """The text of a file, with no link followed below `root`; errors call it `name`.
 
     Raises:
         DataError: it cannot be read, or is not UTF-8.
     """
     try:
-        return local_files.read_file(path, local_files.MAX_TEXT_BYTES).decode("utf-8-sig")
+        return local_files.read_file(path, local_files.MAX_TEXT_BYTES, root).decode("utf-8-sig")
     except OSError as error:
         raise failure("closed-text", file=name, text=error.strerror) from None
     except UnicodeDecodeError:
