@@ -91,7 +91,7 @@ def test_the_numbers_make_the_title(tmp_path, edition):
     assert made.issuperset(line.strip() for line in TITLES[edition].strip().splitlines())
     assert edition != "hpc4ai-ch6" or "speedup" not in page_text(pages[0]), "none is known on that page"
     scales = {chart.y_from for page in pages for chart in page.charts if chart.family == "efficiency"}
-    assert edition != "hpc4ai-ch12" or (scales == {0.5} and "'GPU-h'" in str(pages[-2].blocks))
+    assert edition != "hpc4ai-ch12" or (scales == {0.5} and "'epochs, GPU-h'" in str(pages[-2].blocks))
 
 
 def document_of(lab, change):

@@ -94,7 +94,8 @@ def gpu_hours(row: ResultRow) -> float:
     return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in row.members)
 
 
-GPU_HOURS = Column("GPU-h", lambda row: fixed(gpu_hours(row), 2) if gpu_hours(row) else ABSENT, optional=True)
+GPU_HOURS = Column("epochs, GPU-h", lambda r: fixed(n, 2) if (n := gpu_hours(r)) else ABSENT, optional=True)
+"""Named apart from `numbers.TOTAL`, which has start-up and validation, too."""
 
 
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
