@@ -26,9 +26,11 @@ def shown(run: ParsedRun) -> str:
     return f"{run.model or '-'} {run.device or '-'}{gpus}{size}:{epochs}{rate}, {run.outcome}{words}"
 
 
-TRAINER = (
-    "{{'train_runtime': 247.4258, 'train_samples_per_second': {}, 'train_loss': 1.1304, 'epoch': 2.0}}\n"
-)
+TRAINER, NON_GPU, REQUEUE = (
+    "{{'train_runtime': 247.4258, 'train_samples_per_second': {}, 'train_loss': 1.1304, 'epoch': 2.0}}\n",
+    "WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n",
+    "slurmstepd: error: *** JOB 123 ON as01r1b09 CANCELLED AT 2026-11-21T10:00:00 DUE TO JOB REQUEUE ***\n",
+)  # fmt: skip
 HF_HEAD = "***** Running training *****\n  Num examples = 50,000\n  Num Epochs = 2\n  Total train batch size (w. parallel, distributed & accumulation) = 200\n"
 HF_EVAL = "***** Running Evaluation *****\n  Num examples = 10000\n  Batch size = 50\n"
 START = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
@@ -46,9 +48,6 @@ EVERY_RANK = (
         for rate in (330.1, 329.8, 330.3, 330.0)
     )
     + "".join(f"total images/sec: {rate}\n" for rate in (1320.21, 1320.24, 1320.19, 1320.22))
-)
-NON_GPU = (
-    "WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n"
 )
 LABTUIS = (
     "---- labtui job ----\ntoken:     k3v9\nlab:       hpc4ai-ch10\npractice:  yes\n"
@@ -69,9 +68,6 @@ WORKERS = (
 GPUS = "---- labtui job ----\ngpus:      {}\n---- end ----\n"
 STARTS = "2026-11-21 10:00:00.1: I port.cc:110] oneDNN custom operations are on. You may see slightly different results.\n"
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nRuntimeError: gone\n'
-REQUEUE = (
-    "slurmstepd: error: *** JOB 123 ON as01r1b09 CANCELLED AT 2026-11-21T10:00:00 DUE TO JOB REQUEUE ***\n"
-)
 LATE_HEAD, LATE_TAIL = keras(1, 1, 3).split("\n", 1)
 VALIDATED = " * Acc@1 10.130 Acc@5 30.862\n"
 BENCHMARK = "1\timages/sec: 330.1 +/- 0.0 (jitter = 0.0)\t8.1\ntotal images/sec: {}\n"
@@ -339,6 +335,9 @@ CASES = {
     "an evaluate before a fit": (EVALUATE + keras(1, 2, 2), "- -: 1*=13.6 2=13.6, completed"),
     "a fit of one epoch and another head": (EVALUATE + "Num_replicas: 2\n" + keras(1, 2, 2), "- -: 1*=1, completed | - gpu 2: 1*=13.6 2=13.6, completed"),
     "an evaluate alone": ("+ python ResNet50.py --epochs 5 --batch_size 256 --n_gpus 1\n" + EVALUATE, "ResNet50 gpu 1 x 256:, unfinished"),
+    "a pasted training of one epoch": ("Epoch 1/1\n13/13 - 31s - loss: 2.26 - accuracy: 0.2", "- -: 1*=31, completed"),
+    "a last line with more behind its time": ("Epoch 3 | time: 3.1s | loss 1.2", "- -: 3*=3.1, completed"),
+    "a last line like those before": ("Epoch 3 time: 9.5s\nEpoch 4 time: 13.1s", "- -: 3*=9.5 4=13.1, completed"),
     "an evaluate after 3 of 100 epochs": (keras(1, 3, 100) + EVALUATE, "- -: 1*=13.6 2=13.6 3=13.6, completed"),
 }  # fmt: skip
 

@@ -28,7 +28,6 @@ from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Open
 from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
 
 MAX_LISTED = 1000
-_GAPS = "Epochs are not printed one by one: a time may be that of several epochs."
 _BARS = "An epoch has several bars without a name, and nothing shows which is the training's."
 _TWO_BATCHES = "The log has two global batches, {:,} and {:,}: the later one counts."
 _MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
@@ -106,7 +105,7 @@ class Fold:
                 self.refuse(line, f"Epoch {number}")
             return
         if run.last and number > run.last + 1:
-            run.refuse(_GAPS)
+            run.refuse("Epochs are not printed one by one: a time may be that of several epochs.")
         if self.before is not None and self.before.continues_with(sample, run):
             self.refuse(line, f"Epoch {number}")
         self.keep(run, sample)

@@ -5,7 +5,7 @@ Of a line that redraws itself only the last state remains, and each full bar ove
 
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -190,20 +190,6 @@ def _are_rising(lines: bytes) -> bool:
     return all(map(operator.lt, batches, batches[1:]))
 
 
-_COMPLETE = re.compile(r"\D*|.*(?:\d ?s(?:ec(?:ond)?s?)?\.?|[])}%])")
-_DIGITS = re.compile(r"\d+(?=\.\d)|\d")
-
-
-def is_whole(text: str, like: str) -> bool:
-    """Whether a last line without newline may be believed: of "12ms" may be left "12m", of "1.2e-04" "1.2".
-
-    It is, if it ends in seconds or a bracket, or has as many words as `like`, an earlier line of its kind, and as many
-    digits in the last one, which is no integer.
-    """
-    last, other = ((line.count(" "), _DIGITS.sub("0", line.rpartition(" ")[2])) for line in (text, like))
-    return bool(_COMPLETE.fullmatch(text)) or (last == other and not re.search(r"(?<![.:0])0+\Z", last[1]))
-
-
 # --------------------------------------------------------------------------- prefixes of a line
 
 _MARK_BEGINS = " [0123456789Rr"
@@ -227,3 +213,26 @@ def readings(text: str, *, marked: bool) -> Iterator[tuple[str, Writer]]:
         match = EXPRESSIONS["prefix"].match(text)
         if match is None:
             return
+
+
+# --------------------------------------------------------------------------- a last line without a newline
+
+
+def sure_part(text: str, earlier: Iterable[str]) -> str:
+    """What the beginning of a line says, however it goes on: ``12m`` may be minutes or 12 milliseconds.
+
+    That is all of it, if it ends in a bracket, a full stop or seconds, or looks like an `earlier` line. Else the
+    numbers at its end are left out, each with the word after it.
+    """
+    alike = not EXPRESSIONS["open"].search(text) and _shape(text) in map(_shape, earlier)
+    if alike or EXPRESSIONS["closed"].search(text):
+        return text
+    words = text.split(" ")
+    while re.search(r"\d", " ".join(words[-2:])):
+        words.pop()
+    return " ".join(words)
+
+
+def _shape(text: str) -> str:
+    """A text with its numbers blanked, but for how many decimals they have."""
+    return re.sub(r"\d", "0", re.sub(r"(?<![.\d])\d+", "#", text))

@@ -75,12 +75,8 @@ def read_hand_written(text: str) -> list[Said] | None:
         if (name := spaced.strip(" -")) not in _KNOWN
     }
     metrics = metrics or {name: str(value) for name, value in _scores(lower[: found.start()]).items()}
-    beside = [
-        one["rate"].replace(",", "")
-        for one in EXPRESSIONS["rate"].finditer(lower, found.end())
-        if _is_bare(one)
-    ]
-    rate = {"rate": beside[0]} if beside else {}
+    beside = next(filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end())), None)
+    rate = {"rate": beside["rate"].replace(",", "")} if beside else {}
     return epoch_of("hand-written", {**metrics, **given(head), **given(found), **rate})
 
 
@@ -207,9 +203,8 @@ def own_pattern(text: str) -> OwnPattern:
         own = re2.compile(text, _OPTIONS)
     except re2.error as error:
         why = error.args[0] if error.args else "not supported"
-        raise failure(
-            "pattern", shown=shown, text=why.decode("utf-8", "replace") if isinstance(why, bytes) else why
-        ) from None
+        text = why.decode("utf-8", "replace") if isinstance(why, bytes) else why
+        raise failure("pattern", shown=shown, text=text) from None
     groups = own.groupindex.keys()
     if not groups & {*TIMES, "rate"}:
         raise failure("pattern-time", shown=shown, groups=", ".join((*TIMES, "rate")))
@@ -280,8 +275,6 @@ def line_pattern(line: str) -> re.Pattern[str]:
             raise DataError(f"The line {shown} has {{{name}}} twice.")
     if len(_TIME.intersection(names)) != 1 or len(_BASELINE.intersection(names)) > 1:
         raise DataError(f"The line {shown} needs one time: {{seconds}} or {{milliseconds}}.")
-    if len(line) > MAX_LINE_CHARS:
-        raise DataError(f"The line {shown} has more than {MAX_LINE_CHARS} characters.")
     pattern = re.sub(r"(?:\\\s)+", lambda _: _BLANKS, re.escape(line.strip()))
     for name in names:
         group = PROGRAM[name] if name == "number" else f"(?P<{name}>{PROGRAM[name]})"

@@ -4,6 +4,7 @@ Runs are a pure function of a log's bytes: `parse_log`, for a whole log, uses `L
 does not grow with the log, and no bytes raise an error.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from labtui.training_logs.diagnosis import MAX_TEXT, NO_GPU_SIGN, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
-from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, is_whole, readings
+from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, readings, sure_part
 from labtui.training_logs.patterns import OwnPattern
 from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import EXPRESSIONS, LogReport, ParsedRun, RunFacts
@@ -45,10 +46,10 @@ class LogReader:
         self._folds = [Fold(self._diagnoser)]  # of lines without a rank, and of the lowest rank that trains
         self._chief: Writer | None = None
         self._forks = 0
+        self._read: deque[str] = deque(maxlen=64)  # the last lines that a form read
         self._mention = (0, 0, "")  # how likely, line, text
         self._changed = False
         self._cpu_warnings = 0
-        self._like: dict[type | None, str] = {}  # the latest line of each kind of record
         if (hint := facts_of_name(job_name)).model:
             self._fold.hints = hint
         self._fold.plan.update(enumerate(plan, start=1))
@@ -66,7 +67,7 @@ class LogReader:
         `job_known`: how the job ended is known, and decides how a run ended whose log does not say.
         """
         for line in self._cutter.finish():
-            self._take(line, cut=True)
+            self._take(line, whole=False)
         self._diagnoser.settle()
         self._fold.close(job_known=job_known)
 
@@ -102,21 +103,27 @@ class LogReader:
         told = self._fold.closed or self._fold.open or self._diagnoser.found
         return zeros > 0 and (zeros * 50 > min(size, BINARY_LOOK) or not told)
 
-    def _take(self, line: LogLine, *, cut: bool = False) -> None:
+    def _take(self, line: LogLine, *, whole: bool = True) -> None:
         text = line.text
         if not text:
             return
         for rest, writer in readings(text, marked=not self._forms.every_line):
-            if (said := self._forms.read(line, rest)) is not None:
-                kind = type(said[0]) if said else None
-                if cut and not is_whole(rest, self._like.get(kind, "")):
-                    break
-                self._like[kind] = rest
+            if (said := self._forms.read(line, rest if whole else sure_part(rest, self._read))) is not None:
+                self._read.append(rest)
                 self._deliver(line.number, rest, said, writer)
                 return
         self._remember_mention(line.number, rest, text)
+        if NO_GPU_SIGN in text:
+            self._cpu_warnings += 1
+            for fold in self._folds:
+                fold.mark_without_gpu()
         # a time stamp without a rank stays: known error texts may come with one
-        self._diagnose(line, rest if writer else text)
+        failure = self._diagnoser.take(line.number, rest if writer else text, len(self._fold.closed))
+        self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace
+        if failure is not None:
+            self._changed = True
+            for fold in self._folds:
+                fold.fail(failure)
 
     def _remember_mention(self, number: int, rest: str, text: str) -> None:
         """Remember the unread line that most likely has an epoch or a rate."""
@@ -152,31 +159,16 @@ class LogReader:
         if before not in (None, writer) and self._fold.open is not None:
             self._fold.open.interleaved = True
 
-    # ------------------------------------------------------------------ failures
-
-    def _diagnose(self, line: LogLine, text: str) -> None:
-        if NO_GPU_SIGN in text:
-            self._cpu_warnings += 1
-            for fold in self._folds:
-                fold.mark_without_gpu()
-        failure = self._diagnoser.take(line.number, text, len(self._fold.closed))
-        self._cutter.every_line = self._forms.every_line or self._diagnoser.in_trace
-        if failure is not None:
-            self._changed = True
-            for fold in self._folds:
-                fold.fail(failure)
-
 
 def parse_log(data: bytes | Iterable[bytes], **options: Any) -> LogReport:
     """Read a whole log, given at once or in chunks; `options` are those of a `LogReader`.
 
     Binary data is not read to its end, as it may be endless.
     """
-    reader, size = LogReader(**options), 0
+    reader = LogReader(**options)
     for chunk in (data,) if isinstance(data, bytes) else data:
         reader.feed(chunk)
-        size += len(chunk)
-        if size > BINARY_LOOK and reader.binary:
+        if reader._cutter.size > BINARY_LOOK and reader.binary:
             break
     reader.finish()
     return reader.report

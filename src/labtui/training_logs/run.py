@@ -94,9 +94,8 @@ class OpenRun(msgspec.Struct):
     def outcome(self) -> Outcome:
         """The outcome so far; `unfinished` until a line says otherwise, or all planned epochs are there."""
         planned = self.facts.epochs_planned
-        if self.success or (
-            planned is not None and not self.ended and max(self.last, self.records.reach) >= planned
-        ):
+        reached = planned is not None and max(self.last, self.records.reach) >= planned
+        if self.success or (reached and not self.ended):
             return "completed"
         if self.failure is not None:
             return self.failure
@@ -153,9 +152,8 @@ class OpenRun(msgspec.Struct):
         if said.number is None:
             return not self.success
         number = int(said.number) + self.shift
-        if (
-            number == self.last
-        ):  # by another process, or a bar drawn again; or the only epoch of another training
+        # by another process, or a bar drawn again; or the only epoch of another training
+        if number == self.last:
             return not (self.fresh or coming.given())
         # a line that names the run's plan is the run's even beyond it: "Epoch 4/3"
         return not self.success and self.last < number <= (number if said.planned else planned or number)
