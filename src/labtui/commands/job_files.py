@@ -53,7 +53,7 @@ def answers_about_runs(args: argparse.Namespace) -> Answers:
 
 def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str]) -> str:
     """A job in one line: its runs, time limit, expected time and cost."""
-    from labtui.results.cost import gpu_hours_of_limit, hours_text
+    from labtui.results.cost import hours_text
     from labtui.tui.format import range_text, span_text
 
     seconds, hours = preview.seconds, preview.gpu_hours
@@ -63,7 +63,7 @@ def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str])
         expected = f", expected {range_text(seconds)} {unit}"
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     if hours is not None and draft.gpus:
-        most = gpu_hours_of_limit(draft.total_gpus, draft.time_limit_minutes)
+        most = draft.total_gpus * draft.time_limit_minutes / 60
         cost = f", {hours_text(hours.value)} GPU-hours expected"
         cost += f", {hours_text(most)} at most" * bool(most)
     return (

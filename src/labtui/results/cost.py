@@ -98,11 +98,6 @@ GPU_HOURS = Column("epochs, GPU-h", lambda r: fixed(n, 2) if (n := gpu_hours(r))
 """Named apart from `numbers.TOTAL`, which has start-up and validation, too."""
 
 
-def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
-    """The most a job can cost: its GPUs for its whole time limit."""
-    return gpus * minutes / 60
-
-
 def hours_text(hours: float) -> str:
     """GPU-hours: ``0.31``, ``2.0``, ``42``."""
     return fixed(hours, 2 if hours < 1 else 1 if hours < 10 else 0)
@@ -148,15 +143,20 @@ def limit_warning(
 
     `row` has the run's epoch time, `now` is the cluster's time.
     """
-    job = submission.job if submission is not None and not submission.cancelling else None
-    if job is None or job.phase is not JobPhase.RUNNING or not job.time_limit_s:
+    if submission is None or submission.cancelling or (job := submission.job) is None:
+        return ""
+    if job.phase is not JobPhase.RUNNING or not job.time_limit_s:
         return ""
     if run.phase is not RunPhase.RUNNING or row is None or row.epoch_seconds is None:
         return ""
-    rest = row.epoch_seconds.scaled(max(0, run.spec.epochs - run.epochs_read))
-    left = job.time_limit_s - job.ran_s(now)
+    done, planned, seconds = run.epochs_read, run.spec.epochs, row.epoch_seconds
+    ran = max(job.ran_s(now), run.trained_s)  # its log may be newer than the queue's answer
+    rest, left = seconds.scaled(max(0, planned - done)), job.time_limit_s - ran
     if rest.hi <= left:
         return ""
-    killed_in = min(run.spec.epochs, run.epochs_read + 1 + int(max(0.0, left) // row.epoch_seconds.value))
+    # The log does not tell the time between epochs: at most all that was no epoch so far, the start-up included.
+    slowest = max(seconds.value, ran / max(1, done)) if len(submission.run_ids) == 1 else seconds.value
+    first, last = (min(planned, done + 1 + int(max(0.0, left) // pace)) for pace in (slowest, seconds.value))
     sure = "will end it" if rest.lo > left else "may end it"
-    return f"At this pace its time limit {sure} in epoch {killed_in} of {run.spec.epochs}."
+    where = f"epoch {last}" if first == last else f"epochs {first} to {last}"
+    return f"At this pace its time limit {sure} in {where} of {planned}."

@@ -177,12 +177,11 @@ def _my_job(
     if item is not None:
         queue = item.queue or job.partition
     limits = profile.queue(queue)
-    since = job.since
     return MyJob(
         **asdict(job if item is None else replace(job, name=item.job_name)),
         queue=queue,
-        since=since,
-        lasted_s=None if since is None or cluster_time is None else max(0.0, cluster_time - since),
+        since=job.since,
+        lasted_s=None if job.since is None or cluster_time is None else max(0.0, cluster_time - job.since),
         token=item.token if item else "",
         run_ids=item.run_ids if item else (),
         held=item.held if item else "JobHeld" in job.reason,

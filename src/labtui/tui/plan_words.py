@@ -19,7 +19,7 @@ from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.lab.plan_table import grouped
 from labtui.preflight.findings import MAIN_SCRIPT
-from labtui.results.cost import gpu_hours_of_limit, hours_text
+from labtui.results.cost import hours_text
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
@@ -70,7 +70,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     if time:
         digits, unit = words.span_text(time).split()
         figures.append(Figure(digits, unit, below))
-    most = sum(gpu_hours_of_limit(draft.total_gpus, draft.time_limit_minutes) for draft in plan.drafts)
+    most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.drafts)
     if hours is not None and most:
         figures.append(Figure(hours_text(hours.value), "GPU-h", f"at most {hours_text(most)}"))
     elif most:
