@@ -125,7 +125,6 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
                 await pilot.press(pane)
                 await until(pilot, lambda words=words: words in text_of(app), pane)
                 assert title in text_of(app) and "img/s" not in text_of(app), pane
-                assert "epoch 2" not in text_of(app), pane
                 rows = [each.title for each in app.get_system_commands(app.screen)]
                 assert max(map(len, rows)) <= 74, "whole in 80 columns"
                 assert any(row.endswith(title[2:]) for row in rows if f"Task {task} " in row), "as in header"
@@ -250,9 +249,13 @@ async def test_practice_and_read_only_are_said(tmp_path):
     lab_session(first, practice=True)
     second.requests = []
     async with screens(second) as (app, pilot):
-        await until(pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app))
+        await until(
+            pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app) and app.view.checks
+        )
+        app.go_to_task("10.6")
         keys = {each.binding.action: each.enabled for each in app.screen.active_bindings.values()}
-        assert keys["pane('runs')"] and not keys["plan"] and not keys["export"]
+        assert keys["pane('runs')"] and not keys["plan"] and not keys["export"] and not keys["do_next"]
+        assert app.main.step.label and not app.main.step.action, "a step that would be refused has no key"
         app.view_model.edition = None  # as if it could not be read
         app.repaint()
         await pilot.press("ctrl+n")

@@ -24,7 +24,7 @@ from textual.widgets._toast import ToastRack
 from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
-from labtui.tui.guidance import result_line
+from labtui.tui.guidance import next_step, result_line
 from labtui.tui.messages import ScreenPrompter, edit, takes_text
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import ANSWER_S, SanitizedApp
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from labtui.domain.model import SubmissionDraft
     from labtui.domain.state import LabState
-    from labtui.lab.edition import Task
     from labtui.practice.incidents import IncidentNote
     from labtui.session.notifications import Notifier
     from labtui.session.session import Session
@@ -206,10 +205,16 @@ class LabApp(SanitizedApp[int]):
 
     def why_disabled(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
         """Why an action of `target` is disabled now; "" if it is not."""
+        if method == "do_next":
+            method = next_step(self.view).action.partition("(")[0]
         opens_again = method == "refresh_now" and self.session.state.connection == WRITER_GONE
         if (reason := self.session.why_read_only) is not None and method in CHANGING and not opens_again:
             return reason.sentence
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """As Textual asks: None for what a read-only folder refuses, which has no key in the footer."""
+        return None if self.why_disabled(self, action, parameters) else True
 
     def _follow_states(self) -> None:
         """In a thread of its own: show new states, at most one every `REPAINT_EVERY_S`, and check the tasks.
@@ -346,16 +351,6 @@ class LabApp(SanitizedApp[int]):
         if problem is not None:
             self.report(problem)
         return problem is None
-
-    def start_copy(self, task: Task | None) -> None:
-        """Copy a script to the new one that a task asks for."""
-        from labtui.session.labs import start_copy
-
-        if task is None or not task.copies_to_start:
-            return
-        original, target = task.copies_to_start[0]
-        start_copy(self.session.folder, original, target)
-        self.notify(f"{target} is a copy of {original}. Press e to edit it.", timeout=8)
 
     async def action_do_next(self) -> None:
         """Take the next step."""

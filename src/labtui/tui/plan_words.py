@@ -102,8 +102,7 @@ def nothing_to_send(plan: Plan) -> str:
     """Why a plan has no job."""
     if not all_made(plan):
         return "Every run is left out. Press d to add one."
-    done = all(plan.phase(row.spec) is RunPhase.DONE for row in plan.rows)
-    under_way = "" if done else " or under way"
+    under_way = " or under way" * any(plan.phase(row.spec) is not RunPhase.DONE for row in plan.rows)
     return f"All runs of this task are done{under_way}. Press d to run the selected one again."
 
 

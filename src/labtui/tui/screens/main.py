@@ -300,7 +300,7 @@ class MainScreen(FramedScreen):
 
     async def action_start_copy(self) -> None:
         """Make the copy, and show the task, where `e` edits it."""
-        self.app.start_copy(self.view.task)
+        self.start_copy(self.view.task)
         await self.show_pane("task")
 
     def action_export(self) -> None:

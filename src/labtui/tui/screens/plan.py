@@ -345,7 +345,7 @@ class PlanScreen(FramedScreen):
 
     def action_start_copy(self) -> None:
         """Make the missing script as a copy, and check the files again."""
-        self.app.start_copy(self.plan.task)
+        self.start_copy(self.plan.task)
         self.recompute()
 
     def _ask_reason(self) -> None:

@@ -94,9 +94,8 @@ class WizardScreen(Screen[None]):
         return changed(Settings(edition=lab, profile=cluster), **typed, port=int(port) if port else None)
 
     def _say(self, text: str, *, ok: bool | None = None) -> None:
-        mark = "" if ok is None else "✔ " if ok else "✘ "
         styles = themes.roles(self.app)
-        style = "" if ok is None else styles.good if ok else styles.bad
+        mark, style = {None: ("", ""), True: ("✔ ", styles.good), False: ("✘ ", styles.bad)}[ok]
         self.query_one("#wizard-answer", Static).update(Text(f"{mark}{text}", style=style))
 
     # ------------------------------------------------------------------ testing

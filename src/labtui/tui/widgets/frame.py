@@ -29,6 +29,7 @@ from labtui.tui.view import NO_VIEW, TaskLine, View
 if TYPE_CHECKING:
     from textual.dom import DOMNode
 
+    from labtui.lab.edition import Task
     from labtui.tui.app import LabApp
 
 EMPTY = Text("")
@@ -322,6 +323,16 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         """Called when another task was chosen in the task list."""
         self.app.go_to_task(task_id)
 
+    def start_copy(self, task: Task | None) -> None:
+        """Copy a script to the new one that a task asks for."""
+        from labtui.session.labs import start_copy
+
+        if task is None or not task.copies_to_start:
+            return
+        original, target = task.copies_to_start[0]
+        start_copy(self.app.session.folder, original, target)
+        self.app.notify(f"{target} is a copy of {original}. Press e to edit it.", timeout=8)
+
     def content(self) -> ComposeResult:
         """The widgets inside the frame."""
         yield from ()
@@ -332,6 +343,8 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         step = next_step(self.view)
         bound = (each.binding for each in self.active_bindings.values() if each.enabled)
         here = {each.action.removeprefix("screen."): each for each in bound}
+        if self.view.read_only and step.action.partition("(")[0] in CHANGING:
+            return replace(step, action="")
         if "do_next" not in here:  # an editor has the focus and takes letters and dots
             step = NextStep("Next answer", "", "next_question")
         binding = here.get(step.action) or here.get(step.action.partition("(")[0])

@@ -75,8 +75,7 @@ class RunsPane(RunPane):
     def _show_result(self, view: View, styles: Roles) -> None:
         failed = failed_line(view)
         self.set_class(failed is not None, "-failed")
-        card = error_card(view, failed, styles, self.size.width) if failed else Text("")
-        say(self, "#run-error", card)
+        say(self, "#run-error", error_card(view, failed, styles, self.size.width) if failed else Text(""))
         shown, sentence, detail = result(view)
         number, _, unit = shown.partition(" ")
         self.set_class(bool(number) and failed is None, "-result")
@@ -100,9 +99,7 @@ class RunsPane(RunPane):
         chart.display = spec is not None
         self.set_class(spec is not None and not spec.empty, "-measured")
         chart.show(spec)
-        facts = Text("")
-        if line is not None:
-            facts = run_facts(view, line, self.app.view_model.gpu_use(line.run), styles)
+        busy = self.app.view_model.gpu_use(line.run) if line is not None else ()
         found = failed.run.diagnosis[:1] if failed is not None else ()
         stream = found[0].stream if found else line.run.stream if line is not None else "out"
         started = line is not None and line.run.started
@@ -112,7 +109,7 @@ class RunsPane(RunPane):
             runs = words.run_numbers(sorted((line.run_id, *others))).lower()
             of = f"  of {runs}" if others else "  following" * line.live
             say(self, "#glance-of", ink("Log", "bold").append(of, styles.quiet))
-        say(self, "#run-facts", facts)
+        say(self, "#run-facts", run_facts(view, line, busy, styles) if line is not None else Text(""))
         self.query_one("#glance-log").display = log is not None
         tail = self.query_one(TailView)
         tail.show_file(log, self.app.session.folder.path)
