@@ -351,11 +351,11 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
     def show_frame(self, view: View) -> None:
-        self.view, styles = view, roles(self.app)
+        self.view = view
         self.query_one(TaskList).show(view)
         say(self, "#header", partial(_header, self))
         say(self, "#rail-title", partial(_rail_title, self))
-        say(self, "#about", _about(view, styles))
+        say(self, "#about", partial(_about, self))
         say(self, "#next", partial(_next, self))
         say(self, "#title", partial(_title, view))
         say(self, "#note", partial(_note, self))
@@ -399,12 +399,20 @@ def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
     return ends(left, right, max(8, width))
 
 
-def _about(view: View, styles: Roles) -> Text:
-    """Below a list that is a page: what the current task asks for and still needs."""
+def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
+    """Below a list that is a page: what the current task asks for and still needs, as far as it fits."""
+    view, width = screen.view, max(20, width)
     about = ink(" ".join(view.task.what.split()) if view.task is not None else "", styles.soft)
     for missing in dict.fromkeys(item.missing for item in view.items if item.missing):
         about.append(f"\n○ {missing}", styles.quiet)
-    return about
+    taken = len(view.tasks) + (
+        17 if screen.has_class("-rail") else 9
+    )  # by the tasks, the card Next and the frame
+    lines, free = about.wrap(screen.app.console, width), max(2, screen.size.height - taken)
+    for last in lines[free - 1 : free] if lines[free:] else ():
+        last.truncate(width - 2)
+        last.append(" …")
+    return Text("\n").join(lines[:free])
 
 
 def _next(screen: FramedScreen, styles: Roles, width: int) -> Text:
