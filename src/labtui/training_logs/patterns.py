@@ -81,7 +81,8 @@ def read_hand_written(text: str) -> list[Said] | None:
 
 
 def _is_bare(found: re.Match[str]) -> bool:
-    return EXPRESSIONS["bare"].search(found.string, max(0, found.start() - 80), found.start()) is not None
+    before = found.string[: found.start()][-80:]
+    return EXPRESSIONS["bare"].search(before) is not None and not EXPRESSIONS["other-work"].search(before)
 
 
 def read_bar(text: str) -> list[Said] | None:
