@@ -189,8 +189,7 @@ def rows_label(spec: ChartSpec) -> str:
 
 def bounds(point: Point) -> tuple[float, float]:
     """How far the interval reaches below and above the mark."""
-    low = point.y if point.lo is None else point.lo
-    high = point.y if point.hi is None else point.hi
+    low, high = (point.y if each is None else each for each in (point.lo, point.hi))
     return max(0.0, point.y - low), max(0.0, high - point.y)
 
 

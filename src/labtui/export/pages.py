@@ -32,16 +32,18 @@ def hand_in(contents: LabContents) -> Document:
     edition, settings = contents.edition, contents.settings
     made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan)])
     unreal = all(run.mark for run in contents.measurements.runs)
+    others = ("The charts of other runs are in plots/.",) * bool(contents.results.rows)
     pages = [replace(page, practice=unreal or page.practice) for page in made if page.shows]
+    pages = pages or [Page(title="No task has a run or an answer yet", warnings=others)]
     absent = dict.fromkeys(page.kicker or page.title for page in made if not page.shows)
     missing = [f"Not here yet: {'; '.join(absent)}."] if absent else []
-    if missing and pages:
+    if missing:
         pages[-1] = replace(pages[-1], warnings=(*pages[-1].warnings, *missing))
     author = clean(settings.group)
     where = ", account ".join(filter(None, map(clean, (contents.profile.title, settings.account))))
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
     notes = [] if author else ["The title page has no author: write group = 'your names' in lab.toml."]
-    notes += [line for page in pages for line in page.warnings if not line.startswith(UNANSWERED)] or missing
+    notes += [line for page in pages for line in page.warnings if not line.startswith(UNANSWERED)]
     on_pages = {plan.task for plan in _plans(contents)}
     for task in filter(lambda each: each.questions, edition.tasks):
         answered = contents.answers[task.id]
