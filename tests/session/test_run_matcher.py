@@ -8,7 +8,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.run_matcher import UNPLANNED, match_runs
 from labtui.session.settings import changed
 from labtui.training_logs.reader import parse_log
-from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.conftest import Bench, accepted, draft, only, submitted
 from tests.session.scripted import keras_log
 from tests.training_logs import samples
 
@@ -71,6 +71,14 @@ def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
     bench.run(30, lambda: only(bench).job.phase is JobPhase.FINISHED)
     bench.run(5, lambda: the_run(bench).outcome is not None)
     assert [found.kind for found in the_run(bench).diagnosis] == ["missing-module"]
+
+
+def test_a_job_that_fails_between_two_polls_is_seen_by_its_log_also_off_the_screen(bench):
+    submitted(bench)
+    bench.run(100)
+    bench.cluster.write("100", b"python: command not found\n", suffix="err")
+    bench.cluster.end("100", state="FAILED")
+    bench.run(5, lambda: only(bench).job.phase is JobPhase.FINISHED)
 
 
 def test_a_rate_without_epochs_is_a_throughput_in_the_lab_folder_too(bench):

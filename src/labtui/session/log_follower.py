@@ -39,7 +39,9 @@ WHOLE_LOOK_S = 2.0
 SOON_S = 0.5
 RUNNING_S = 2.0
 ENDING_S = 1.0
-WAITING_S = 30.0
+WAITING_S = 4.0
+"""Of a job that waits in the queue: one that starts and fails between two polls is noticed by its log."""
+
 AFTER_THE_END_S = 60.0
 """A complete log is checked once more when its job has been over for this long."""
 
