@@ -69,15 +69,11 @@ def test_any_content_survives_the_queue(name, comment, reason, qos):
 
 @given(name=hostile, comment=hostile)
 def test_any_content_survives_accounting(name, comment):
-    records = [
-        accounting_row(JobIDRaw=number, State="CANCELLED by 1234", JobName=name, Comment=comment)
-        for number in ("77", "78")
-    ]
-    rows, unread = parse_accounting("a banner\n" + "".join(records), NONCE)
-    assert [(row.job_id, row.slurm_state, row.name, row.comment) for row in rows] == [
-        (number, "CANCELLED", name, comment) for number in ("77", "78")
-    ]
-    assert not unread
+    numbers, values = ("77", "78"), {"State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
+    text = "".join(accounting_row(JobIDRaw=number, **values) for number in numbers)
+    rows, unread = parse_accounting(f"a banner\n{text}", NONCE)
+    found = [(row.job_id, row.slurm_state, row.name, row.comment) for row in rows]
+    assert found == [(number, "CANCELLED", name, comment) for number in numbers] and not unread
 
 
 odd = st.text() | st.lists(
@@ -162,8 +158,7 @@ def test_a_locale_warning_or_a_failed_accounting_does_not_freeze_the_display():
 
 
 def test_only_numbers_are_asked_of_accounting_and_no_details_of_the_queue():
-    call = poll_queue(["12", "13; rm -rf ~", "$(id)"])
-    assert call.arguments[-1] == "12"
+    assert poll_queue(["12", "13; rm -rf ~", "$(id)"]).arguments[-1] == "12"
     assert "C" not in queue.QUEUE_CODES and "C" not in NONCE, "%C would make squeue fetch details"
 
 
@@ -237,22 +232,19 @@ cmd=(python c.py  # don't\n  --b $N)\n${cmd[@]} $B"""
 
 
 def test_log_patterns():
-    def put(pattern: str) -> str:
-        return expand_pattern(pattern, job_id="123", job_name="R 50", user="me")
-
-    assert put("%x.%j.out") == "R 50.123.out"
-    assert put("./results/R-%x_%J.out") == "./results/R-R 50_123.out"
-    assert put("%5j-%u-100%%") == "00123-me-100%"
-    assert put("\\%j.out") == "%j.out"
-    assert put("%q") == "%q"
+    paths = {
+        "%x.%j.out": "R 50.123.out", "./results/R-%x_%J.out": "./results/R-R 50_123.out", "%q": "%q",
+        "%5j-%u-100%%": "00123-me-100%", "\\%j.out": "%j.out",
+    }  # fmt: skip
+    given = {"job_id": "123", "job_name": "R 50", "user": "me"}
+    assert {each: expand_pattern(each, **given) for each in paths} == paths
     first = {"n[1-3]-ib,m1": "n1-ib", "r[01,7]n[2-4]": "r01n2", "a,b[1]": "a", "": ""}
     assert {nodes: first_node(nodes) for nodes in first} == first
 
 
 def test_limits():
-    qos = parse_qos("acc_debug|02:00:00|1|1\nnormal|||\nbroken|line\n")
-    assert [item.name for item in qos] == ["acc_debug", "normal"]
-    assert (qos[0].max_submit_per_user, qos[0].max_wall_s) == (1, 7200.0)
-    assert qos[1].max_submit_per_user is None
-    mine = parse_associations("nct_000||acc_debug,gp_debug|gp_debug\n")
-    assert mine[0].qos == ("acc_debug", "gp_debug")
+    debug, normal = parse_qos("acc_debug|02:00:00|1|1\nnormal|||\nbroken|line\n")
+    assert (debug.name, debug.max_submit_per_user, debug.max_wall_s) == ("acc_debug", 1, 7200.0)
+    assert (normal.name, normal.max_submit_per_user) == ("normal", None)
+    (mine,) = parse_associations("nct_000||acc_debug,gp_debug|gp_debug\n")
+    assert mine.qos == ("acc_debug", "gp_debug")
