@@ -157,16 +157,16 @@ def test_epochs_and_accuracy_over_time():
         epochs = tuple(replace(each, metrics=top, metric_lines=dict(lines)) for each in one.run.epochs)
         return replace(one, run=replace(one.run, epochs=epochs))
 
-    level, apart = (
-        [telling(one, acc=0.2) for one in flat],
-        [telling(one, acc=0.3, val_acc=0.2) for one in flat],
-    )
+    level = [telling(one, acc=0.2) for one in flat]
+    apart = [telling(one, acc=0.3, val_acc=0.2) for one in flat]
     told = [accuracy_chart(compute_results(each[1:])).message for each in (level, apart)]
     assert told == [f"{which} accuracy after two epochs: 20.0 %" for which in ("Training", "Validation")]
     highest = "Training accuracy is highest with ResNet50 · 2 GPUs: 21.1 % after one epoch"
     for more, said in ((0.009, "Training accuracy after two epochs: 20.0 to 20.9 %"), (0.011, highest)):
-        two = (level[0], telling(level[1], acc=0.2 + more))
-        assert accuracy_chart(compute_results(two)).message == said, "less than a point may be chance"
+        two = compute_results((level[0], telling(level[1], acc=0.2 + more)))
+        assert accuracy_chart(two).message == said, "less than a point may be chance"
+    spec = accuracy_chart(compute_results([telling(run(1, [9] * 18), acc=0.2)]))
+    assert [x for x, _ in spec.x_ticks] == [1, 5, 10, 15]
     curve = best_curve(compute_results(level[:1]))
     ends = [accuracy_message(curve, target).rpartition(", ")[2] for target in (0.1, 0.2, 0.3)]
     assert ends == ["above 10 %", "the aim of 20 %", "below 30 %"]

@@ -341,11 +341,11 @@ def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
-    """A chart with about twelve ticks: all epochs, every second, or the first and the multiples of 5, 10, 20, 50 ..."""
+    """A chart with about twelve ticks: all epochs, or the first and the multiples of 5, 10, 20, 50 ..."""
     epochs = sorted({point.x for each in series for point in each.points})
     steps = (factor * 10**power for power in itertools.count() for factor in (1, 2, 5))
-    step = next(each for each in steps if len(epochs) <= 12 * each)
-    shown = epochs[::2] if step == 2 else [x for x in epochs if x == epochs[0] or x % step == 0]
+    step = next(each for each in steps if each != 2 and len(epochs) <= 12 * each)
+    shown = [x for x in epochs if x == epochs[0] or x % step == 0]
     return make_chart(family, series, x_ticks=tuple((x, f"{x:g}") for x in shown), **fields)
 
 
