@@ -124,7 +124,7 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
             for pane in "trlca":
                 await pilot.press(pane)
                 await until(pilot, lambda words=words: words in text_of(app), pane)
-                assert title in text_of(app) and "img/s" not in text_of(app), pane
+                assert title in text_of(app) and "images/s" not in text_of(app), pane
                 rows = [each.title for each in app.get_system_commands(app.screen)]
                 assert max(map(len, rows)) <= 74, "whole in 80 columns"
                 assert any(row.endswith(title[2:]) for row in rows if f"Task {task} " in row), "as in header"

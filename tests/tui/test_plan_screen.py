@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from textual.events import Key
 from textual.widgets import Button, Digits, Static
 
-from labtui.domain.errors import RemoteFailure, UsageError
+from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import RunPhase, SubmissionDraft
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
@@ -35,9 +35,7 @@ from tests.tui.fed_session import (
     FedSession,
     finished_run,
     finished_runs,
-    make_folder,
     online,
-    open_session,
     spec,
 )
 from tests.tui.waiting import chooses, focus_at, open_plan, ready, screens, text_of, types, until
@@ -456,13 +454,6 @@ async def test_control_runs_are_added_and_removed(filled_session):
         assert [run for draft in screen.plan.drafts for run in draft.runs][-1].is_control
         await pilot.press("C")
         await until(pilot, lambda: screen.plan.rows == plain and ready(screen), "the plan as it was")
-
-
-def test_the_practice_cluster_offers_no_control_runs(tmp_path):
-    with open_session(make_folder(tmp_path / "lab", practice=True).path, start=False) as session:
-        planned = Plan(session, session.edition, "10.5", session.drafts("10.5"))
-        with pytest.raises(UsageError, match="The practice cluster has no control runs"):
-            planned.with_controls()
 
 
 def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_changed(session):

@@ -149,7 +149,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     names = {at: f"{name[:half]}…{name[1 - half :]}" if name[longest:] else name for at, name in told}
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
     need = min(MAX_STATE, max(MIN_STATE, *states)) if states else 0
-    columns = _columns(view, head, max(map(len, names.values()), default=0), width, need)
+    columns = _columns(view, head, max(map(len, (head, *names.values()))), width, need)
     rows = {}
     for line in lines:
         cells = _cells(view, line, styles, columns[-1].width) | {"model": names[line.run_id]}
@@ -175,7 +175,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "batch": ("per GPU", 7),
         "size": ("size", 9),
         "epoch": ("time" if timed else "epoch", 11 if timed else 7),
-        "rate": ("img/s" if width < 84 and unit == "images" else f"{unit}/s", max(7, len(unit) + 2)),
+        "rate": (f"{unit}/s", max(7, len(unit) + 2)),
         "speedup": ("speedup", 7),
         "efficiency": ("efficiency", 10),
         "accuracy": ("val. acc", 8),
