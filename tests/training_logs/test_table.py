@@ -335,9 +335,9 @@ CASES = {
     "an evaluate before a fit": (EVALUATE + keras(1, 2, 2), "- -: 1*=13.6 2=13.6, completed"),
     "a fit of one epoch and another head": (EVALUATE + "Num_replicas: 2\n" + keras(1, 2, 2), "- -: 1*=1, completed | - gpu 2: 1*=13.6 2=13.6, completed"),
     "an evaluate alone": ("+ python ResNet50.py --epochs 5 --batch_size 256 --n_gpus 1\n" + EVALUATE, "ResNet50 gpu 1 x 256:, unfinished"),
+    "epochs by hand that break off": ("Epoch 1 took 9.5 s\nEpoch 2 took 9.5 s\nEpoch 3, step 4: loss 2.0\n", "- -: 1*=9.5 2=9.5, unfinished"),
     "a pasted training of one epoch": ("Epoch 1/1\n13/13 - 31s - loss: 2.26 - accuracy: 0.2", "- -: 1*=31, completed"),
     "a last line with more behind its time": ("Epoch 3 | time: 3.1s | loss 1.2", "- -: 3*=3.1, completed"),
-    "a last line like those before": ("Epoch 3 time: 9.5s\nEpoch 4 time: 13.1s", "- -: 3*=9.5 4=13.1, completed"),
     "an evaluate after 3 of 100 epochs": (keras(1, 3, 100) + EVALUATE, "- -: 1*=13.6 2=13.6 3=13.6, completed"),
 }  # fmt: skip
 

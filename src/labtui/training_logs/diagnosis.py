@@ -49,7 +49,6 @@ _FOLLOWS = {"ending": "task_ended", "failed": "step_cancelled"}
 _HARMLESS, _PASSED_ON = (re.compile("|".join(_FILE[name])) for name in ("harmless", "passed_on"))
 NO_GPU_SIGN = "There are non-GPU devices in"
 """TensorFlow's message that a MirroredStrategy runs on the CPU."""
-_IN_CONTAINER = " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
 
 
 def _shows(sign: str, text: str) -> bool:
@@ -202,7 +201,7 @@ class Diagnoser:
         match = rule.pattern.search(text)
         advice = rule.advice.format(**match.groupdict()) if match is not None else rule.advice
         if rule.add_in_container and self._container:
-            advice += _IN_CONTAINER
+            advice += " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
         # Slurm's sentence after a traceback is not the traceback's last line
         if self._frame and self._traced and not text.startswith(("error: ", "srun: ", " ")):
             advice += f" It was raised at {self._frame}."

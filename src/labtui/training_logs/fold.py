@@ -23,9 +23,9 @@ from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.patterns import SUMMARY
 from labtui.training_logs.run import OpenRun
-from labtui.training_logs.runs import NO_FACTS, GpuCount, ParsedRun, RunFacts
+from labtui.training_logs.runs import EXPRESSIONS, NO_FACTS, GpuCount, ParsedRun, RunFacts
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
-from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET
+from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET, Opened
 
 MAX_LISTED = 1000
 _BARS = "An epoch has several bars without a name, and nothing shows which is the training's."
@@ -109,6 +109,12 @@ class Fold:
         if self.before is not None and self.before.continues_with(sample, run):
             self.refuse(line, f"Epoch {number}")
         self.keep(run, sample)
+
+    def see_epoch(self, text: str) -> None:
+        """An unread line that begins with the next epoch's number shows that this epoch began."""
+        run, head = self.open, EXPRESSIONS["head"].match(text.lstrip(" [|=-"))
+        if run is not None and head is not None and int(head["epoch"]) + run.shift == run.last + 1:
+            run.began = Opened(run.last + 1, None)
 
     # ------------------------------------------------------------------ failures
 

@@ -122,8 +122,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
         run.epochs.clear()
     run.form, run.last_line = KERAS, line
     run.keras.epoch, run.fresh_header = KerasEpoch(number), run.fresh
-    if run.facts.epochs_planned != planned:
-        run.update_facts(RunFacts(epochs_planned=planned))
+    run.update_facts(RunFacts(epochs_planned=planned))
 
 
 def take_summary(fold: Fold, line: int, summary: Summary) -> None:

@@ -47,7 +47,7 @@ class LogReader:
         self._chief: Writer | None = None
         self._forks = 0
         self._read: deque[str] = deque(maxlen=64)  # the last lines that a form read
-        self._mention = (0, 0, "")  # how likely, line, text
+        self._mention = (0, 0, "")  # of an unread line: how likely it has an epoch or a rate, number, text
         self._changed = False
         self._cpu_warnings = 0
         if (hint := facts_of_name(job_name)).model:
@@ -112,7 +112,14 @@ class LogReader:
                 self._read.append(rest)
                 self._deliver(line.number, rest, said, writer)
                 return
-        self._remember_mention(line.number, rest, text)
+        for fold in self._folds if "poch" in rest else ():
+            fold.see_epoch(rest)
+        may = self._mention[0] < 2 and ("poch" in rest or "/s" in rest or rest.startswith("["))
+        if may and EXPRESSIONS["mention"].search(rest):
+            likely = 2 if EXPRESSIONS["likely"].search(rest) else 1
+            if likely > self._mention[0]:
+                self._mention = (likely, line.number, text.strip()[:MAX_TEXT])
+                self._changed = True
         if NO_GPU_SIGN in text:
             self._cpu_warnings += 1
             for fold in self._folds:
@@ -124,15 +131,6 @@ class LogReader:
             self._changed = True
             for fold in self._folds:
                 fold.fail(failure)
-
-    def _remember_mention(self, number: int, rest: str, text: str) -> None:
-        """Remember the unread line that most likely has an epoch or a rate."""
-        may = self._mention[0] < 2 and ("poch" in rest or "/s" in rest or rest.startswith("["))
-        if may and EXPRESSIONS["mention"].search(rest):
-            likely = 2 if EXPRESSIONS["likely"].search(rest) else 1
-            if likely > self._mention[0]:
-                self._mention = (likely, number, text.strip()[:MAX_TEXT])
-                self._changed = True
 
     # ------------------------------------------------------------------ ranks
 

@@ -53,7 +53,7 @@ class OpenRun(msgspec.Struct):
     records: RecordLines = msgspec.field(default_factory=RecordLines)
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
     imagenet: ImagenetEpoch | None = None
-    began: Opened | None = None  # the epoch that the course's script began last
+    began: Opened | None = None  # the epoch that the course's script, or an unread line, began last
     rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_RATES))
     out_of_data: int | None = None
     ended: bool = False

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 CLOCK, BLOCK, COURSE, IMAGENET = "mllog", "mllog-block", "train.py", "pytorch"
 MAX_BLOCK = 10_000
-MAX_GPUS = 99_999
 
 # --------------------------------------------------------------------------- MLPerf's records
 
 MARK = ":::MLLOG"
-_DECODER = json.JSONDecoder()
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -74,7 +72,7 @@ def read_records(text: str) -> list[Record]:
     while start >= 0:
         end = start + len(MARK)
         with contextlib.suppress(ValueError, RecursionError):
-            data, end = _DECODER.raw_decode(text, text.find("{", end))
+            data, end = json.JSONDecoder().raw_decode(text, text.find("{", end))
             if isinstance(data, dict) and isinstance(data.get("key"), str):
                 more, ms = data.get("metadata"), finite(data.get("time_ms"))
                 key, known = data["key"].strip().lower(), more if isinstance(more, dict) else {}
@@ -96,7 +94,7 @@ def said_of(line: int, record: Record) -> list[Said]:
     said: list[Said] = [Begins("record", text=key)] if key in _OPENING else []
     if (facts := _facts(record)) != NO_FACTS:
         said.append(Says(facts, about="begun run"))
-    if key == "num_replicas" and (count := record.count(key, most=MAX_GPUS)):
+    if key == "num_replicas" and (count := record.count(key, most=99_999)):
         said.append(GpuCount("replicas", count, line, f"num_replicas {count}"))
     elif key == "run_stop":
         status = record.text("status").lower()
