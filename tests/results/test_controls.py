@@ -121,7 +121,7 @@ def test_parts_that_cost_nothing_share_a_line():
     _, said, *table, nothing = loss_text(on_four(results(*TRAININGS)), "").splitlines()
     assert said == "Four GPUs lose 50.0 points of efficiency."
     assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
-    assert nothing == "Costs nothing: short last batch."
+    assert nothing == "No points lost by: short last batch."
     charts = {chart.key: chart for chart in catalogue(results(*TRAININGS))}
     kept, alone = charts["efficiency-loss"].series[0].points[0], charts["efficiency"].series[0].points[1]
     assert (kept.y, kept.lo, kept.hi) == (alone.y, alone.lo, alone.hi), "one pair of bounds"

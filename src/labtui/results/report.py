@@ -129,7 +129,7 @@ def loss_text(row: ResultRow, clock: str) -> str:
             nothing.append(part.name)
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{mark_words(row.mark)}: efficiency {percent_text(row.efficiency)}"
     told = (
-        f"Costs nothing: {', '.join(nothing)}." if nothing and grid[1:] else "",
+        f"No points lost by: {', '.join(nothing)}." if nothing and grid[1:] else "",
         messages.slowest_sentence(row),
         clock,
         messages.energy_sentence(row),

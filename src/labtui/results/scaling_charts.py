@@ -100,8 +100,8 @@ def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) ->
     yield from dict.fromkeys(note for row in rows for note in row.notes_about("end"))
     if ratio:
         if any(row.by_rate and not row.is_baseline for row in rows):
-            unit = rows[0].configuration.unit.capitalize()
-            yield f"{unit} per second against one GPU's; the batch per GPU stays the same."
+            unit = rows[0].configuration.unit
+            yield f"Runs are compared by {unit} per second, as the batch per GPU stays the same."
         yield from messages.baseline_notes(rows)
 
 
