@@ -188,15 +188,13 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     assert re.search("▲ net2 lon.*….* 4.90×", text) and "d  d net3 lon" in text and "◆" not in text
     assert "  1 more: ↑ ↓" in "\n".join(rows_of(spec, 86, 8)), "as many as there are rows"
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
-    rows = rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None))
-    assert f"▲ net2{' long' * 5}" in "\n".join(rows), "and the value"
+    assert f"▲ net2{' long' * 5}" in "\n".join(rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None)))
     for names in (fits[:2], fits[:3]):  # rather than values
         assert "net1…long " in "".join(rows_of(replace(several, series=names), 34, 12))
     spec = chart({1: 1.0, 2: 1.9}, {1: 1.0, 2: 1.8})
     long = tuple(replace(each, short=f"{each.short}, 99,968 images") for each in spec.series)
     text = "\n".join(rows_of(replace(spec, series=long)))
     assert "net0" in text and "net1" in text and "99,968" not in text
-    assert [place_text(spec, x) for x in (1, 4)] == ["1 GPU", "4 GPUs"]
     assert place_text(replace(spec, x_axis="epochs", x_ticks=()), 2) == "epoch 2"
     bars = replace(spec, x_axis="names", x_ticks=((0, "20"), (1, "1")), x_label="workers")
     assert [place_text(bars, x) for x in (0, 1)] == ["20 workers", "1 worker"]
@@ -343,6 +341,10 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     told = "\n".join(rows_of(replace(slow, series=tuple(warm))))
     assert "↑ up to 60.00×, warm-up" in told and "▲ net2" in told, "each line keeps its mark"
     assert not re.search("1.9[36]×|3.[78]", "".join(rows_of(chart(MICRO, TINY), 86, 16))), "marks that meet"
+    for view in ("speedup", "time"):
+        spec = replace(chart({1: 1.0, 2: 2.0}, {1: 1.0, 2: 1.99}, {1: 1.0}), view=view)
+        blue, red = (len(dots_of(cells_of(spec, 86, 9, Cursor(2, None)), style)) for style in ("blue", "red"))
+        assert (blue > red) is (view == "speedup"), "the best line, if none of them is chosen, is on top"
 
 
 @pytest.mark.parametrize("height", range(8, 26))
@@ -375,7 +377,7 @@ def test_a_line_is_drawn_at_its_values_to_a_quarter_of_a_row(value):
 
 
 @pytest.mark.parametrize("height", range(9, 26))
-def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_is_marks(height):
+def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_lies_on_them(height):
     shares, places = {"Amdahl": 0.5, "Gustafson": 0.6, "ideal": 1.0}, [at / 8 for at in range(25)]
     others = [
         Series(name=f"{name}, within 1 %", short=name, role="fit" if share < 1 else "ideal",
@@ -383,17 +385,15 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_is_marks(hei
                points=tuple(Point(x=1 + at, y=1 + at * share) for at in places))
         for name, share in shares.items()
     ]  # fmt: skip
-    spec = chart({1: 1.0, 2: 1.68, 4: 2.53})
-    fitted = replace(spec, series=(*spec.series, *others))
+    fitted = replace(spec := chart({1: 1.0, 2: 1.68, 4: 2.53}), series=(*spec.series, *others))
     cells, rows = cells_of(fitted, 86, height), rows_of(fitted, 86, height)
     best, rest = (dots_of(cells, style) for style in ("none", "white"))
     assert min(len(rest), len(best)) > 10, "both are seen, even where they meet"
-    assert len(dots_of(cells, "blue")) == 3 * 12, "three marks, and no measured line"
+    assert len(dots_of(cells, "blue")) > 100, "three marks and the measured line"
     ends = re.findall(r"(?:(?:⠄|⠤.⠤) [A-Zi]|2\.)\w[^\n]*\S", "\n".join(rows))
     assert ends == ["⠄ ideal, within 1 %", "⠤ ⠤ Gustafson, within 1 %", "2.53×", "⠤⠤⠤ Amdahl, within 1 %"]
     wordy = (*spec.series, replace(others[0], name="Amdahl, within " * 4))
-    text = "".join(rows_of(replace(fitted, series=wordy), 86, height))
-    assert "within" not in text and text.count("─") > 50, "the curves have the room"
+    assert "within" not in "".join(rows_of(replace(fitted, series=wordy), 86, height)), "curves have the room"
 
 
 @pytest.mark.parametrize("width", [46, 57, 86])

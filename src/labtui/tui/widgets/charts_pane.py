@@ -173,7 +173,10 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
         return None
     at = line_of(spec, name=name)
     points = spec.measured[at].points
-    point = next((each for each in points if each.x == x), points[-1])
+    start = (
+        min(points, key=lambda each: each.y) if spec.measured[at].part == "kept" else points[-1]
+    )  # as the title
+    point = next((each for each in points if each.x == x), start)
     rows = view.charted if point.run is not None else ()
     row = next((row for row in rows if any(run.run_id == point.run for run in row.members)), None)
     places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []

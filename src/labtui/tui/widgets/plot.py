@@ -134,7 +134,7 @@ class _Drawing:
         return "■" if self.bars else mark, colour
 
     def draw(self) -> list[Text]:
-        """Draw frame, formulas, lines (the chosen one last), marks, names and values, and return the rows."""
+        """Draw frame, formulas, lines (the best and the chosen one last), marks, names and values."""
         if self.xs:
             self._draw_frame()
             self._draw_x_ticks()
@@ -149,10 +149,10 @@ class _Drawing:
                 self._write_list()
             return self.grid.lines()
         self._draw_formulas()
-        order = sorted(range(len(self.measured)), key=lambda at: at == self.cursor.series)
-        if all(each.role != "fit" for each in self.formulas):  # else marks on curves, as a fit is drawn
-            for at in order:
-                self._draw_line(at)
+        best = 1 if self.spec.view == "time" or self.spec.family in ("error", "loss") else -1  # the least
+        order = sorted(specs.order_of(self.spec)[::best], key=lambda at: at == self.cursor.series)
+        for at in order:
+            self._draw_line(at)
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
@@ -197,8 +197,7 @@ class _Drawing:
         if self.spec.x_axis == "names" and sum(map(cell_len, names.values())) > 2 * self.columns:
             # one that stood far from its bar would read as another's
             names = {x: name for x, name in names.items() if x == self.cursor.x}
-        logs = self.spec.y_log + self.spec.x_log
-        label += ("", " (log scale)", " (both axes log)")[logs] if label else ""
+        label += ("", " (log scale)", " (both axes log)")[self.spec.y_log + self.spec.x_log] if label else ""
         if not (self.spec.y_log or self.bars) and label and min(self.scale.ticks, default=0) > 0:
             label += "; y does not begin at 0"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
@@ -208,13 +207,12 @@ class _Drawing:
             text, column = shortened(text, self.grid.width), self._column(x)
             size = cell_len(text)
             start = max(0, min(column - cell_len(names[x]) // 2, self.grid.width - size))
-            self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
             if row := next((row for row in below if self.grid.free(start, row, size)), 0):
+                self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
                 style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
-        middle = self.left + 1 + max(0, (self.columns - len(label)) // 2)
         if self.grid.free(0, self.rows + 2, self.grid.width, 0):
-            self.grid.put(middle, self.rows + 2, label, self.look.quiet)
+            self.grid.put(self.left + 1, self.rows + 2, f"{label:^{self.columns}}", self.look.quiet)
 
     def _formula(self, series: Series) -> tuple[str, str, str]:
         """The dots of a curve that was not measured, a sample, and its colour: the law that fits best stands out."""
@@ -380,7 +378,8 @@ class _Drawing:
         dense = self.rows <= 4 * len(self.tick_rows)  # then a label on a grid line is too far from its value
         taken = self.tick_rows if dense else self.tick_rows[:1]
         spots = [(start, side) for start in starts for side in sides if side not in taken]
-        beside = [(column + gap, row) for gap in (1, 3, -size, 5, 7)]  # the line may be steep
+        # the line may be steep, and the ideal close above it
+        beside = [*((column + gap, row) for gap in (1, 3, -size, 5, 7)), (column - size, above)]
         spots = [*sorted([*spots, *beside[:3]], key=lambda spot: spot[1] in self.tick_rows), *beside[3:]]
         others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
         spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
@@ -390,7 +389,7 @@ class _Drawing:
         """Draw the bars of an x side by side with their values above, or on one another with these inside."""
         stack, texts = self.spec.kind == "stacked", []
         count = 1 if stack else len(self.measured)
-        wide = max(1, min(12, int((self.columns / len(self.xs) - 1.5) / count)))
+        wide = max(1, min(12, int((self.columns / len(self.xs) - 1.5) / (count + 0.25))))
         for at in range(len(self.measured))[:: -1 if stack else 1]:  # lower parts over upper ones
             fill = self._look(at)[1]
             style = "bold " * (at == self.cursor.series) + fill
@@ -405,8 +404,7 @@ class _Drawing:
                     ink = "on" if fill in (self.look.axis, self.look.line) else "reverse"
                     row = self._row(sum(below, point.y / 2))
                     self.grid.put(left + (wide - len(number)) // 2, row, number, f"{ink} {fill}")
-                chosen = self.cursor == Cursor(at, point.x)
-                self.grid.put(left, self.rows, "━" * wide * chosen, style)
+                self.grid.put(left, self.rows, "━" * wide * (self.cursor == Cursor(at, point.x)), style)
                 if not stack:
                     texts.append((left, self.rows - math.ceil(self._height(max(0.0, point.y))), text, style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
