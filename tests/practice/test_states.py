@@ -324,6 +324,6 @@ def test_what_does_not_answer_comes_back(name, program, words):
 
 def test_choice_by_name_and_by_number():
     assert choose(["drop", "queue", "drop"]) == ["drop", "queue"]
-    with pytest.raises(UsageError) as caught:
-        choose(["earthquake"])
+    with pytest.raises(UsageError, match="Did you mean 'queue'") as caught:
+        choose(["queu"])
     assert "queue" in caught.value.hint and "'ending', not" in INCIDENTS["accounting"].text

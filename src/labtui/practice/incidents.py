@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import failure
+from labtui.lab.edition_rules import suggest
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.job import PENDING, RUNNING, Job
 
@@ -78,7 +79,7 @@ def choose(names: Iterable[str]) -> list[str]:
     chosen = list(dict.fromkeys(names))
     for name in chosen:
         if name not in INCIDENTS:
-            raise failure("no-incident", name=name, known=", ".join(INCIDENTS))
+            raise failure("no-incident", name=name, known=", ".join(INCIDENTS), near=suggest(name, INCIDENTS))
     return chosen
 
 
