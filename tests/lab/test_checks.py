@@ -264,6 +264,8 @@ def test_a_chart_older_than_a_run_it_shows_is_stale():
     for task in ("10.5", ""):  # "": an own job's
         box = check("10.5", with_runs(replace(evidence, exports=old), of(4, task_id=task)))
         assert box.status == "stale" and "epoch-time chart is older than run 5: export it" in box.missing
+    box = check("10.5", with_runs(replace(evidence, exports=old), of(4, batch=512, task_id="")))
+    assert not any(item.stale for item in box.items), "no such chart shows a run of another batch"
     new = (*old, *(replace(e, at=1001.0) for e in evidence.exports))
     assert check("10.5", replace(evidence, exports=new)).status == "done"
     for seen_at, status in ((2000.0, "stale"), (1005.0, "done")):  # it went on; or its end was noticed later

@@ -17,6 +17,7 @@ from labtui.domain.model import RunSpec, first_sentence, plural
 from labtui.domain.run import DEEDS, Mark, joint_mark
 from labtui.domain.state import RunState
 from labtui.lab import edition as schema
+from labtui.lab import run_choice
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
@@ -249,8 +250,10 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     if {state.mark_of(run) for run in measured} != {"small"}:  # charts leave small runs out
         measured = [run for run in measured if state.mark_of(run) != "small"]
     charted = [run for each in matches if (run := each.run) and (each.met or run in measured)]
+    shown = [run_choice.runs_made(each, state) for each in ctx.edition.tasks if each.id in tasks]
+    mine = {run.run_id for runs in shown for run in runs}
     of_models = (run for run in measured if run.spec.model in check.models)
-    of_tasks = [run for run in of_models if not tasks or run.task_id in {"", *tasks}]  # "": an own job's
+    of_tasks = [run for run in of_models if not tasks or run.run_id in mine]
     for chart in check.charts:
         sentence = f"the {chart} chart{of} is exported"
         found = [e for e in ctx.evidence.exports if e.chart == chart and _shows(e, check, ctx.evidence)]
