@@ -173,22 +173,20 @@ _MAX_LINE = 1_000
 
 
 def _check_learning_rates(ctx: _Context, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
-    """An item for each planned run that was made; without any, one item that asks for a run."""
-    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence)
-    made = [(match.spec, match.run) for match in matches if match.met and match.run is not None]
-    if not made:
-        yield CheckItem("the learning rate grows with the GPUs", "The rate is known once a run has started.")
-    for spec, run in made:
-        wanted, missing = expected_learning_rate(ctx.edition, spec), ""
-        rate = run.spec.learning_rate if run.learning_rate is None else run.learning_rate
-        shown = cite_run(run, ctx.evidence)
-        if rate is None:
+    """An item for each planned run."""
+    for match in match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence):
+        spec, run, missing, shown = match.spec, match.run, "", ""
+        wanted = expected_learning_rate(ctx.edition, spec)
+        if run is None or not match.met:
+            missing = "The learning rate is known once the run is done."
+        elif (rate := run.spec.learning_rate if run.learning_rate is None else run.learning_rate) is None:
             shown = _rate_in_script(run.spec.script, ctx.evidence)
             if not shown:
                 missing = f"Neither the log nor {spec.script} shows the learning rate of {spec.label}."
         elif math.isclose(rate, wanted, rel_tol=1e-6):
-            shown = f"{rate:g}: {shown}"
+            shown = f"{rate:g}: {cite_run(run, ctx.evidence)}"
         else:
+            shown = cite_run(run, ctx.evidence)
             rule = f"base {ctx.edition.base_learning_rate:g} x {spec.replicas}"
             missing = f"{spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} ({rule})."
         yield CheckItem(f"{spec.label}: learning rate {wanted:g}", missing, shown)
@@ -247,8 +245,8 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
     state, tasks = ctx.evidence.state, {each.task_id for each in matches}
     measured = [run for _, run in sorted(state.runs.items(), reverse=True) if run.epochs or run.throughput]
-    if {state.mark_of(run) for run in measured} != {"small"}:  # charts leave small runs out
-        measured = [run for run in measured if state.mark_of(run) != "small"]
+    alone = {state.mark_of(run) for run in measured} == {"small"}  # else charts leave small runs out
+    measured = [run for run in measured if alone or state.mark_of(run) != "small"]
     charted = [run for each in matches if (run := each.run) and (each.met or run in measured)]
     shown = [run_choice.runs_made(each, state) for each in ctx.edition.tasks if each.id in tasks]
     mine = {run.run_id for runs in shown for run in runs}
