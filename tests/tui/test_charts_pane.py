@@ -211,8 +211,8 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
             await until(pilot, lambda why=why: why in [each.message for each in app._notifications], why)
             palette = [each.title for each in app.get_system_commands(app.screen)]
             assert any(line.endswith(f"not now: {why}") for line in palette)
-        footer = " ".join(str(each.description) for each in app.screen.query("FooterKey"))
-        assert "Point" in footer and "Filter" not in footer and "Enlarge" not in footer
+        footer = " ".join(f"{each.key_display} {each.description}" for each in app.screen.query("FooterKey"))
+        assert "←→ Point" in footer and "Filter" not in footer and "Enlarge" not in footer
         app.action_page("help")
         await until(pilot, lambda: "the next point" in text_of(app))
         assert "all lines together" not in text_of(app), "help has the keys that act"

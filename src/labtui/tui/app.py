@@ -166,11 +166,9 @@ class LabApp(SanitizedApp[int]):
 
     def on_notify(self, event: Notify) -> None:
         """Show a message once, and one answer to a key: the newest."""
+        new = event.notification
         for each in list(self._notifications):
-            if (
-                each.message == event.notification.message
-                or each.timeout <= ANSWER_S >= event.notification.timeout
-            ):
+            if each.message == new.message or each.timeout <= ANSWER_S >= new.timeout:
                 self._unnotify(each)
 
     def _refresh_notifications(self) -> None:

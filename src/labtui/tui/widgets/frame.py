@@ -256,7 +256,8 @@ class KeyFooter(Footer):
         shown = [(key, tip) for _, key, enabled, tip in bound if key.show and enabled]
         keys = {}
         for key, tip in {key.action: (key, tip) for key, tip in reversed(shown)}.values():
-            parts = key.key, self.app.get_key_display(key), key.description, key.action
+            both = {"left": "←→", "up": "↑↓"}.get(key.key)
+            parts = key.key, both or self.app.get_key_display(key), key.description, key.action
             keys[key.action] = FooterKey(*parts, tooltip=tip, classes="-compact")  # here: else styled twice
         right = [keys.pop(action) for action in self.RIGHT if action in keys]
         left, width = list(keys.values())[::-1], self.app.size.width
