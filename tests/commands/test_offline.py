@@ -161,7 +161,8 @@ def test_a_placeholder_account_and_what_else_is_wrong_is_told(tmp_path, monkeypa
     err = command(["init", str(made), *words, "--account", "nct_NNN"]).err
     assert "nct_NNN" in err and "`account`" in err and "lab.toml" in err
     wrong = ("--user", "bad user", "--account", "bad account", "--identity", "/gone/key")
-    err = command(["init", f"{made}-2", *words, *wrong]).err
+    err = command(["init", f"{made}-2", *words, *wrong, "--data-dir", "data"]).err
+    assert "data is looked for in your home: " in err and "You log in" not in err
     assert all(word in err for word in ("'bad user' is", "'bad account' cannot", "/gone/key does not exist"))
     monkeypatch.chdir(made)
     assert main(["submit", "10.5", "--dry-run", "--offline"]) == 1
@@ -180,8 +181,8 @@ def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch):
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):
     words = ("--lab", "hpc4ai-ch10", "--cluster", "mn5", "--account", "nct_345")
     done = labtui("init", str(labtui.folder), *words)
-    assert done.stdout.strip() == str(labtui.folder) and "Next:" in done.stderr
-    assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text()
+    assert done.stdout.strip() == str(labtui.folder) and "You log in as" in done.stderr
+    assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text() and "Next:" in done.stderr
 
 
 def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys, command):

@@ -81,7 +81,7 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
         after = replace(session.state, runs={2: replace(run, epochs=epochs)})
     told = [line for _, _, said in news_of(empty, after, {}) for line in said]
     assert told[0].startswith("submission of run 2  ")
-    assert any(" (215 to 216)  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %" in line for line in told)
+    assert any("  215 s  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %" in line for line in told)
 
 
 def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkeypatch):

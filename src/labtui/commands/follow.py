@@ -177,9 +177,8 @@ def describe_open_runs(view: View) -> str:
     for line in view.every.values():
         if line.phase in _OPEN:
             groups.setdefault(line.word, []).append(line.run_id)
-    return " ".join(
-        f"{run_numbers(mine)} {'is' if len(mine) == 1 else 'are'} {word}." for word, mine in groups.items()
-    )
+    told = (f"{run_numbers(ids)} {'is' if len(ids) == 1 else 'are'} {word}." for word, ids in groups.items())
+    return " ".join(told)
 
 
 def _print_row(row: dict[str, Any], *_: object) -> None:

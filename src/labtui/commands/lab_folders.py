@@ -47,7 +47,7 @@ def run_init(args: argparse.Namespace) -> int:
     from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import lab_of_site
     from labtui.session.labs import list_editions, load_edition
-    from labtui.session.settings import Settings, changed, load_profile, profile_of_host
+    from labtui.session.settings import Settings, changed, cluster_user, load_profile, profile_of_host
 
     if not args.lab:
         raise failure("name-lab", known=", ".join(item.id for item in list_editions()))
@@ -55,20 +55,22 @@ def run_init(args: argparse.Namespace) -> int:
     cluster = _id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
-    withheld = edition.withheld_scripts
     settings = changed(Settings(edition=_id_or_path(args.lab), profile=cluster or "slurm"), **values)
     if cluster:
         profile = load_profile(cluster)
-        folder = LabFolder.create(args.dir, settings, withheld=withheld)
+        folder = LabFolder.create(args.dir, settings, withheld=edition.withheld_scripts)
     else:
         setup = _ask_cluster(args, settings, edition)
-        folder = lab_of_site(args.dir, settings, setup, withheld)
+        folder = lab_of_site(args.dir, settings, setup, edition.withheld_scripts)
         profile, settings = setup.profile, folder.settings()
     print(folder.path)
     say(f"A lab folder for {edition.title}, on {profile.title}.")
     if is_no_account(settings.account):
-        where = f"Set `account` in {folder.settings_path}."
-        say(f"Your account is missing; {settings.account} is a placeholder. {where}")
+        say(f"Your account is missing: set `account` (now {settings.account}) in {folder.settings_path}.")
+    if not (settings.user or profile.user):
+        say(f"You log in as {cluster_user(settings, profile)}; to change that, set `user` in lab.toml.")
+    if settings.data_dir and not settings.data_dir.startswith("/"):
+        say(f"{settings.data_dir} is looked for in your home: set data_dir to the whole path.")
     for error in _faults(settings, profile):
         say(f"Still to do: {error.sentence} {error.hint}")
     say(f'Next: `cd "{folder.path}"`, then `labtui doctor`.')
