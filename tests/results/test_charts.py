@@ -165,8 +165,9 @@ def test_epochs_and_accuracy_over_time():
     for more, said in ((0.009, "Training accuracy after two epochs: 20.0 to 20.9 %"), (0.011, highest)):
         two = compute_results((level[0], telling(level[1], acc=0.2 + more)))
         assert accuracy_chart(two).message == said, "less than a point may be chance"
-    spec = accuracy_chart(compute_results([telling(run(1, [9] * 18), acc=0.2)]))
-    assert [x for x, _ in spec.x_ticks] == [1, 5, 10, 15]
+    long = epoch_chart(compute_results([run(1, [9] * 18), run(16, [2, 1])]))
+    assert [x for x, _ in long.x_ticks] == [1, 5, 10, 15] and long.y_log, "9 and 1 s are a row apart"
+    assert not epoch_chart(compute_results(level)).y_log
     curve = best_curve(compute_results(level[:1]))
     ends = [accuracy_message(curve, target).rpartition(", ")[2] for target in (0.1, 0.2, 0.3)]
     assert ends == ["above 10 %", "the aim of 20 %", "below 30 %"]

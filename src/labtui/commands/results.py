@@ -151,9 +151,7 @@ def measure_folder(folder: LabFolder) -> Measurements:
 
 _NO_SPLIT = "Nothing to split: it needs runs on one GPU and on more, with steps and equal batches per GPU."
 
-_CONTROL = (
-    "To split slower steps: `labtui submit TASK --control independent` tells contention from communication."
-)
+_CONTROL = "`labtui submit TASK --control independent` tells contention from communication in slower steps."
 
 
 def why_arguments(parser: argparse.ArgumentParser) -> None:

@@ -202,7 +202,9 @@ def epoch_chart(results: Results) -> ChartSpec:
         ]
         series.append(replace(line, points=tuple(marks)))
     slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
-    return _over_epochs("epochs", series, notes=("Hollow: warm-up, not counted.", *slow))
+    ends = [each.points[-1].y for each in series] or [0.0]
+    wide = max(ends) >= specs.WIDE * min(ends) > 0
+    return _over_epochs("epochs", series, y_log=wide, notes=("Hollow: warm-up, not counted.", *slow))
 
 
 def of_run(run: MeasuredRun, metric: str = "") -> dict[str, Any]:

@@ -365,9 +365,7 @@ def help_page(app: LabApp) -> Table:
     table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
     table.add_row("", "Runs", f"{runs}\nending, cancelling: with the sign of the state before")
-    table.add_row(
-        "", "Charts", "a ring: still running, or warm-up   a mark in the colour of text: the cursor"
-    )
+    table.add_row("", "Charts", "a ring: still running, or warm-up   a mark in text colour: the cursor")
     if app.view_model.factor:
         table.add_row("", "Practice", words.about_practice(app.view_model.factor))
     table.add_row("", "Tasks", f"{'  '.join(tasks)}  or the sign of its runs under way, failed, cancelled")

@@ -197,7 +197,8 @@ class _Drawing:
         if self.spec.x_axis == "names" and sum(map(cell_len, names.values())) > 2 * self.columns:
             # one that stood far from its bar would read as another's
             names = {x: name for x, name in names.items() if x == self.cursor.x}
-        label += ("", " (log scale)", " (both axes log)")[self.spec.y_log + self.spec.x_log] if label else ""
+        log = ("", "; y axis log", " (log scale)", " (both axes log)")[2 * self.spec.x_log + self.spec.y_log]
+        label += log * bool(label)
         if not (self.spec.y_log or self.bars) and label and min(self.scale.ticks, default=0) > 0:
             label += "; y does not begin at 0"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
