@@ -163,7 +163,7 @@ BROKEN = [
     job("gpu-count", "sequential", ("ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1", "ResNet50_seq.py --epochs 5"), ("ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2", "ResNet50_seq.py --epochs 5"), ("ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4", "ResNet50_seq.py --epochs 5"), severity="warning"),
     *(job("one-epoch", new, (f"--epochs 5 {old}", new)) for old, new in (("--batch_size 2048", "--epochs 1 --batch_size 2048"), ("--batch_size 8192", "--epochs=1 --batch_size 8192"))),
     *(job("var-blank", text, ("SINGULARITY_CONTAINER=/", text)) for text in ("SINGULARITY_CONTAINER= /", "export SINGULARITY_CONTAINER =/")),
-    job("unset-variable", "container", ("module purge\nmodule load singularity\n", ""), (f"SINGULARITY_CONTAINER={SIF}\n", ""), fixable=False),
+    *(job("unset-variable", new, (f"SINGULARITY_CONTAINER={SIF}\n", ""), (old, new), fixable=False) for old, new in (("module purge\nmodule load singularity\n", ""), ("$SINGULARITY_CONTAINER", "${IMG}"))),
     job("rank-in-quotes", "srun", ("--nodes 1", "--nodes 2"), (LAST, LAST + '\nsrun bash -c "python ResNet50.py --rank $SLURM_PROCID --epochs 5"')),
     job("rank-in-quotes", "in a variable, c10d", ("--nodes 1", "--nodes 2"), (LAST, LAST+ '\nRUN="torchrun --nnodes 2 --rdzv_backend=c10d \\\n  --node_rank=$SLURM_PROCID ResNet50.py"'+ '\nsrun bash -c "$RUN"'), severity="warning"),
     *(job("hidden-status", last, (LAST, f"{LAST}\n{last}"), fixable=False) for last in ("rm -rf $TMPDIR/cache", "echo done")),

@@ -145,7 +145,8 @@ def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 
 _VARIABLE = re.compile(r"\\.|'[^']*'|\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))", re.S)
-_SETS = re.compile(r"\s*(?:source|\.|eval|module|ml|conda|mamba|spack)\s")
+_SETS = re.compile(r"\s*(?:source|\.|eval|conda|mamba|spack)\s")
+_MODULES = re.compile(r"\s*(?:module|ml)\s+(?:(?:load|add)\s+)?(.*)")
 _GIVEN = re.compile(
     r"(?:SLURM|SBATCH|SRUN|CUDA|BASH|XDG|LC)_\w+"
     r"|[A-Z]*(?:DIR|HOME|PATH|PWD|USER|HOST\w*|SCRATCH|WORK|PROJECT)|LANG|LOGNAME|SHELL|UID|RANDOM|SECONDS"
@@ -157,13 +158,17 @@ _GIVEN = re.compile(
 def unset_variable(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A variable in a training's command that nothing in the file sets.
 
-    Not those of the shell, of Slurm and of sites, and not after `source` or `module`, which may set any.
+    Not those of the shell, of Slurm and of sites, nor those named like a loaded module (SINGULARITY_CONTAINER), and not
+    after `source`, which may set any.
     """
+    modules = " ".join(match[1] for c in job.filled if (match := _MODULES.match(c.text))).upper()
+    prefixes = ("EB", *re.findall(r"[A-Z]\w+", modules))  # EasyBuild names its variables EBROOT...
     first = next((command.line for command in job.filled if _SETS.match(command.text)), len(job.lines) + 1)
     for command in map(job.source, job.launches):
         names = {match["braced"] or match["plain"] for match in _VARIABLE.finditer(command.text)} - {None}
         for name in sorted(names) if command.line < first else ():
-            if not _GIVEN.fullmatch(name) and not re.search(rf"(?<![\w${{]){name}\b", job.text):
+            given = _GIVEN.fullmatch(name) or name.startswith(prefixes)
+            if not given and not re.search(rf"(?<![\w${{]){name}\b", job.text):
                 effect = f"{name} is not set in this file: it is empty unless your login shell sets it."
                 yield Hit(command.line, effect)
 
