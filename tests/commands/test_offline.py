@@ -121,10 +121,12 @@ def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, command):
     assert "Run 2 is the same, and is waiting." in err and "`labtui cancel 2`" in err
 
 
-def test_what_died_of_an_unknown_option_is_not_sent_again_unasked(folder, command):
+def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(folder, command):
     with open_session(folder.path, start=False) as session:
         one = replace(session.drafts("10.5")[0].runs[0], extra_args=("--foo", "bar"))
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
+        session._journal.change(*finished_run("lt2", "10.5", 2, replace(one, extra_args=()), "8"))
+    assert "Run 2 is done, so nothing was submitted.\n  hint: --yes" in command(["retry", "2"], 1).err
     err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted. Correct scripts/ or lab.toml" in err

@@ -305,6 +305,10 @@ def run_retry(args: argparse.Namespace) -> int:
 
     with OpenLab(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
+        ended_well = lab.state.runs[args.run].outcome == "completed"
+        if ended_well and not (args.yes or args.dry_run or args.show_commands or terminal.at_terminal()):
+            say_error(failure("run-done", run=args.run))
+            return 1
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:
                 word = View.of(lab.session).every[other.run_id].word

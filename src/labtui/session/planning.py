@@ -221,6 +221,8 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"The same settings again, with a limit of {minutes} min."
     elif submission.job_file and submission.job is not None:
         reason = f"Its files as they were sent; submit {submission.job_file} by its path to send it as it is."
+    if run.outcome == "completed":
+        reason = f"Run {run_id} is done. {reason}"
     if cause := next((found.text for found in run.diagnosis if found.kind in _FAILS_AGAIN), ""):
         reason = f"{reason} Unless this is mended, it fails again: {cause}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
