@@ -26,7 +26,7 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(tmp_path, 
     shown, hint = capsys.readouterr()
     assert "--control independent" in hint
     assert "Four GPUs lose 36.8 points of efficiency.\n" in shown
-    assert re.search(r"short last batch +10\.7 +the number of steps\nslower steps +26\.1 ±0\.1 ", shown)
+    assert re.search(r"short last batch +10\.7 +the number of steps\nslower steps +26\.0 ±0\.1 ", shown)
     assert shown.startswith("ResNet50, 4 GPUs")  # the largest size first
     assert "POP" not in shown  # its log says nothing of a step's parts
     two, four = answer_of(capsys, "why", str(LOG))["rows"]

@@ -9,7 +9,7 @@ from labtui.results.charts import ChartSpec, line_pieces, slug, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
-from labtui.results.numbers import ANSWER, lost_text, shown_bounds, text_table
+from labtui.results.numbers import ANSWER, shown_bounds, text_table
 from labtui.results.report import loss_text
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -85,7 +85,7 @@ def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_t
     assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
 
 
-def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
+def test_the_parts_of_what_is_lost_are_each_rounded_by_themselves():
     assert lost_efficiency(compute_results([run(0, [9, 5])]).rows[0]) == (), "the CPU loses nothing"
     fast = compute_results([run(n, [9, 64 / n**3]) for n in (1, 4)], images=50_000).rows[1]
     assert "1,500.0 points above" in loss_text(fast, "")
@@ -95,11 +95,11 @@ def test_the_parts_of_what_is_lost_add_up_as_they_are_shown():
     assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:
-            shown = [part.points for part in lost_efficiency(row)]
-            assert round(sum(shown), 1) == float(lost_text(row.efficiency))
-            exact = [100 * part.share.value for part in lost_efficiency(row)]
-            assert all(abs(one - other) < 0.1 for one, other in zip(shown, exact, strict=True))
-            assert f"{max(shown)} of the " in loss_message([row])
+            assert all(part.text == f"{100 * part.share.value:.1f}" for part in lost_efficiency(row))
+            assert (
+                f"{max(100 * part.share.value for part in lost_efficiency(row)):.1f} of the "
+                in loss_message([row])
+            )
     variants = [run(n, [9, t / n + n], tuning=(("t", f"{t}"),)) for n in (1, 2) for t in (6, 30)]
     assert "ResNet50 (t 6) loses" in loss_message(compute_results(variants, images=50_000).rows)
 

@@ -65,14 +65,6 @@ def lost_text(efficiency: Interval | None) -> str:
     return percent_text(lost).removesuffix(" %")
 
 
-def adding_up(parts: Sequence[float], total: float, places: int) -> list[float]:
-    """The parts with some decimals; the largest absorbs their rounding, so that all add up to the shown `total`."""
-    shown = [round(part, places) for part in parts]
-    largest = max(range(len(parts)), key=parts.__getitem__)
-    shown[largest] = round(shown[largest] + total - sum(shown), places)
-    return shown
-
-
 def in_digits_of(shown: str, value: float, rounding: str = ROUND_HALF_UP) -> str:
     """A part of a number, or a bound of it, with the decimals and the unit (%, points) of the number as `shown`."""
     number, blank, unit = shown.partition(" ")

@@ -121,7 +121,7 @@ def loss_text(row: ResultRow, clock: str) -> str:
     """Where a row's efficiency went: the sum, a table of the parts, remarks; `clock` is the one on the GPUs' clock."""
     grid, nothing = [["part", "points lost", "known from"]], []
     for part in scaling.lost_efficiency(row):
-        if part.points:
+        if part.is_shown:
             half = numbers.in_digits_of(part.text, 100 * part.share.half_width)
             points = f"{part.text} ±{half}" if half.strip("0.") else part.text
             grid.append([part.name, points, part.evidence])
@@ -157,13 +157,10 @@ def cost_lines(cost: LabCost | None) -> list[str]:
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"]
     if total.used > total.allocated:
         lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
-    names = [f"task {clean(task)}" if task else "own jobs" for task in cost.tasks]
-    allocated = numbers.adding_up(
-        [each.allocated for each in cost.tasks.values()], round(total.allocated, 2), 2
-    )
-    used = numbers.adding_up([each.used for each in cost.tasks.values()], round(total.used, 2), 2)
-    shown = zip(names, allocated, used, strict=True)
-    return [*lines, *(f"{name}: {mine:.2f} allocated, {busy:.2f} used" for name, mine, busy in shown)]
+    for task, each in cost.tasks.items():
+        name = f"task {clean(task)}" if task else "own jobs"
+        lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")
+    return lines
 
 
 # --------------------------------------------------------------------------- JSON

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
 from labtui.results.measured import grouped
-from labtui.results.numbers import adding_up, clean, fixed, lost_text, shown_bounds, three_digits
+from labtui.results.numbers import clean, fixed, lost_text, shown_bounds, three_digits
 from labtui.results.rows import ResultRow, StepTimes
 from labtui.slurm.values import number
 from labtui.training_logs.patterns import BASELINE
@@ -175,13 +175,17 @@ def data_seconds(row: ResultRow) -> Interval | None:
 
 
 class LostPart(NamedTuple):
-    """A part of the lost efficiency: a fraction of 1, what it is known from, its points of 100, also as shown."""
+    """A part of the lost efficiency: a fraction of 1, what it is known from, and its points of 100 as shown."""
 
     name: str
     share: Interval
     evidence: str
-    points: float = 0.0
     text: str = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is more than zero, or less, in the digits that are shown."""
+        return bool(self.text.strip("-0."))
 
 
 SHORT_BATCH, SLOWER_STEPS, UNEXPLAINED = "short last batch", "slower steps", "unexplained"
@@ -204,18 +208,15 @@ COLOUR_OF_PART |= dict(zip(_PARTS_OF_A_STEP.values(), (1, 4, 3, 0), strict=True)
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E.
 
-    The points of the largest part absorb rounding, so that all add up to `lost_text`. Nothing is split where the
-    baseline has another batch per GPU: its steps are other steps.
+    Each is rounded by itself to the digits of `lost_text`. Nothing is split where the baseline has another batch per
+    GPU: its steps are other steps.
     """
     base = row.baseline
     if row.efficiency is None or row.batch_factor is None or base is None or not same_batch(row, base):
         return ()
     parts = _split(row, shown_bounds(row, row.efficiency, ratio=True), row.batch_factor)
-    total = lost_text(row.efficiency)
-    digits = len(total.partition(".")[2])
-    points = adding_up([100 * part.share.value for part in parts], float(total.replace(",", "")), digits)
-    shown = zip(parts, points, strict=True)
-    return tuple(part._replace(points=each, text=fixed(each, digits)) for part, each in shown)
+    digits = len(lost_text(row.efficiency).partition(".")[2])
+    return tuple(part._replace(text=fixed(100 * part.share.value, digits)) for part in parts)
 
 
 def _split(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
@@ -240,7 +241,7 @@ def _split(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[Lo
 
 def loses(row: ResultRow) -> bool:
     """Whether a row loses some efficiency, in the digits that are shown."""
-    return any(part.points for part in lost_efficiency(row))
+    return any(part.is_shown for part in lost_efficiency(row))
 
 
 def measured_parts(row: ResultRow) -> list[LostPart]:
