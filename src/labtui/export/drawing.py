@@ -245,7 +245,7 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = MAX_TICKS) -> lis
     The first and the last are among them.
     """
     if not spec.x_ticks:
-        return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs), log=False)]
+        return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs))]
     apart = (0.9 if spec.x_axis == "batch" else 0.5) if spec.x_log else 0.025 * (max(xs) - min(xs))
     kept = [(x, clean(label)) for x, label in spec.x_ticks[-1:]]
     place: Callable[[float], float] = math.log2 if spec.x_log else float
@@ -274,12 +274,12 @@ def with_start(spec: ChartSpec) -> ChartSpec:
     return replace(spec, heading=said) if low > 0 else spec
 
 
-def y_ticks(low: float, high: float, *, log: bool) -> list[float]:
-    """Two to six powers of 2 on a logarithmic axis, else three to six round numbers, between two limits."""
+def y_ticks(low: float, high: float, base: float = 0.0) -> list[float]:
+    """Two to six powers of a `base` on a logarithmic axis, else three to six round numbers, between two limits."""
     from matplotlib.ticker import MaxNLocator
 
-    powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1) if log else ()
+    powers = range(math.ceil(math.log(low, base)), math.floor(math.log(high, base)) + 1) if base else ()
     if len(powers) > 1:
-        return [2.0**power for power in powers[:: -(-len(powers) // 6)]]
+        return [base**power for power in powers[:: -(-len(powers) // 6)]]
     steps = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(low, high)
     return [float(y) for y in steps if low - 1e-9 <= y <= high + 1e-9]

@@ -19,7 +19,8 @@ from pptx.util import Inches, Pt
 from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers
 from labtui.export.tables import spreadsheet_cell
-from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, skipped_sizes, spread, value_text
+from labtui.results import charts as specs
+from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, spread, value_text
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
 
@@ -133,8 +134,9 @@ def _drawn_series(spec: ChartSpec) -> list[Series]:
 
 
 def _x_values(spec: ChartSpec, series: Series) -> list[float]:
-    """The x values of a line: those of its marks, and of the sizes it skips, which become gaps."""
-    return sorted({point.x for point in series.points}.union(skipped_sizes(spec, series)))
+    """The x values of a line: those of its marks and steps, and of the sizes it skips, which become gaps."""
+    pieces = specs.line_pieces(spec, series)
+    return sorted({point.x for piece in pieces for point in piece}.union(specs.skipped_sizes(spec, series)))
 
 
 def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
@@ -143,7 +145,7 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
     rows = max(len(_x_values(spec, series)) for series in drawn)
     for series in drawn:
         line = data.add_series(spreadsheet_cell(series.short or series.name))
-        values = {point.x: point.y for point in series.points}
+        values = {point.x: point.y for piece in specs.line_pieces(spec, series) for point in piece}
         xs = _x_values(spec, series)
         # LibreOffice does not draw a first line that has fewer rows than a later one
         for x in xs + xs[-1:] * (rows - len(xs)):
@@ -212,6 +214,8 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
         return
     places = {x: at for at, x in enumerate(_x_values(spec, series))}
     hollow = [p.x for p in series.points if p.hollow or (p.live and not spec.over_time)]
+    for x in places.keys() - {point.x for point in series.points}:
+        native.points[places[x]].marker.style = xl.XL_MARKER_STYLE.NONE
     for marker in (native.marker, *(native.points[places[x]].marker for x in hollow)):
         marker.style, marker.size = _MARKS[look.mark % len(_MARKS)], 8
         marker.format.fill.solid()
@@ -254,8 +258,9 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
     up.has_major_gridlines = True
     up.major_gridlines.format.line.color.theme_color = GRID
     digits = "0" if spec.percent else "#,##0.###" if high < 10 else "#,##0"
+    digits = "[<0.0001]0.00000;[<0.001]0.0000;General" if spec.y_log and low < 0.001 else digits
     _set_format(up, digits + drawing.UNITS.get(spec.unit, "").replace("×", '"×"'))
-    if not spec.y_log and len(steps := drawing.y_ticks(low, high, log=False)) > 1:
+    if not spec.y_log and len(steps := drawing.y_ticks(low, high)) > 1:
         up.major_unit = (steps[1] - steps[0]) * (2 if panel and len(steps) > 4 else 1)
     return low, high
 

@@ -300,8 +300,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     where = f", on {devices(*sizes)}" if len(sizes) == 1 < len(lines) else ""
     errors = [each for each in errors if len(each.points) > 1]
     yield _over_epochs("error", errors, message=messages.study_message("error", best) + where)
-    moving = [each for each in rates if len({p.y for p in each.points}) > 1]
-    yield _over_epochs("learning-rate", moving, message=_learning_message(moving))
+    yield _rate_chart([each for each in rates if len({p.y for p in each.points}) > 1])
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
     hues = specs.hues_of(lines)  # all are of one network
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
@@ -309,15 +308,28 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     yield specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
 
 
+def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
+    """Learning rates over epochs, logarithmic where they fall far: a warm-up's first 0 has no place there."""
+    said, levels = _learning_message(rates), [p.y for each in rates for p in each.points if p.y > 0]
+    if wide := max(levels, default=0.0) >= specs.WIDE * min(levels, default=1.0):
+        rates = [replace(each, points=tuple(p for p in each.points if p.y > 0)) for each in rates]
+    return _over_epochs("learning-rate", rates, y_log=wide, message=said)
+
+
+_SHARES = {10: "a tenth", 100: "a hundredth", 1000: "a thousandth"}
+
+
 def _learning_message(rates: Sequence[Series]) -> str:
     """``The learning rate falls from 0.1 to 0.001, the same for every size``; "" without lines."""
     highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
     ends = (dict.fromkeys(map(tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
     alike = len({tuple(p.y for p in each.points) for each in rates}) == 1
+    shares = {_SHARES.get(round(y / end) if end else 0, "") for y, end in zip(highest, last, strict=True)}
+    fall = f"then fall to {' or '.join(sorted(shares))}" if all(shares) else "then end at {}"
     falls = alike and rates[0].points[0].y == highest[0]
-    said = "falls from {} to {}" if falls else "is at most {} and ends at {}"
+    said = "The learning rate falls from {} to {}" if falls else f"Learning rates reach {{}}, {fall}"
     said += ", the same for every size" * (alike and len(rates) > 1)
-    return f"The learning rate {said}".format(*map(" to ".join, ends)) if rates else ""
+    return said.format(*map(" to ".join, ends)) if rates else ""
 
 
 def policy(run: MeasuredRun) -> str:

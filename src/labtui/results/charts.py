@@ -97,8 +97,9 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     `title` says what is drawn, `heading` the same in a few words with the unit, `message` what the numbers show ("" for
     nothing). `unit` follows each number: ``s``, ``×``, or ``%``, whose values are fractions of 1. `view` is the
     screen's tab. `kind`: ``stacked`` bars are parts of a whole; ``repeats`` is a long bar, and as many of the short
-    bar as fit into it. `compares`: a single mark makes no chart. `x_log`, `y_log`: the axis is logarithmic. `y_from`: y
-    begins there at the latest. `x_ticks` are positions with their labels. `model` is "" for several networks.
+    bar as fit into it. `compares`: a single mark makes no chart. `x_log`, `y_log`: the axis is logarithmic, with ticks
+    at the powers of `y_base`. `y_from`: y begins there at the latest. `x_ticks` are positions with
+    their labels. `model` is "" for several networks.
     """
 
     key: str
@@ -116,6 +117,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     x_axis: XAxis = "counts"
     x_log: bool = False
     y_log: bool = False
+    y_base: float = 2.0
     x_ticks: tuple[tuple[float, str], ...] = ()
     y_from: float = math.inf
     model: str = ""
@@ -200,7 +202,7 @@ FAMILIES = {family.key: family for family in (
     _family("epochs", "time", "Time of each epoch", "epoch", "seconds", unit="s", **_OVER_EPOCHS),
     _family("accuracy", "training", "Accuracy", "epoch", "accuracy", unit="%", **_OVER_EPOCHS),
     _family("loss", "training", "Loss", "epoch", "loss", **_OVER_EPOCHS),
-    _family("learning-rate", "training", "Learning rate", "epoch", "learning rate", **_OVER_EPOCHS),
+    _family("learning-rate", "training", "Learning rate", "epoch", "learning rate", y_base=10, **_OVER_EPOCHS),
     _family("error", "training", "Error in validation", "epoch", "top-1 error", unit="%",
             heading="Top-1 error in validation, %", **_OVER_EPOCHS),
     _family("batch-accuracy", "training", "Accuracy over the global batch", "images per step, all GPUs",
@@ -322,12 +324,15 @@ def skipped_sizes(spec: ChartSpec, series: Series) -> list[float]:
 def line_pieces(spec: ChartSpec, series: Series) -> list[list[Point]]:
     """The series in pieces to draw as lines: none crosses a size that was not run or joins a hollow mark."""
     gaps = skipped_sizes(spec, series)
+    # a rate that stays as it is for some epochs does not slope: it jumps to the next
+    stays = spec.family == "learning-rate" and any(a.y == b.y for a, b in itertools.pairwise(series.points))
     pieces = [list(series.points[:1])]
     for before, after in itertools.pairwise(series.points):
         warming = not spec.over_time and (before.hollow or after.hollow)
         if warming or any(before.x < x < after.x for x in gaps):
             pieces.append([])
-        pieces[-1].append(after)
+        corner = [replace(before, x=after.x - 1e-6)] * (stays and after.y < before.y)
+        pieces[-1] += [*corner, after]
     return pieces
 
 
@@ -395,7 +400,7 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool =
 
 def axis_value(spec: ChartSpec, y: float) -> float:
     """A value as its axis has it: its logarithm on a logarithmic one."""
-    return math.log2(max(y, 1e-9)) if spec.y_log else y
+    return math.log(max(y, 1e-9), spec.y_base) if spec.y_log else y
 
 
 def longest_drawn(spec: ChartSpec) -> float:

@@ -65,7 +65,7 @@ class _Drawing:
         self.listed = self.bars or specs.is_crowded(spec) or len(self.measured) > self.rows
         self.scale = specs.scale_of(spec, self.rows)
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
-        ticks = [2.0**tick if spec.y_log else tick for tick in self.scale.ticks]
+        ticks = [spec.y_base**tick if spec.y_log else tick for tick in self.scale.ticks]
         self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
         self.tick_rows = [self.rows - 1 - int(self.scale.height(n)) for n in self.scale.ticks]
         self.left = max(map(len, self.y_labels), default=1) + 1
