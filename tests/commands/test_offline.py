@@ -47,7 +47,8 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("submit 99", ""), ("submit 10.5 --gpus 9", ""), ("submit 10.5 --gpus x", ""),
-    ("results 10.5", "10.5 is no log file."), ("results 10.5 --folder .", "10.5 is no log file."),
+    ("results 10.5", "10.5 is no log file."),
+    ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not a whole path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
 def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments, said):
@@ -117,8 +118,7 @@ def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, command):
     assert main(again) == 0
     with open_session(folder.path, start=False) as session:
         session._journal.change(planned("lt2", "10.5", 2, one))
-    err = command(again, 2).err
-    assert "Run 2 is the same, and is waiting." in err and "`labtui cancel 2`" in err
+    assert "same, and is waiting.\n  hint: Cancel it first: `labtui cancel 2`" in command(again, 2).err
 
 
 def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(folder, command):

@@ -20,9 +20,7 @@ from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_sub
 def test_evidence_stands_beside_every_tick():
     box = check("10.5", full())
     assert box.status == "done" and box.missing == ""
-    for item in box.items:
-        assert item.met
-        assert item.evidence, item.sentence
+    assert all(item.met and item.evidence for item in box.items)
     first = box.items[0]
     assert first.sentence.startswith("ResNet50 · 1 GPU (batch 2,048)") and first.run_id == 3
     assert first.evidence == "run 3, job 30003, ResNet50-1.30003.out, lines 2, 4, 6, 8, 10"
@@ -172,8 +170,7 @@ def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
     stale = replace(evidence, scripts=changed)
     box = check("10.5", stale)
     assert box.status == "stale"
-    once = "ResNet50.py changed after runs 3, 4 and 5: run them again, or undo the change."
-    assert box.missing == once
+    assert box.missing == "ResNet50.py changed after runs 3, 4 and 5: run them again, or undo the change."
     assert [item.missing for item in box.items if item.stale] == [box.missing] * 3
     assert check("10.3", stale).status == "done"  # it rests on ResNet50_seq.py
     again = with_submissions(stale, script_hashes={p: f.sha256 for p, f in changed.items()})

@@ -35,8 +35,8 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_connection(parser)
     parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="the lab's data on the cluster")
     parser.add_argument("--container", default="", metavar="REMOTE_FILE", help="container on the cluster")
-    words = "with --host: what has TensorFlow or PyTorch"
-    parser.add_argument("--python", default="", metavar="MODULE|PATH", help=words)
+    words = "with --host: the module, or the whole path of the Python, that has TensorFlow or PyTorch"
+    parser.add_argument("--python", type=options.python, default="", metavar="MODULE|PATH", help=words)
     parser.add_argument("--reservation", default="", help="Slurm reservation")
     parser.add_argument("--group", default="", metavar="NAME", help="your group's name, for the slides")
 

@@ -67,6 +67,13 @@ def fingerprint(text: str) -> str:
     return text
 
 
+def python(text: str) -> str:
+    """The type of what has Python's packages: a module, or the whole path of a Python (jobs run elsewhere)."""
+    if re.search(r"\A[~.]|\bbin/python", text) and not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole path, which begins with /")
+    return text
+
+
 def run_number(text: str) -> int:
     """The type of a run's number: ``3`` or ``#3``."""
     found = number(text.removeprefix("#"))
