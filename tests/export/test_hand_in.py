@@ -67,7 +67,7 @@ TITLES = {
         10.5 Four GPUs train ResNet50 2.53 times as fast as one, at 63.2 % efficiency
         10.7 ResNet50 is faster on 1, 2 and 4 GPUs; ResNet152 scales better
         10.7 ResNet152 gains more from four GPUs: 3.26× as fast, ResNet50 only 2.53×
-        10.7 Slower steps cost most: 26.0 of the 36.8 points ResNet50 loses on four GPUs""",
+        10.7 Slower steps cost most: 26.1 of the 36.8 points ResNet50 loses on four GPUs""",
     "hpc4ai-ch12": """
         12.1 ViT-H/14 on micro-224: 32 GPUs give 21.7 times as many images per second as one
         12.1 32 GPUs give 21.7 times as many images per second as one for 16.5 times the GPU-hours
