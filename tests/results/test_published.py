@@ -297,6 +297,7 @@ def test_the_three_charts_of_a_study():
     batch = charts["batch-accuracy"]
     assert [text for _, text in batch.x_ticks] == ["128", "256", "1,024", "2,048", "3,072", "4,096"]
     assert lowest(batch, 0.656) == 0.65 and lowest(charts["error"], 0.656) == 0.6
+    assert batch.notes == ("Batch 1,024: runs on 8 and 32 GPUs.",)
     assert batch.x_log and not batch.y_log and batch.message.endswith(", on 32 GPUs")
     shown = {series.name: {f"{100 * point.y:.3f}" for point in series.points} for series in batch.series}
     (naive,) = (table for table in RUNS if table["policy"] == "naive")
@@ -320,6 +321,7 @@ def test_the_three_charts_of_a_study():
     assert not keys & {"learning-rate", "error", "batch-accuracy"}
     twice = [replace(run_of(RUNS[0], RUNS[0]["rows"][0]), run_id=n) for n in (8, 25)]
     twice[0].run.epochs[0].metrics["learning_rate"] = 0.0  # has no place on a logarithmic axis
-    error, rates, *_ = (each for each in catalogue(compute_results(twice)) if each.view == "training")
+    error, rates, batch = (each for each in catalogue(compute_results(twice)) if each.view == "training")
     assert distinct([series.name for series in error.series]) == ["run 8", "run 25"]
     assert sum(len(each.points) for each in rates.series) == 13
+    assert batch.notes == ("The best of each policy and batch: run 25.",)

@@ -184,7 +184,6 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     text = report_text(results_of(*BOTH)) + report_text(sequential)
     assert re.search(r"\d%", text) is None and "84.0 %" in text
     assert "one GPU is 15.0 times as fast as the CPU (14.8 to 15.2; as printed 15.36)" in text
-    assert "  batch  " not in text and "global batch" in text
 
 
 def test_a_column_that_no_row_has_is_left_out():

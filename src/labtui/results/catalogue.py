@@ -305,7 +305,21 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     hues = specs.hues_of(lines)  # all are of one network
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
     message = messages.study_message("accuracy", best) + where
-    yield specs.doubling_axes(make_chart("batch-accuracy", series, message=message, x_ticks=ticks))
+    notes = tuple(_which_runs(tuned, series))
+    yield specs.doubling_axes(
+        make_chart("batch-accuracy", series, message=message, x_ticks=ticks, notes=notes)
+    )
+
+
+def _which_runs(runs: Sequence[MeasuredRun], drawn: Sequence[Series]) -> Iterator[str]:
+    """The runs that a chart over the batch shows, and the batches that were trained on several numbers of GPUs."""
+    numbers = sorted({point.run for each in drawn for point in each.points if point.run})
+    if numbers:
+        yield f"The best of each policy and batch: run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}."
+    for batch, alike in sorted(grouped(runs, lambda run: run.run.batch_size or 0).items()):
+        sizes = sorted({run.run.n_gpus or 0 for run in alike})
+        if len(sizes) > 1:
+            yield f"Batch {batch:,}: runs on {' and '.join(map(str, sizes))} GPUs."
 
 
 def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
