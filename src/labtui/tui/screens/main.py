@@ -22,7 +22,7 @@ from labtui.domain.model import RunPhase
 from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
-from labtui.tui.themes import ink, roles
+from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
 
@@ -214,10 +214,7 @@ class MainScreen(FramedScreen):
         self.focus_pane()
 
     async def action_next_question(self) -> None:
-        """Edit the next missing answer, from any pane.
-
-        After the task's last one go to an earlier task with answers missing, else to the next, if no run is missing.
-        """
+        """Edit the next missing answer, from any pane: after the task's last one, that of another task."""
         from labtui.tui.widgets.answers_pane import AnswersPane
 
         if self.pane != "answers" or self.has_class("-open"):
@@ -227,16 +224,12 @@ class MainScreen(FramedScreen):
         await typed.wait()  # else letters that still wait for the editor would come into the next answer
         if answers.next_question():
             return
-        answers.leave()
-        view = self.view
-        unmet = {item.kind for item in view.items if not item.met}
-        at = next((at for at, row in enumerate(view.tasks, 1) if row.task_id == view.task_id), 0)
-        counts = {row: view.count("answers", row.task_id) for row in view.tasks[: max(0, at - 1)]}
-        earlier = [row for row, count in counts.items() if count.done < count.of]
-        rows = (*earlier, *view.tasks[at:])
-        ahead = next((row.task_id for row in rows if row.task_id and row.status != "done"), None)
-        if ahead is not None and unmet <= {"answers", "charts", "hand-in"}:
-            await self.action_go_to(ahead)
+        if (task_id := answers.next_task()) is None:
+            known = self.view.edition is not None
+            self.app.notify("No answer is missing." if known else instead_of_runs(self.view), timeout=ANSWER_S)
+            return
+        self.app.go_to_task(task_id)
+        answers.next_question()
 
     async def action_go_to(self, task_id: str) -> None:
         """Select another task and show its task pane."""

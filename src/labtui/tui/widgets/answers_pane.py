@@ -240,6 +240,13 @@ class AnswersPane(Pane, Container):
         self.write()
         return True
 
+    def next_task(self) -> str | None:
+        """The task below this one, else from the first on, that has a question without an answer."""
+        tasks = self.view.edition.tasks if self.view.edition is not None else ()
+        at = next((at for at, task in enumerate(tasks, 1) if task == self._asked), 0)
+        others = (*tasks[at:], *tasks[:at])
+        return next((each.id for each in others if not all(read_sheet(each, self.files.load(each.id)))), None)
+
     @property
     def dirty(self) -> bool:
         """Whether the editor has text that is not stored."""
