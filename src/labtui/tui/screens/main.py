@@ -225,8 +225,8 @@ class MainScreen(FramedScreen):
         if answers.next_question():
             return
         if (task_id := answers.next_task()) is None:
-            known = self.view.edition is not None
-            self.app.notify("No answer is missing." if known else instead_of_runs(self.view), timeout=ANSWER_S)
+            said = "No answer is missing." if self.view.edition is not None else instead_of_runs(self.view)
+            self.app.notify(said, timeout=ANSWER_S)
             return
         self.app.go_to_task(task_id)
         answers.next_question()
