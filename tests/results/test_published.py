@@ -303,7 +303,7 @@ def test_the_three_charts_of_a_study():
     (naive,) = (table for table in RUNS if table["policy"] == "naive")
     assert shown["naive"] == {row["top1"] for row in naive["rows"]}
     policies = {"naive", "linear", "stepping, warm-up 5", "gradual, warm-up 5", "gradual, warm-up 10"}
-    assert set(shown) == policies and len({each.hue for each in batch.series}) == 4
+    assert set(shown) == policies and len({each.hue for each in batch.series}) == 5
     assert {(p.metric, p.line) for series in batch.series for p in series.points} == {("val_top1", 89)}
     rates = charts["learning-rate"]
     assert rates.y_log and rates.message.endswith(" 1.6, then fall to a hundredth or a thousandth")

@@ -326,7 +326,9 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
         assert list(count.values()) == [12, 12, 12], "one for each epoch"
     eight = chart(*[{x: x + 3.0 * k for x in range(1, 13)} for k in range(8)]).series
     warm = replace(eight[7], points=(replace(eight[7].points[0], hollow=True), *eight[7].points[1:]))
-    crowded = replace(curves, series=(*eight[1:7], warm, replace(eight[0], points=eight[0].points[11:])))
+    crowded = replace(
+        curves, series=(*eight[1:7], warm, replace(eight[0], points=eight[0].points[11:], hue=4))
+    )
     many = [rows_of(crowded, 86, 25, Cursor(at, 3.0)) for at in range(8)]
     values = {f"{k}": f"{3 + 3 * k}.00×" for k in range(1, 8)} | {"0": "·"}
     told = re.findall(r"net(\d) +(\S+)", "\n".join(many[6]))

@@ -21,7 +21,7 @@ FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
 FONTS = Path(str(files("labtui.export").joinpath("fonts")))
 FONT_FILES = sorted(FONTS.glob("*.ttf"))
-SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8")
+SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8", "#8A5A00")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 TONES = (0.0, 0.25, 0.4, 0.5)
 """How far each tone of a colour is from it to white, darker than `OTHER`; names beside lines have the full colour."""
@@ -33,7 +33,7 @@ AXIS = "#5B6773"
 OTHER = "#C5CCD3"
 GRID = "#E1E6EA"
 PARTS = ("#5B6773", "#E0A458", "#9DA4AB", "#8A5A00", "#F0D2AC", OTHER)
-"""The colours of lost parts, none of them a network's; in PowerPoint `_PARTS`."""
+"""The colours of lost parts, none of them that of one of the first four networks; in PowerPoint `_PARTS`."""
 DARK_PARTS = (0, 3)
 PRACTICE = "#8A5A00"
 MARK_LINES: dict[Mark, str] = {

@@ -24,7 +24,7 @@ from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, sprea
 from labtui.results.numbers import clean
 from labtui.results.scaling import COLOUR_OF_PART
 
-ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4)
+ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4, THEME.ACCENT_6)
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
 _PARTS = (
     (QUIET, 0.0), (THEME.ACCENT_5, 0.0), (QUIET, 0.4), (THEME.ACCENT_6, 0.0), (THEME.ACCENT_5, 0.5), (GRID, -0.1),

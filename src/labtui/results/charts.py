@@ -27,8 +27,8 @@ Role = Literal["measured", "other", "ideal", "fit", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
 """A colour is a network where a chart has several, and in every file; others take the first free colours."""
-HUES = 4
-"""The number of colours of a drawer, and of the tones of each."""
+HUES, TONES = 5, 4
+"""The numbers of colours of a drawer, and of the tones of each."""
 WIDE = 8
 """Axes are logarithmic where the largest count is at least this many times the smallest."""
 
@@ -293,7 +293,7 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
     found: dict[str, Look] = {}
     shared = len({each.hue for each in lines}) < len(lines)
     for at, line in enumerate(lines):
-        tone = min(HUES - 1, sum(look.hue == line.hue for look in found.values()))
+        tone = min(TONES - 1, sum(look.hue == line.hue for look in found.values()))
         found[line.name] = line.look or Look(line.hue, tone, at if shared else line.hue)
     return found
 

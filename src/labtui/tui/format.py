@@ -141,7 +141,7 @@ def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool
     if not chosen and (crowded or len(spec.measured) > len(MARKS)):
         return " " if crowded else ascii_lowercase[at % 26], look.quiet
     mark = looks(spec.measured)[line.name].mark
-    tone, hue = (0, line.hue) if crowded else divmod(mark, len(look.series))
+    tone, hue = (0, line.hue % len(look.series)) if crowded else divmod(mark, len(look.series))
     return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], look.series[hue][min(tone, 3)]
 
 
