@@ -7,6 +7,7 @@ import pytest
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import RunPhase
 from labtui.session import mirrors
+from labtui.session.session import Session
 from tests.session.conftest import Bench, accepted
 from tests.session.scripted import keras_log
 
@@ -43,6 +44,17 @@ def test_on_a_fast_line_the_bytes_come_first(bench):
     bench.run(10, lambda: bench.mirror(token) == long_log())
     assert epochs(bench) in ([], [1]), "one piece at most was read meanwhile"
     bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+
+
+def test_a_second_process_reads_a_long_log_in_pieces(bench, monkeypatch):
+    token = far_behind(bench)
+    bench.run(10, lambda: bench.mirror(token) == long_log())
+    monkeypatch.setattr(mirrors, "AT_ONCE_BYTES", PIECE)
+    with Session.open(bench.path, start=False) as beside:
+        looks = [
+            beside._reload() or len(beside.state.runs[1].epochs) for _ in range(len(long_log()) // PIECE)
+        ]
+    assert looks[0] == 0 and looks[-1] == 5
 
 
 def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench):

@@ -32,24 +32,6 @@ def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     assert (status(bench), only(bench).sentence) == (SubmissionStatus.ACCEPTED, "")
 
 
-def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench):
-    first = open_bench()
-    first.online()
-    first.cluster.fail("push", *[NO_ROOM] * 9)
-    first.session.submit(draft())
-    first.session.submit(draft(2))
-    first.run(10)
-    first.session.close()
-    second = open_bench(first.cluster)
-    assert next(iter(second.session.state.submissions.values())).sentence == NO_ROOM.sentence
-    second.session.cancel(1)
-    second.run(5)
-    assert status(second) is SubmissionStatus.WITHDRAWN
-    second.cluster.faults.clear()
-    second.run(120, lambda: status(second, 1) is SubmissionStatus.ACCEPTED)
-    assert len(second.cluster.jobs) == 1
-
-
 def test_a_permanent_no_to_its_files_ends_it_and_a_line_lost_before_slurm_was_asked_loses_nothing(bench):
     bench.online()
     bench.cluster.fail("push", NOT_YOURS)

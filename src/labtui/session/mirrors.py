@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import re
 import zlib
@@ -198,7 +199,7 @@ READ_PIECE = 4 * 1024 * 1024
 """The bytes of a mirror that are parsed at a time."""
 
 AT_ONCE_BYTES = 8 * 1024 * 1024
-"""Longer mirrors are not parsed while a folder opens: the log follower parses them in pieces."""
+"""What is parsed of a submission while a folder opens, and at each look beside another process."""
 
 
 class Readings:
@@ -253,26 +254,30 @@ class Readings:
         forms = zlib.crc32("\n".join(self._patterns).encode())
         return " ".join((job.job_id if job else "", f"{PARSER_VERSION}:{forms:08x}", state or "?", *logs))
 
-    def catch_up(self, state: LabState, most_bytes: int | None = None) -> LabState:
-        """The state with the runs computed from the mirrors on disk; mirrors over `most_bytes` are skipped."""
+    def catch_up(self, state: LabState, most_bytes: float = math.inf) -> LabState:
+        """The state with the runs computed from the mirrors on disk, of each submission as `read_whole` does."""
         if state.submissions:
             self.notice_patterns()
         for submission in tuple(state.submissions.values()):
-            sizes = [log.size for stream, log in submission.logs.items() if stream in READ_STREAMS]
-            too_long = most_bytes is not None and sum(sizes) > most_bytes
-            if not any(sizes) or too_long or self.are_current(submission):
-                continue
-            state = self.read_whole(state, submission.token)
+            has_logs = any(log.size for stream, log in submission.logs.items() if stream in READ_STREAMS)
+            if has_logs and not self.are_current(submission):
+                state = self.read_whole(state, submission.token, most_bytes)
         return state
 
-    def read_whole(self, state: LabState, token: str) -> LabState:
-        """The state with a submission's runs, computed from all of its mirrors."""
+    def read_whole(self, state: LabState, token: str, most_bytes: float = math.inf) -> LabState:
+        """The state with a submission's runs, computed from all of its mirrors.
+
+        After `most_bytes` the state is as before, and the next call goes on from there.
+        """
         submission, reader = state.submissions[token], self.reader(state, token)
+        stop = sum(reader.parsed.values()) + most_bytes
         for stream in READ_STREAMS:
             path = submission.mirror(stream)
             while self._folder.has(path) and self.read_piece(reader, stream, path) is not None:
                 if reader.is_binary(stream):  # a sparse file may claim any size
                     break
+                if sum(reader.parsed.values()) >= stop:
+                    return state
         if has_whole_logs(submission) and not reader.ended:
             reader.end()
         return reader.apply_to(state)
