@@ -39,17 +39,15 @@ class Bench:
     session: Session
     worker: ClusterWorker
 
-    def step(self, times: int = 1) -> None:
-        for _ in range(times):
-            self.worker.turn()
-
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> None:
-        """Let the worker work for `seconds` of the fake clock; with `until`, no longer than needed."""
-        end = self.clock.now + seconds
+        """Let the worker work for `seconds` of the fake clock, with pauses; with `until`, no longer than needed."""
+        end, at_once = self.clock.now + seconds, 0
         while self.clock.now < end:
             if until is not None and until():
                 return
             pause = self.worker.turn()
+            at_once = 0 if pause != 0.0 else at_once + 1
+            assert at_once < 1000, "the worker has something to do at every moment"
             left = end - self.clock.now
             self.clock.sleep(left if pause is None else min(pause, left))
         if until is not None:

@@ -276,7 +276,8 @@ def test_a_cancellation_is_stored_before_slurm_is_asked_and_asked_by_the_next_pr
     first.session.submit(draft())
     first.run(9, lambda: only(first).status is status)
     first.session.cancel(1)
-    first.step(lost)
+    for _ in range(lost):
+        first.worker.turn()
     assert only(first).cancelling and not first.cluster.count("cancel")
     first.session._worker = first.worker if lost else None  # killed: nobody tells those who wait
     first.session.close()

@@ -23,13 +23,16 @@ def status(bench: Bench, number: int = 0) -> SubmissionStatus:
 def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.online()
     bench.cluster.fail("push", NO_ROOM, NO_ROOM)
-    future = bench.session.submit(draft())
+    future = bench.session.submit(draft(qos="acc_debug"))
     bench.run(10)
     assert (status(bench), only(bench).sentence) == (SubmissionStatus.WAITING, NO_ROOM.sentence)
     assert not future.done() and bench.cluster.count("push") == 1, "it is not hurried"
     bench.run(120, future.done)
     assert future.result() and bench.cluster.count("submit") == 1
     assert (status(bench), only(bench).sentence) == (SubmissionStatus.ACCEPTED, "")
+    bench.session.submit(draft(2, qos="acc_debug"))  # it waits for the first one's job, not for room
+    bench.run(300)
+    assert status(bench, 1) is SubmissionStatus.WAITING and bench.cluster.count("push") == 3
 
 
 def test_a_permanent_no_to_its_files_ends_it_and_a_line_lost_before_slurm_was_asked_loses_nothing(bench):

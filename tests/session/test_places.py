@@ -5,7 +5,6 @@
 
 import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -127,13 +126,9 @@ def test_a_relative_data_folder_is_asked_about_and_missed(open_bench):
     assert "path-missing" in {found.rule for found in bench.session.preview(draft).findings}
 
 
-def scripts_of(bench: Bench) -> Path:
-    return bench.path / "scripts"
-
-
 def test_a_preview_writes_and_sends_nothing(bench):
     accepted(bench)
-    (scripts_of(bench) / "ResNet50.py").write_text("edited\n")
+    (bench.path / "scripts" / "ResNet50.py").write_text("edited\n")
     files = [path for path in bench.path.rglob("*") if path.suffix in {".py", ".slurm"}]
     before, calls = [path.read_bytes() for path in files], len(bench.cluster.calls)
     bench.session.preview(draft())

@@ -72,13 +72,13 @@ class Submitter:
 
     def due_at(self) -> float | None:
         """When to look up or send the next submission; None if nothing waits."""
-        context = self._context
-        unknown = context.state.in_status(SubmissionStatus.UNKNOWN)
-        times = [self._pending[item.token].lookup_at for item in unknown]
+        now, state = self._context.clock.steady(), self._context.state
+        times = [self._pending[item.token].lookup_at for item in state.in_status(SubmissionStatus.UNKNOWN)]
         if self._next_to_send() is not None:
-            times.append(context.clock.steady())
-        elif context.state.in_status(SubmissionStatus.WAITING):
-            times.extend(self._open_at.values())
+            times.append(now)
+        elif state.in_status(SubmissionStatus.WAITING):
+            # A queue that is open again waits for another job's end, not for a time.
+            times.extend(at for at in self._open_at.values() if at > now)
         return min(times, default=None)
 
     def _next_to_send(self) -> SubmissionState | None:
