@@ -16,6 +16,7 @@ from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import messages, numbers
 from labtui.results.cost import GPU_HOURS
+from labtui.results.laws import karp_flatt
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite, validated
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
@@ -176,7 +177,7 @@ COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
 """Fields of the JSON that have another name in the CSV."""
 _SCATTERED = dict.fromkeys(["epoch_seconds", "throughput", "per_gpu_throughput"], False)
-_SCATTERED |= dict.fromkeys(("speedup", "efficiency"), True)
+_SCATTERED |= dict.fromkeys(("speedup", "efficiency", "step_factor"), True)
 """The columns whose bounds hold the scatter, as on the screens; true for a ratio to the row's baseline."""
 
 
@@ -209,6 +210,8 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
         if is_interval:
             known = Interval(**value)
             known = numbers.shown_bounds(row, known, ratio=_SCATTERED[name]) if name in _SCATTERED else known
+            if name == "karp_flatt" and row.speedup is not None:
+                known = karp_flatt(numbers.shown_bounds(row, row.speedup, ratio=True), row.processes) or known
             record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
     record |= {"sources": cite(row.origins, most=20), "val_accuracy": validated(row.members[-1].run)}
