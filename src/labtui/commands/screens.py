@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,7 +187,8 @@ def run_practice(args: argparse.Namespace) -> int:
             if not args.keep:
                 forget(folder)
     if args.keep and sys.stdout.isatty():
-        again = shlex.join(["labtui", "practice", "--keep", args.keep])
+        factor = ["--factor", f"{args.factor:g}"] if args.factor else []
+        again = shlex.join(["labtui", "practice", "--keep", args.keep, *factor, *["--train"] * args.train])
         print(f"Kept in {args.keep}. To continue: {again}")
     return code
 
@@ -249,26 +250,37 @@ def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> P
     return folder.path
 
 
-def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
+@contextlib.contextmanager
+def _incidents(
+    cluster: PracticeCluster, names: list[str], notify: Callable[[IncidentNote], None]
+) -> Iterator[None]:
+    """Let the incidents happen, and name at the end those that did not."""
+    from labtui.commands.terminal import say
     from labtui.practice.incidents import IncidentPlan
 
+    plan = IncidentPlan(cluster, names, notify)
+    yield
+    if left := plan.close():
+        say(f"Not simulated: {', '.join(left)}. Each incident needs a job of its own.")
+
+
+def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
     login = cluster.settings()
     print(f"lab folder   {folder}")
     way = f"-p {login['port']} -i {shlex.quote(login['identity'])} -- {login['user']}@{login['host']}"
     print(f"log in       ssh {way}")
     print(f"host key     {login['host_key']}")
     print(f"speed        {cluster.clock.factor:g} x", flush=True)
-    plan = IncidentPlan(
-        cluster, names, lambda note: print(f"incident     {note.title}. {note.text}", flush=True)
-    )
-    with contextlib.closing(plan), contextlib.suppress(KeyboardInterrupt):
+
+    def notify(note: IncidentNote) -> None:
+        print(f"incident     {note.title}. {note.text}", flush=True)
+
+    with _incidents(cluster, names, notify), contextlib.suppress(KeyboardInterrupt):
         signal.pause()
     return 0
 
 
 def _show_practice(cluster: PracticeCluster, folder: Path, names: list[str], *, kept: bool) -> int:
-    from labtui.practice.incidents import IncidentPlan
-
     happened: list[IncidentNote] = []
-    with contextlib.closing(IncidentPlan(cluster, names, happened.append)):
+    with _incidents(cluster, names, happened.append):
         return show(folder, incidents=happened, practice_factor=cluster.clock.factor, kept=kept)

@@ -93,9 +93,10 @@ class IncidentPlan:
         self._injected: set[int] = set()
         cluster.controller.watchers.append(self.look)
 
-    def close(self) -> None:
-        """Trigger no more incidents."""
-        self._waiting = []
+    def close(self) -> list[str]:
+        """Trigger no more incidents; return the names of those that did not happen."""
+        left, self._waiting = self._waiting, []
+        return left
 
     def look(self, now: float) -> None:
         """Trigger the next incident if a job is in the state that it waits for."""

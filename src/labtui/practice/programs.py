@@ -192,13 +192,16 @@ UNITS = {
 }  # fmt: skip
 
 
-def read_load() -> tuple[int, float, float]:
-    """GPUs in use, and percent and GiB of each, from the job's file ``gpu-load``, which a training writes."""
+def read_load() -> tuple[int, float, float] | None:
+    """GPUs in use, and percent and GiB of each, from the job's file ``gpu-load``, which a training writes.
+
+    None before the first training: the real time to start its process is none of the job's.
+    """
     try:
         with open(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], "gpu-load"), encoding="ascii") as stream:
             gpus, percent, gib = stream.read().split()
     except (KeyError, OSError):
-        return 0, 0.0, 0.0
+        return None
     return int(gpus), float(percent), float(gib)
 
 
@@ -240,8 +243,8 @@ def nvidia_smi(argv: list[str]) -> None:
         print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))
     while True:
         used = read_load()
-        for index in devices:
-            values = gpu_values(index, used)
+        for index in devices if used or every is None else ():
+            values = gpu_values(index, used or (0, 0.0, 0.0))
             print(", ".join(values.get(name, "[N/A]") for name in fields))
         sys.stdout.flush()
         if every is None:

@@ -149,7 +149,6 @@ class Model:
             if verbose:  # a progress bar ends as the same line
                 print(summary_line(training.steps, seconds, metrics), flush=True)
             call_all("on_epoch_end", epoch, dict(metrics))
-        stand_in.show_load(0, 0.0, 0.0)
         call_all("on_train_end", {})
         return history
 
