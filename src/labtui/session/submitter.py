@@ -9,6 +9,7 @@ that began first trains and the other ends itself (`slurm.job_script`).
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import Future
 from functools import partial
 from operator import methodcaller
@@ -18,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused, failure
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.state import UNANSWERED, UNKNOWN_SENTENCE, SubmissionState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import STORE_KEY, Request
@@ -26,7 +27,7 @@ from labtui.session.worker_context import Task, WorkerContext, errors_to, fail, 
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal, sendable
-from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread, lookup, submit
+from labtui.slurm.submit import COMMENT_PREFIX, Lookup, NoJobPeriod, accepted_unread, lookup, submit
 
 _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 SILENT_SENTENCE = (
@@ -120,7 +121,6 @@ class Submitter:
                 raise
         else:
             self._conclude(submission, look)
-        self._context.note_change()
 
     def _taken(self, submission: SubmissionState) -> set[str]:
         """The job IDs of the folder's other submissions."""
@@ -204,7 +204,6 @@ class Submitter:
             raise
         else:
             self._accept(submission, job_id)
-        self._context.note_change()
 
     # ------------------------------------------------------------------ outcomes
 
@@ -212,6 +211,7 @@ class Submitter:
         token, pending = submission.token, self._pending[submission.token]
         at = self._context.clock.wall()
         self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
+        self._context.note_change()
         for future in pending.sent:
             settle(future, token)
         for cancelled in pending.cancelled:
@@ -249,7 +249,14 @@ class Submitter:
         more |= {"status": status, "sentence": sentence, "hint": hint}
         self._context.journal.change(lambda state: state.with_submission(token, **more))
 
-    # ------------------------------------------------------------------ another job than ours
+    # ------------------------------------------------------------------ what the queue shows
+
+    def shown(self, rows: Iterable[JobView]) -> None:
+        """After the queue showed the job of a submission whose answer was lost: look that one up at once."""
+        comments = {row.comment for row in rows}
+        for item in self._context.state.in_status(SubmissionStatus.UNKNOWN):
+            if f"{COMMENT_PREFIX}{item.token}" in comments:
+                self._pending[item.token].lookup_at = 0.0
 
     def look_again(self, submission: SubmissionState) -> None:
         """After the queue showed that its job is another's: look this submission's job up by its token."""

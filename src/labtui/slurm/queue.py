@@ -198,7 +198,7 @@ def poll_delay(
     """
     if not phases:
         return _OTHERS_PERIOD_S if has_others else None
-    if failures:
+    if failures and since_change_s >= _JUST_CHANGED_S:
         return min(60.0, 10.0 * 2.0 ** min(failures - 1, 4))
     period = 20.0 if JobPhase.RUNNING in phases else 30.0
     if not set(phases) <= {JobPhase.QUEUED, JobPhase.RUNNING}:  # some job is settling or unknown
