@@ -70,6 +70,7 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         assert "press 3" not in text_of(app), "it was"
         assert re.match(r"Serial part: [\d.]+ % \(Amdahl.*, fits best\), [\d.]+ % ", text(app, "sentence"))
         await pilot.press("3")
+        await until(pilot, lambda: "This view has no other chart." in text_of(app))
         assert text_of(app).count("Gustafson") == 2, "in the sentence and at the curve, in whatever chart"
         await pilot.press("o")
         await until(pilot, lambda: "fit" not in roles(app))

@@ -106,6 +106,13 @@ def nothing_to_send(plan: Plan) -> str:
     return f"All runs of this task are done{under_way}. Press d to run the selected one again."
 
 
+def no_other_form(plan: Plan) -> str:
+    """Why there is no other choice for the jobs."""
+    if plan.job_file is not None:
+        return f"There is no other job: slurm/ has no job file of yours but {plan.job_file.name}."
+    return "There is no other job: slurm/ has no job file of yours (NAME.slurm)."
+
+
 def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
     """The step that removes an error: a copy, a fix, a change of the plan, or an edit of the file."""
     if found.copy:

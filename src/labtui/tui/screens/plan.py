@@ -131,19 +131,20 @@ class PlanScreen(FramedScreen):
         return found[min(at, len(found) - 1)] if found else None
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """None, so that there is no key, for what would do nothing here; why there is nothing to submit."""
+        """None, so that there is no key, for what makes no sense here; why there is no job, or no other one."""
         if not self.columns or len(self.query("PlanTable, #findings")) < 2:  # not yet there, or closing
             return ""
-        if action == "send" and not self.plan.drafts:
+        if action in ("send", "script", "edit", "test_only") and not self.plan.drafts:
             return plan_words.nothing_to_send(self.plan)
+        if action == "next_form" and not self.plan.next_form:
+            return plan_words.no_other_form(self.plan)
         plan, found, row = self.plan, self.found, self.place[0]
         included = [each.included for each in plan.rows[row : row + 1]]
-        acts = dict.fromkeys(("script", "edit", "test_only"), plan.drafts) | {
+        acts = {
             "fix": found is not None and found.finding.fix,
             "start_copy": found is not None and found.copy,
             "drop_row": plan.job_file is None and included == [*parameters],
             "controls": not self.app.session.practice and plan.job_file is None,
-            "next_form": plan.next_form,
         }
         return "" if acts.get(action, True) else None
 

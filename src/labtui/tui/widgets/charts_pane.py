@@ -23,7 +23,7 @@ from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
-from labtui.tui.themes import ink, roles
+from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
@@ -290,6 +290,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Show a view; for the current one, its next chart (not `again`: the same one)."""
         if again and name == self.shown.name:
             self._turn[name] += not self.shown.four
+            if len(self.shown.charts.get(name, ())) < 2:
+                self.app.notify("This view has no other chart.", timeout=ANSWER_S)
         elif "training" in (name, self.shown.name):  # its x axis has epochs, the others' have sizes
             self._x = None
         self._chosen = name
