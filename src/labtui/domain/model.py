@@ -55,7 +55,7 @@ class Interval(msgspec.Struct, frozen=True, gc=False):
         return Interval(self.value - other.value, self.lo - other.hi, self.hi - other.lo)
 
     @classmethod
-    def mean(cls, intervals: Sequence[Interval], weights: Sequence[int] = ()) -> Interval | None:
+    def mean(cls, intervals: Sequence[Interval], weights: Sequence[float] = ()) -> Interval | None:
         """The weighted means of the values and of the bounds (weights of 1 by default); None for no intervals."""
         if not intervals:
             return None

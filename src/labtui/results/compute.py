@@ -93,8 +93,10 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     if seconds is None:
         return row.with_notes("Only warm-up epochs were read: a steady time needs one more.")
     images, values = configuration.images_bound, [sample.seconds.value for _, sample in samples]
-    rates_told = (sample.metrics.get(RATE, 0.0) for _, sample in samples)
-    told = None if images else Interval.mean([rounded(f"{rate:.9g}") for rate in rates_told if rate > 0])
+    # A rate counts for as long as its epoch took: so it is the images of all epochs over their time.
+    rates_told = [(s.metrics.get(RATE, 0.0), s.seconds.value * s.count) for _, s in samples]
+    usable = [(rounded(f"{rate:.9g}"), took) for rate, took in rates_told if min(rate, took) > 0]
+    told = None if images else Interval.mean([rate for rate, _ in usable], [took for _, took in usable])
     remarks = [_RATE_TOLD] if told else _images_note(members[0], configuration, images)
     row = row.with_notes(*remarks, about="" if images or told else "no throughput")
     return replace(
