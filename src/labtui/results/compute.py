@@ -93,10 +93,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     if seconds is None:
         return row.with_notes("Only warm-up epochs were read: a steady time needs one more.")
     images, values = configuration.images_bound, [sample.seconds.value for _, sample in samples]
-    # A rate counts for as long as its epoch took: so it is the images of all epochs over their time.
-    rates_told = [(s.metrics.get(RATE, 0.0), s.seconds.value * s.count) for _, s in samples]
-    usable = [(rounded(f"{rate:.9g}"), took) for rate, took in rates_told if min(rate, took) > 0]
-    told = None if images else Interval.mean([rate for rate, _ in usable], [took for _, took in usable])
+    told = None if images else _told_throughput([sample for _, sample in samples])
     remarks = [_RATE_TOLD] if told else _images_note(members[0], configuration, images)
     row = row.with_notes(*remarks, about="" if images or told else "no throughput")
     return replace(
@@ -122,6 +119,22 @@ def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -
     told = [each for sample in samples if 0 < (each := sample.metrics.get("energy_joules", 0.0)) < math.inf]
     energy = Interval.mean([Interval(each, min(told), max(told)) for each in told])
     return energy.over(images) if energy is not None and images is not None and images.lo > 0 else None
+
+
+def _told_throughput(samples: Iterable[EpochSample]) -> Interval | None:
+    """The images of some epochs over their time, from the rate that each prints: a rate counts for its epoch's time."""
+    told = [(rounded(f"{s.metrics.get(RATE, 0.0):.9g}"), s.seconds.scaled(s.count)) for s in samples]
+    rates, times = [[each[n] for each in told if each[0].lo > 0 < each[1].lo] for n in (0, 1)]
+    if (mean := Interval.mean(rates, [time.value for time in times])) is None:
+        return None
+    slow = [rate.value < mean.value for rate in rates]
+    # Least where the slow epochs took as long as they may, most where the fast ones did.
+    longer = [
+        [t.hi if each == slower else t.lo for t, each in zip(times, slow, strict=True)]
+        for slower in (True, False)
+    ]
+    ends = [end for weights in longer if (end := Interval.mean(rates, weights)) is not None]
+    return Interval(mean.value, min(end.lo for end in ends), max(end.hi for end in ends))
 
 
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
