@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, plural
 from labtui.results import grouping, measured
-from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_work
+from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_images
 from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, steady_samples, warmup_epochs
 from labtui.results.rows import ResultRow, Results, Scatter, compare_rates, named_rows, step_times_of
@@ -211,7 +211,7 @@ def _index(rows: Iterable[ResultRow]) -> _Index:
 def _alike(mine: Configuration, device: str, n_gpus: float, found: _Index) -> list[ResultRow]:
     """The measured rows on these devices that do the same work in the same way."""
     rows = found.get((device, n_gpus, mine.work_key), ())
-    return [row for row in rows if same_work(row.configuration, mine)]
+    return [row for row in rows if same_images(row.configuration, mine)]
 
 
 def _compare(row: ResultRow, found: _Index) -> ResultRow:
@@ -282,8 +282,8 @@ def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
     if row.contradicted:
         yield "Its log contradicts itself, so this run is not compared with others."
     elif family := found.get(("gpu", 1, mine.family_key)):
-        how = grouping.difference(mine, family[0].configuration)
-        yield f"The one-GPU run of this model has {how}, so there is no speedup."
+        lacking = grouping.what_others_lack(mine, [one.configuration for one in family])
+        yield f"No one-GPU run of this model has {lacking}, so there is no speedup."
     else:
         yield "There is no one-GPU run of this model trained in the same way, so there is no speedup."
 

@@ -62,7 +62,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def work_key(self) -> tuple[object, ...]:
-        """What two configurations must share to be compared; `same_work` checks their images as well."""
+        """What two configurations must share to be compared, beside their images (`same_images`)."""
         return (*self.family_key, self.options, self.validated, self.gpu_kind)
 
     @property
@@ -146,23 +146,26 @@ def _natural(name: str) -> tuple[str, list[int]]:
     return _NUMBER.sub("#", name), [number(piece) or 0 for piece in _NUMBER.split(name)]
 
 
-def same_work(one: Configuration, other: Configuration) -> bool:
-    """Whether two configurations train the same thing in the same way, on any number of devices."""
+def same_images(one: Configuration, other: Configuration) -> bool:
+    """Whether an epoch of two configurations has the same images, as far as these are known."""
     mine, theirs = one.data_bound, other.data_bound  # unknown, they may be any; a note says so
-    same_images = mine is None or theirs is None or (mine.lo <= theirs.hi and theirs.lo <= mine.hi)
-    return one.work_key == other.work_key and same_images
+    return mine is None or theirs is None or (mine.lo <= theirs.hi and theirs.lo <= mine.hi)
 
 
-def difference(one: Configuration, other: Configuration) -> str:
-    """How two configurations of one family were trained differently, as the end of a sentence."""
-    mine, theirs = (", ".join(each) or "none" for each in distinguishing_words([one.tuning, other.tuning]))
-    found = [
-        (f"another GPU ({other.gpu_kind or 'not named'}, here {one.gpu_kind or 'not named'})", "gpu_kind"),
-        (f"{'no ' if one.validated else 'a '}validation inside its epochs", "validated"),
-        (f"other options ({theirs}, here {mine})", "tuning"),
-    ]
-    words = [text for text, field in found if getattr(one, field) != getattr(other, field)]
-    return " and ".join(words) or "a different number of images per epoch"
+def what_others_lack(one: Configuration, others: Sequence[Configuration]) -> str:
+    """What no other configuration of one family has as this one has it, as the end of a sentence."""
+    options = ", ".join(distinguishing_words([one.tuning, *(other.tuning for other in others)])[0])
+    shared = {
+        f"the same GPU (here {one.gpu_kind or 'not named'})": [
+            one.gpu_kind == each.gpu_kind for each in others
+        ],
+        f"epochs with{'' if one.validated else 'out'} a validation": [
+            one.validated == e.validated for e in others
+        ],
+        f"the same options (here {options or 'none'})": [one.tuning == each.tuning for each in others],
+        "the same number of images per epoch": [same_images(one, each) for each in others],
+    }
+    return " and ".join(what for what, alike in shared.items() if not all(alike))
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
