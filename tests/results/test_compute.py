@@ -126,7 +126,8 @@ def test_steps_come_from_the_batch_and_are_not_split_without_one_or_against_anot
 
 def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
     ones = [run(1, [30, 10.0, 10.2], run_id=3), run(1, [30, 10.0, 10.2], run_id=15, outcome="cancelled")]
-    results = compute_results([*ones, run(1, [30], run_id=4), run(4, [12, 4.0, 4.1], run_id=5)])
+    trains = run(1, [30, 11.0], run_id=16, live=True)
+    results = compute_results([*ones, run(1, [30], run_id=4), trains, run(4, [12, 4.0, 4.1], run_id=5)])
     note = "The one-GPU baseline is the mean of runs 3, 15."
     assert [note in row.notes for row in results.rows] == [False, True]
     assert {note in chart.notes for chart in task_charts(results)} == {False, True}

@@ -300,7 +300,7 @@ def _remarks(row: ResultRow, baseline: ResultRow) -> Iterable[str]:
     elif mine != theirs:
         words = f"{baseline.configuration.batch_words}, this run {mine:,.0f}"
         yield f"The one-GPU baseline has {words}: the speedup mixes both effects."
-    timed = [run for run in baseline.members if measured.steady_samples(run)] or baseline.members
+    timed = baseline.pooled
     if len(timed) > 1:
         numbers = ", ".join(str(run.run_id) for run in timed if run.run_id)
         yield f"The one-GPU baseline is the mean of {f'runs {numbers}' if numbers else plural(len(timed), 'run')}."

@@ -209,6 +209,12 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.configuration.mark
 
     @property
+    def pooled(self) -> tuple[MeasuredRun, ...]:
+        """The runs whose mean its numbers are: not one that is in progress beside one that ended."""
+        read = {(each.source, each.run_id) for each in self.origins}
+        return tuple(run for run in self.members if (run.source, run.run_id) in read) or self.members
+
+    @property
     def learns(self) -> bool:
         """Whether it has a learning-rate policy: then its result is what it learned, not how fast it was."""
         return "lr_policy" in dict(self.configuration.tuning)

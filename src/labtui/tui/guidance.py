@@ -376,8 +376,8 @@ def result(view: View) -> tuple[str, str, str]:
         return _single(view) if gain is None else (words.ratio(gain), *said)
     detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
     detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
-    if len(best.members) > 1 and not _compared(view):
-        detail += f" (mean of {words.run_numbers([each.run_id for each in best.members]).lower()})"
+    if len(best.pooled) > 1 and not _compared(view):
+        detail += f" (mean of {words.run_numbers([each.run_id for each in best.pooled]).lower()})"
     planned = run.epochs_planned
     far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
     detail += f", after {far}" * best.live

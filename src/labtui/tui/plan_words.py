@@ -108,9 +108,8 @@ def nothing_to_send(plan: Plan) -> str:
 
 def no_other_form(plan: Plan) -> str:
     """Why there is no other choice for the jobs."""
-    if plan.job_file is not None:
-        return f"There is no other job: slurm/ has no job file of yours but {plan.job_file.name}."
-    return "There is no other job: slurm/ has no job file of yours (NAME.slurm)."
+    but = f" but {plan.job_file.name}" if plan.job_file is not None else " (NAME.slurm)"
+    return f"There is no other job: slurm/ has no job file of yours{but}."
 
 
 def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:

@@ -173,9 +173,8 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
         return None
     at = line_of(spec, name=name)
     points = spec.measured[at].points
-    start = (
-        min(points, key=lambda each: each.y) if spec.measured[at].part == "kept" else points[-1]
-    )  # as the title
+    # At first the point that the title is about.
+    start = min(points, key=lambda each: each.y) if spec.measured[at].part == "kept" else points[-1]
     point = next((each for each in points if each.x == x), start)
     rows = view.charted if point.run is not None else ()
     row = next((row for row in rows if any(run.run_id == point.run for run in row.members)), None)
@@ -419,7 +418,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         for each in filter(None, (bounds_of(spec, point), share, far)):  # no number is cut
             left.append(f"   {each}" * (left.cell_len + 3 + len(each) < width), styles.soft)
-        numbers = [each.run_id for each in row.members if each.run_id] if row is not None else []
+        numbers = [each.run_id for each in row.pooled if each.run_id] if row is not None else []
         numbers = [point.run] if point.line and point.run else numbers
         run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = spot.line.job if spot.line is not None and len(numbers) == 1 else None

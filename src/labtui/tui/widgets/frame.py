@@ -406,9 +406,8 @@ def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
     about = ink(" ".join(view.task.what.split()) if view.task is not None else "", styles.soft)
     for missing in dict.fromkeys(item.missing for item in view.items if item.missing):
         about.append(f"\n○ {missing}", styles.quiet)
-    taken = len(view.tasks) + (
-        17 if screen.has_class("-rail") else 9
-    )  # by the tasks, the card Next and the frame
+    # Lines are taken by the tasks, the card Next and the frame.
+    taken = len(view.tasks) + (17 if screen.has_class("-rail") else 9)
     lines, free = about.wrap(screen.app.console, width), max(2, screen.size.height - taken)
     for last in lines[free - 1 : free] if lines[free:] else ():
         last.truncate(width - 2)
