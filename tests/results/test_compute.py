@@ -44,7 +44,7 @@ def test_the_first_epoch_is_not_counted_and_not_lost_and_alone_gives_no_steady_t
 
 def test_a_rate_that_an_epochs_line_prints_is_its_throughput_where_nothing_tells_the_images():
     lines = (f"epoch {n} took {s} seconds, {rate} img/sec" for n, s, rate in ((1, 20, 2500), (2, 11.5, 4347)))
-    report = parse_log("\n".join((*lines, "epoch 3 took 46 seconds, 1087 img/sec\n")).encode())
+    report = parse_log("\n".join((*lines, "epoch 3 took 46.0 seconds, 1087 img/sec\n")).encode())
     runs = measured_from_reports([("a.out", report)])
     row = only_row(*runs)
     assert row.throughput.contains(100_000 / 57.5) and row.throughput.hi < 1750, "not the mean of the rates"

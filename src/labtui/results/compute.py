@@ -274,6 +274,9 @@ def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, boo
     return (mine != theirs, one.batch_size != other.batch_size, ratio)
 
 
+NO_ONE_GPU_RUN = "There is no one-GPU run of this model trained in the same way, so there is no speedup."
+
+
 def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
     """Why a row has no speedup; nothing for one that needs none."""
     mine = row.configuration
@@ -285,7 +288,7 @@ def _explain_no_baseline(row: ResultRow, found: _Index) -> Iterable[str]:
         lacking = grouping.what_others_lack(mine, [one.configuration for one in family])
         yield f"No one-GPU run of this model has {lacking}, so there is no speedup."
     else:
-        yield "There is no one-GPU run of this model trained in the same way, so there is no speedup."
+        yield NO_ONE_GPU_RUN
 
 
 MAX_EFFICIENCY, UNLIKE = 1.05, 1.1

@@ -314,13 +314,14 @@ def instead_of_chart(view: View) -> str:
     if any(line.why_not == SMALL for line in view.lines):
         return "Small runs (other images, or CPU devices for GPUs) are in no chart."
     if any(row.epoch_seconds is not None for row in view.charted):
+        from labtui.results.compute import NO_ONE_GPU_RUN
         from labtui.results.messages import why_no_speedup
 
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
             return ended(baseline[:1], "The one-GPU run")
         needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
         ones = [line.run_id for line in view.pending if line.run.spec.n_gpus == 1]
-        if ones and needs.startswith("There is no one-GPU run"):
+        if ones and needs == NO_ONE_GPU_RUN:
             needs = f"The speedup comes with run {ones[0]} (one GPU)."
         return f"{words.live_reason(view)} {needs}".strip()
     planned = view.task.runs if view.task is not None else ()
