@@ -14,7 +14,7 @@ from labtui.results.cost import RunUtilization
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.numbers import PRECISE, table_of
 from labtui.results.report import report_text, results_json
-from labtui.results.rows import ResultRow, Results, renamed
+from labtui.results.rows import Results, renamed
 from labtui.results.scaling_charts import tuned_charts
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
@@ -48,17 +48,12 @@ def runs11(name: str) -> tuple[MeasuredRun, ...]:
     return tuple(replace(run, data_set=table["data_set"]) for run in measured_from_reports(reports))
 
 
-def row_of(run: MeasuredRun) -> ResultRow:
-    (row,) = compute_results([run]).rows
-    return row
-
-
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table["id"])
 def test_rate_time_and_memory_as_printed_and_as_the_edition_has_them(table):
     edition, name = load_edition("hpc4ai-ch11"), "vit" if table["model"] == "vit" else "custom"
     places = [place for place, rate in enumerate(table["throughput"]) if rate >= 0]
     for run, place in zip(runs11(table["id"]), places, strict=True):
-        row, rate = row_of(run), table["throughput"][place]
+        (row,), rate = compute_results([run]).rows, table["throughput"][place]
         assert row.throughput.value == pytest.approx(rate, rel=1e-5)
         assert (run.run.throughput.lo, run.run.throughput.hi) == (rate, rate + 1)
         assert row.configuration.images == images(table, place)
@@ -128,15 +123,10 @@ def runs_of(table: dict[str, Any]) -> tuple[MeasuredRun, ...]:
     return tuple(replace(run, data_set=table["data_set"]) for run in measured_from_reports(reports))
 
 
-def rows12(table: dict[str, Any]) -> tuple[ResultRow, ...]:
-    rows = compute_results(runs_of(table)).rows
-    assert [row.n_gpus for row in rows] == table["gpus"]
-    return rows
-
-
 @pytest.mark.parametrize("table", CHAPTER12["tables"], ids=lambda table: table["id"])
 def test_what_follows_from_the_rates(table):
-    rows = rows12(table)
+    rows = compute_results(runs_of(table)).rows
+    assert [row.n_gpus for row in rows] == table["gpus"]
     one = rows[0].throughput.value
     for place, row in enumerate(rows):
         name = f"{table['data_set']} {{}} {row.n_gpus}"

@@ -19,10 +19,6 @@ def evaluated(steps: int = 79) -> str:
     return f"{steps}/{steps} - 1s - loss: 1.3 - accuracy: 0.2 - 1s/epoch - 13ms/step"
 
 
-def steps_of(data: bytes) -> list[list[int | None]]:
-    return [[sample.steps for sample in run.epochs] for run in parse_log(data).runs]
-
-
 OWN, OLD = own(14, 544), "25/25 - 14s - loss: 1.2 - accuracy: 0.3"
 VALIDATED = own(14, 544, extra=" - val_loss: 1.1")
 INNER_BAR = f"\r 1/79 [>...] - ETA: 1s\b\b\r79/79 {BAR} - 1s 13ms/step - loss: 1.3"
@@ -55,7 +51,7 @@ NO_EPOCHS = {
 
 @pytest.mark.parametrize(("lines", "steps"), NO_EPOCHS.values(), ids=NO_EPOCHS)
 def test_an_evaluation_is_no_epoch(lines, steps):
-    assert steps_of(log(*lines)) == [steps]
+    assert [[sample.steps for sample in run.epochs] for run in parse_log(log(*lines)).runs] == [steps]
 
 
 def test_a_first_epoch_is_corrected_by_what_follows():
