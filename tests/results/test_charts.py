@@ -255,7 +255,9 @@ def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_wh
 ])  # fmt: skip
 def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     results = compute_results(run(n, [50, 20 / n], total_seconds=Interval.exact(90), **told) for n in (1, 2))
-    speedup = by_key(task_charts(results))["speedup"]
+    charts = by_key(catalogue(results))
+    speedup, whole = charts["speedup"], charts["whole-training"]
+    assert whole.message == "The whole training of ResNet50 takes 90.0 s on two GPUs, 90.0 s on one GPU"
     assert "whole training, s" in text_table(results.rows, ANSWER) and speedup.message.startswith(says)
     assert "a whole training's time includes it" in speedup.notes[0]
 

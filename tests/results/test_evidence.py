@@ -137,9 +137,6 @@ def test_what_the_log_says_goes_before_its_name_and_where_it_leaves_open_which_r
     assert len(rows) == 2 and all(any("found no GPU" in note for note in row.notes) for row in rows)
 
 
-# --------------------------------------------------------------------------- what is not compared
-
-
 def changed(base: MeasuredRun, **more: object) -> MeasuredRun:
     return replace(base, run=replace(base.run, **more))  # type: ignore[arg-type]
 
@@ -213,9 +210,6 @@ def test_a_block_weighs_as_many_epochs_as_it_has():
     gap = (first, replace(block, epoch=2, count=2), replace(last, epoch=6, count=2))
     (row,) = compute_results([changed(run(1, [1] * 7), epochs=gap)], images=50_000).rows
     assert "The log has 5 epochs of 7." in row.notes
-
-
-# --------------------------------------------------------------------------- logs that name no model
 
 
 def nameless(*counts: int, source: str = "a.out") -> list[MeasuredRun]:

@@ -13,7 +13,7 @@ ProgramChart = Literal[
 """Charts of programs that are timed without epochs; the first three are of strong scaling."""
 
 TrainingChart = Literal["epoch-time", "throughput", "speedup", "efficiency", "error", "batch-accuracy"]
-ChartKey = Literal[TrainingChart, "tuning", "learning-rate", ProgramChart]
+ChartKey = Literal[TrainingChart, "whole-training", "tuning", "learning-rate", ProgramChart]
 PageKind = Literal["title", "overview", "task", "conclusions", "sources"]
 PageChart = Literal[ChartKey, "cpu-gpu", "efficiency-loss", "laws", "accuracy", "epochs"]
 PageTable = Literal["results", "fractions", "acceleration"]

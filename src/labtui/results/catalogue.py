@@ -117,7 +117,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     by_unit = grouped(lines, lambda line: line.last.configuration.unit)
     if alone:
         yield from scaling_charts.cpu_gpu_charts(results.rows)
-    for quantity in messages.SCALING:
+    for quantity in (*messages.SCALING, "whole-training"):
         for at, (unit, alike) in enumerate(by_unit.items()):
             chart = scaling_charts.quantity_chart(quantity, alike)
             yield replace(chart, key=f"{chart.key}-{unit}") if at else chart

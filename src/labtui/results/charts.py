@@ -185,6 +185,7 @@ FAMILIES = {family.key: family for family in (
     _family("throughput", "throughput", "Throughput", "GPUs", "images per second", heading="Images per second"),
     _family("speedup", "speedup", "Speedup", "GPUs", "times one GPU", unit="×", **_RATIO),
     _family("efficiency", "efficiency", "Efficiency", "GPUs", "speedup / GPUs", unit="%", **_RATIO),
+    _family("whole-training", "time", "Whole training over GPUs", "GPUs", "seconds", unit="s", **_RATIO),
     _family("program-time", "time", "Time", "processes", "seconds", unit="s", **_RATIO),
     _family("program-speedup", "speedup", "Speedup", "processes", "times one process", unit="×", **_RATIO),
     _family("program-efficiency", "efficiency", "Efficiency", "processes", "speedup / processes", unit="%", **_RATIO),

@@ -44,11 +44,20 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
     if program is not None:
         fields = _program_fields(rows[0], program, family)
-    message = messages.scaling_message(lines, {family})
+    whole = family == "whole-training"
+    message = _whole_message(lines) if whole else messages.scaling_message(lines, {family})
     chart = make_chart(family, series, counted=rows[0].configuration.unit, message=message, **fields)
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))
     return specs.with_sizes(chart, counts)
+
+
+def _whole_message(lines: Sequence[ScalingLine]) -> str:
+    """How long the whole training takes: ``The whole training of ViT takes 310 s on 32 GPUs, 2,350 s on one GPU``."""
+    rows = max(([row for row in line.rows if row.total_seconds] for line in lines), key=len)[::-1]
+    ends = rows[:: len(rows) - 1] if rows[1:] else ()
+    told = (f"{seconds_text(row.total_seconds)} s on {messages.count_words(row.n_gpus or 0)}" for row in ends)
+    return f"The whole training of {numbers.clean(rows[0].name)} takes {', '.join(told)}" if ends else ""
 
 
 def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
@@ -75,7 +84,8 @@ def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     unit, view = specs.FAMILIES[family].unit, specs.FAMILIES[family].view
     ratio = unit in _RATIOS
     for row in rows:
-        value: Interval | None = getattr(row, "shown" if view == "time" else view)
+        of_family = "total_seconds" if family == "whole-training" else "shown" if view == "time" else view
+        value: Interval | None = getattr(row, of_family)
         told: dict[str, Any] = {"live": _moves(row) if ratio else row.live, "run": row.members[-1].run_id}
         hollow = value is None and family == "epoch-time"
         value = row.warmup_seconds if hollow else value

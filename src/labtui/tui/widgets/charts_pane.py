@@ -179,7 +179,8 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     rows = view.charted if point.run is not None else ()
     row = next((row for row in rows if any(run.run_id == point.run for run in row.members)), None)
     places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
-    run, number = (point.run, point.line) if point.line else places[-1] if places else (None, None)
+    own = point.line or spec.family == "whole-training"  # of no epoch
+    run, number = (point.run, point.line) if own else places[-1] if places else (None, None)
     return Spot(at, point, row, view.every.get(run or 0), number)
 
 
