@@ -152,8 +152,6 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
 
 # --------------------------------------------------------------------------- runs over time
 
-_TOO_SLOW = 3
-"""CPU runs are left out of a chart when their epochs take this many times as long as the longest GPU epoch."""
 _CHANCE = 0.01
 """Accuracies that differ by less than this may do so by chance: none is named the highest."""
 MAX_POINTS = 240
@@ -189,31 +187,23 @@ def _lines(results: Results) -> Lines:
 
 
 def epoch_chart(results: Results) -> ChartSpec:
-    """Time of every epoch of every run, warm-up hollow; without CPU runs where they would flatten the rest."""
-    lines = _lines(results)
-    fast = [each for each in lines if each[1].run.device != "cpu"]
-    left_out = bool(fast) and len(fast) < len(lines) and _longest(lines) >= _TOO_SLOW * _longest(fast)
+    """Time of every epoch of every run, warm-up hollow; logarithmic where some take many times as long."""
     series = []
-    for line, run in fast if left_out else lines:
+    for line, run in _lines(results):
         warmup, told = measured.warmup_epochs(run), of_run(run)
         marks = [
             interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs
         ]
         series.append(replace(line, points=tuple(marks)))
-    slow = ("Epochs on the CPU take many times as long and are not drawn here.",) if left_out else ()
     ends = [each.points[-1].y for each in series] or [0.0]
     wide = max(ends) >= specs.WIDE * min(ends) > 0
-    return _over_epochs("epochs", series, y_log=wide, notes=("Hollow: warm-up, not counted.", *slow))
+    return _over_epochs("epochs", series, y_log=wide, notes=("Hollow: warm-up, not counted.",))
 
 
 def of_run(run: MeasuredRun, metric: str = "") -> dict[str, Any]:
     """What all points of a run, or of one of its metrics, say of it."""
     return {"live": run.live, "run": run.run_id, "metric": metric}
-
-
-def _longest(lines: Lines) -> float:
-    return max(sample.seconds.value for _, run in lines for sample in run.run.epochs)
 
 
 def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpec:
