@@ -193,7 +193,7 @@ class RemoteFiles:
         temporary = (
             f"{posixpath.dirname(path) or '.'}/.{posixpath.basename(path)}.{secrets.token_hex(4)}.part"
         )
-        with self._channel(path) as sftp:
+        with self._channel(path, otherwise="no-write") as sftp:
             try:
                 sftp.putfo(io.BytesIO(data), temporary)  # compares the sizes
                 sftp.chmod(temporary, mode)
@@ -204,18 +204,20 @@ class RemoteFiles:
                 raise
 
     @contextlib.contextmanager
-    def _channel(self, path: str) -> Iterator[paramiko.SFTPClient]:
-        """The channel for an operation on `path`; the server's refusals become errors for the student."""
+    def _channel(self, path: str, otherwise: str = "bad-file") -> Iterator[paramiko.SFTPClient]:
+        """The channel for an operation on `path`; the server's refusals become errors for the student.
+
+        `otherwise` is the reason where the server names none: it reports a full disk or quota only as "Failure".
+        """
         try:
             with self._session() as sftp:
                 yield sftp
         except TimeoutError:
             raise
         except OSError as problem:
-            # SFTP reports a full disk or quota only as "Failure".
             known = {errno.ENOENT: "no-file", errno.EACCES: "closed-file"}
-            reason = known.get(problem.errno or 0, "bad-file")
-            raise failure(reason, path=path, text=problem, wait=reason == "bad-file") from None
+            reason = known.get(problem.errno or 0, otherwise)
+            raise failure(reason, path=path, text=problem, wait=reason == otherwise) from None
 
 
 def request_size(sftp: paramiko.SFTPClient) -> int:
@@ -330,8 +332,8 @@ def _read_placed(remote_dir: str, files: Sequence[PushFile], result: CommandResu
         return [file for file, word in zip(files, words, strict=True) if word == "need"]
     stderr = result.err.strip()
     refusal = classify(stderr)
-    sentence, hint = (stderr.splitlines() or ["no reason given"])[-1], "Check the remote folder (`root`)."
-    if refusal.key in ("quota", "permission"):
-        sentence, hint = refusal.sentence, refusal.hint
-    why = f"The files cannot be put into {remote_dir}: {sentence}"
-    raise RemoteFailure(why, hint, wait=refusal.key == "quota")
+    if refusal.key == "quota":
+        raise RemoteFailure(refusal.sentence, refusal.hint, wait=True)
+    said = (stderr.splitlines() or ["no reason given"])[-1]
+    why = f"The files cannot be put on the cluster: {said}"
+    raise RemoteFailure(why, f"Check the remote folder (`root`): {remote_dir}")
