@@ -28,7 +28,6 @@ def test_a_failed_queue_answer_is_unknown_never_finished(bench):
 
 
 def test_what_slurm_takes_or_shows_after_a_silence_ends_unknown_soon(bench):
-    """Not at the next poll or look-up in the row, which wait a minute by then."""
     accepted(bench)
     bench.cluster.queue_down = True
     bench.run(400)

@@ -60,7 +60,7 @@ def test_a_second_process_reads_a_long_log_in_pieces(bench, monkeypatch):
 def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench):
     token = far_behind(bench)
     while len(bench.mirror(token)) < 4 * PIECE:
-        bench.step()
+        bench.worker.turn()
     bench.cluster.fail("stat", ConnectionLost("The connection is gone."))
     bench.cluster.end("100")
     bench.run(300, lambda: bench.session.state.runs[1].phase is RunPhase.DONE)
@@ -71,7 +71,7 @@ def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench):
 def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench):
     token = far_behind(bench)
     while len(bench.mirror(token)) < 4 * PIECE:
-        bench.step()
+        bench.worker.turn()
     bench.cluster.put("100", keras_log(5, 4, 4))
     bench.run(60, lambda: epochs(bench) == [1, 2, 3])
     again = bench.session.folder.logs.glob("*restart1*")

@@ -67,7 +67,8 @@ class Aside:
             self.bench.worker._enqueue(lambda _: done(outcome))
 
         ask_now(fail if instead is not None else work, hand_over)
-        self.bench.step(2)
+        self.bench.worker.turn()
+        self.bench.worker.turn()
 
 
 def test_the_queue_is_read_once_slurm_has_cancelled_and_accounting_with_it(bench):

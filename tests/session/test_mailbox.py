@@ -29,7 +29,7 @@ def beside(bench: Bench) -> Iterator[Session]:
 
     def turn() -> None:
         while not over.wait(0.01):
-            bench.step()
+            bench.worker.turn()
             bench.clock.sleep(1)
 
     thread = threading.Thread(target=turn)
