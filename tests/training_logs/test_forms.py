@@ -110,6 +110,7 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     *("Epoch 3 time: 3.1s ± 2.0s", "Epoch 3 took 3.1 s (+/- 2)", "Epoch 3 tiEpoch 4 time: 3.3s"),
     *("Epoch 2 took 31.2 s to validate", "Epoch 2 failed, took 31 s", "Epoch 2 time 31s left", "Epoch 2 (50%) time 3s"),
     *("Loading checkpoint of epoch 2 took 31 s", "Epoch 2: 10% done in 31 s", "Epoch 2 took 2 min and 3 s"),
+    *("Epoch 4: 100%|█| 5/5 [01:00<00:00, 12s/it]", "Epoch 5/5: 100%|█| 5/5 [01:00<00:00, 12s/it]"),
     *("Epoch 1/9 (1/3): time 4 s", "Epoch 2 took 3s (cumulative)", "100%|█| 17049807/17049807 [00:24<00:00, 8.06it/s]"),
 ])  # fmt: skip
 def test_what_is_no_epochs_time_is_left_out(line):

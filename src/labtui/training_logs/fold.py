@@ -260,6 +260,8 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
         if run and last and last.source == "tqdm" and seconds.lo > last.seconds.hi:
             run.refuse(_BARS)
         return  # no header opened an epoch; or a validation's bar, which takes less than the training's
+    if said.form == "tqdm" and _counts_epochs(said) and not (run and run.epochs and run.form == "tqdm"):
+        return
     if run is not None and run.is_in_other_form(said):
         run.beside.add(said.form)
         if run.keras.awaits(run, said.number):  # until Keras's own line gives a better time
@@ -274,6 +276,12 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
         run.shift = 1 if said.number == 0 else 0
     number = run.last + 1 if said.number is None else int(said.number) + run.shift
     fold.keep_printed(run, said, number, seconds, line)
+
+
+def _counts_epochs(bar: Epoch) -> bool:
+    """Whether a full bar that names an epoch may be that of all epochs: it has as many steps."""
+    number, steps = bar.number or 0, bar.steps or 0
+    return steps > 1 and number in (steps - 1, steps) and bar.planned in (None, steps)
 
 
 # --------------------------------------------------------------------------- rates and ends
