@@ -114,10 +114,9 @@ def test_what_slurm_never_took_is_no_run(status):
 
 
 def test_a_folder_for_smaller_gpus_may_say_so_once():
-    def half(run):
-        return replace(run, spec=replace(run.spec, batch_size=run.spec.batch_size // 2))
-
-    evidence = with_runs(full(), half)
+    evidence = with_runs(
+        full(), lambda r: replace(r, spec=replace(r.spec, batch_size=r.spec.batch_size // 2))
+    )
     assert check("10.5", evidence).status != "done"
     assert check("10.5", replace(evidence, overrides=PlanOverrides(per_gpu_batch=1024))).status == "done"
 
@@ -282,12 +281,9 @@ def test_a_chart_of_another_tasks_runs_is_none_of_its_own():
 
 
 def test_unanswered_questions_are_counted_off():
-    evidence = full()
-    answers = {**evidence.answers, "10.4": ("yes", "", "no")}
-    box = check("10.4", replace(evidence, answers=answers))
-    assert box.status == "partial" and box.missing == "Question 2 has no answer yet."
-    none = {key: sheet for key, sheet in evidence.answers.items() if key != "10.4"}
-    assert check("10.4", replace(evidence, answers=none)).missing == "Question 1 has no answer yet."
+    for answers, number in (("yes", "", "no"), 2), ((), 1):
+        box = check("10.4", replace(full(), answers=full().answers | {"10.4": answers}))
+        assert (box.status, box.missing) == ("partial", f"Question {number} has no answer yet.")
 
 
 @pytest.mark.parametrize(("text", "words"), [

@@ -324,6 +324,11 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     two = {1: done, 2: one_run(2, spec(gpus=2), outcome="oom", phase=RunPhase.FAILED)}
     both = LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})
     assert seen(both).every[1].word == "done"
+    own = LabState(
+        runs={1: done}, submissions={"lt1": replace(sent(JobPhase.FINISHED), job_file="mine.slurm")}
+    )
+    told = [state_text(each, each.every[1], ROLES, 40).plain for each in (seen(own), seen(own, task_id=""))]
+    assert [text.endswith(", own job") for text in told] == [True, False], "it counts for a task's plan"
     never = one_run(1, spec(gpus=1), outcome="failed", phase=RunPhase.FAILED)
     job = sent(JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
     view = seen(LabState(runs={1: never}, submissions={"lt1": job}))

@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,7 +166,7 @@ def run_practice(args: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
     from labtui.commands.terminal import print_wrapped, say
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
-    from labtui.practice.incidents import INCIDENTS, choose
+    from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
     from labtui.session.settings import forget
 
     if args.list:
@@ -179,11 +179,16 @@ def run_practice(args: argparse.Namespace) -> int:
     place = expand_home(args.keep) / "cluster" if args.keep else None
     with PracticeCluster(place, factor=args.factor or DEFAULT_FACTOR, train=args.train) as cluster:
         folder = _prepare_lab_folder(args, cluster)
+        happened: list[IncidentNote] = []
+        plan = IncidentPlan(cluster, names, _print_incident if args.serve else happened.append)
         try:
             if args.serve:
-                return _serve(cluster, folder, names)
-            code = _show_practice(cluster, folder, names, kept=bool(args.keep))
+                return _serve(cluster, folder)
+            speed = cluster.clock.factor
+            code = show(folder, incidents=happened, practice_factor=speed, kept=bool(args.keep))
         finally:
+            if left := plan.close():
+                say(f"Not simulated: {', '.join(left)}. Each incident needs a job of its own.")
             if not args.keep:
                 forget(folder)
     if args.keep and sys.stdout.isatty():
@@ -250,37 +255,17 @@ def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> P
     return folder.path
 
 
-@contextlib.contextmanager
-def _incidents(
-    cluster: PracticeCluster, names: list[str], notify: Callable[[IncidentNote], None]
-) -> Iterator[None]:
-    """Let the incidents happen, and name at the end those that did not."""
-    from labtui.commands.terminal import say
-    from labtui.practice.incidents import IncidentPlan
-
-    plan = IncidentPlan(cluster, names, notify)
-    yield
-    if left := plan.close():
-        say(f"Not simulated: {', '.join(left)}. Each incident needs a job of its own.")
-
-
-def _serve(cluster: PracticeCluster, folder: Path, names: list[str]) -> int:
+def _serve(cluster: PracticeCluster, folder: Path) -> int:
     login = cluster.settings()
     print(f"lab folder   {folder}")
     way = f"-p {login['port']} -i {shlex.quote(login['identity'])} -- {login['user']}@{login['host']}"
     print(f"log in       ssh {way}")
     print(f"host key     {login['host_key']}")
     print(f"speed        {cluster.clock.factor:g} x", flush=True)
-
-    def notify(note: IncidentNote) -> None:
-        print(f"incident     {note.title}. {note.text}", flush=True)
-
-    with _incidents(cluster, names, notify), contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
     return 0
 
 
-def _show_practice(cluster: PracticeCluster, folder: Path, names: list[str], *, kept: bool) -> int:
-    happened: list[IncidentNote] = []
-    with _incidents(cluster, names, happened.append):
-        return show(folder, incidents=happened, practice_factor=cluster.clock.factor, kept=kept)
+def _print_incident(note: IncidentNote) -> None:
+    print(f"incident     {note.title}. {note.text}", flush=True)

@@ -151,7 +151,10 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
         raise failure("no-runs-planned", task=args.task, like=" like that" if args.gpus else "")
     more = split_options(args.script_args or "")
     if args.control:
-        drafts = _control_drafts(lab.session, drafts, args)
+        rows = control_rows(rows_of(drafts), (args.control,), practice=lab.session.practice)
+        if args.epochs:
+            rows = [replace(row, spec=replace(row.spec, epochs=args.epochs)) for row in rows]
+        drafts = list(drafts_from(rows, drafts, None, lab.session.edition, lab.session.profile))
     return [
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
@@ -176,16 +179,6 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
         return drafts
     say_error(failure("none-missing"))
     return []
-
-
-def _control_drafts(
-    session: Session, drafts: list[SubmissionDraft], args: argparse.Namespace
-) -> list[SubmissionDraft]:
-    """The drafts of the control runs, with the epochs of --epochs if given."""
-    rows = control_rows(rows_of(drafts), (args.control,), practice=session.practice)
-    if args.epochs:
-        rows = [replace(row, spec=replace(row.spec, epochs=args.epochs)) for row in rows]
-    return list(drafts_from(rows, drafts, None, session.edition, session.profile))
 
 
 def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:

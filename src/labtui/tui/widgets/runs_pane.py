@@ -256,7 +256,8 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
     for said in filter(None, (rest, line.why_not) if done else ()):
         text.append(f", {said}", styles.warn)
-    return text
+    own = view.task_id and line.submission is not None and line.submission.job_file
+    return text.append(", own job" * bool(own), styles.soft)
 
 
 # ------------------------------------------------------------------ sentences
