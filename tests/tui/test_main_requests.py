@@ -301,7 +301,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        await until(pilot, lambda: app.main.query("Toast").last().region.corners[2:] == (80, 22))
+        await until(pilot, lambda: app.main.query("Toast").last().region.corners[2:] == (80, 23))
         app.view_model.remarks = ["no author"]
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "The last export, in" in text_of(app) and "no author" in text_of(app))
