@@ -141,3 +141,4 @@ def test_a_refused_hold_says_why_and_only_a_job_that_waits_gets_advice():
     assert "Cancel it" in reason_words("queued", "BadConstraints"), "as `labtui queue` asks"
     assert reason_words(JobPhase.FINISHED, "BadConstraints") == "BadConstraints"
     assert reason_words(JobPhase.QUEUED, "") == ""
+    assert reason_words("finished", "NonZeroExitCode") == "Its script ended with an error."

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from labtui.domain.errors import LabError, failure
-from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus, first_sentence
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, SubmissionState, submission_queue
 
@@ -78,8 +78,14 @@ def phase_of(state: str) -> JobPhase:
 
 
 def reason_words(phase: str | None, reason: str) -> str:
-    """Slurm's reason with an explanation if the job waits, else it alone. `phase` is a JobPhase or its word."""
-    return f"{reason}: {explain_reason(reason)}" if reason and phase == JobPhase.QUEUED else reason
+    """Slurm's reason, explained if the job waits or has failed; `phase` is a JobPhase or its word."""
+    if reason and phase == JobPhase.QUEUED:
+        return f"{reason}: {explain_reason(reason)}"
+    return first_sentence(explain_reason(reason)) if reason in _FAILED_BY else reason  # its log will say more
+
+
+_FAILED_BY = ("NonZeroExitCode", "RaisedSignal", "JobLaunchFailure")
+"""Slurm's reasons that name how a job's script failed."""
 
 
 def explain_reason(reason: str) -> str:
