@@ -77,6 +77,9 @@ def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_t
     runs = [run(n, [9, 20 / n], batch=b * n) for b in (1024, 2048) for n in (1, 2)]
     chart = by_key(task_charts(compute_results(runs)))["epoch-time"]
     assert [series.name for series in chart.series] == [f"ResNet50 ({b} per GPU)" for b in ("1,024", "2,048")]
+    other = replace(run(2, [9, 7], batch=600), run_id=12)  # a student's own
+    (time, *_) = task_charts(compute_results([*runs, other], images=50_000))
+    assert time.notes[-1] == "Not shown: run 12 (other batch per GPU)."
     runs = [run(n, [9, 12 / n]) for n in (1, 2, 4)]
     runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
     lines = scaling_lines(compute_results(runs, images=50_000).rows)

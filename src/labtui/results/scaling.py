@@ -19,10 +19,14 @@ from labtui.training_logs.patterns import BASELINE
 
 
 class ScalingLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of one model and one baseline, one row per GPU count, in rising order."""
+    """Rows of one model and one baseline, one row per GPU count, in rising order.
+
+    `hidden` are further rows, with another batch per GPU, on numbers of GPUs that `rows` have.
+    """
 
     name: str
     rows: tuple[ResultRow, ...]
+    hidden: tuple[ResultRow, ...] = ()
 
     @property
     def compared(self) -> tuple[ResultRow, ...]:
@@ -49,21 +53,28 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     Where other rows of a model vary the GPU count, its single rows (the sequential run with its small batch) are left
     out: they belong to the comparison of CPU and GPU, or of tunings. Those of a student's own scripts are shown.
     """
-    gathered: dict[tuple[object, ...], dict[int, ResultRow]] = {}
+    gathered: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
         if row.device == "cpu" or row.n_gpus is None or row.contradicted or row.configuration.control:
             continue
         baseline = row.baseline and row.baseline.configuration
         key = (bool(row.mark), row.model, row.configuration.framework, baseline or row.configuration.work_key)
-        found = gathered.setdefault(key, {})
-        if row.n_gpus not in found or (row.baseline is not None and same_batch(row, row.baseline)):
-            found[row.n_gpus] = row
-    lines = [tuple(found[count] for count in sorted(found)) for found in gathered.values()]
-    scaling = {line[0].model for line in lines if len(line) > 1 or line[0].apart_by}  # or are tuned
-    own = [line for line in lines if "script" in dict(line[0].configuration.tuning)]
-    shown = [line for line in lines if len(line) > 1 or line in own or line[0].model not in scaling]
-    firsts = [first for first, *_ in shown]
-    return tuple(ScalingLine(name=_line_name(line[0], firsts), rows=line) for line in shown)
+        gathered.setdefault(key, []).append(row)
+    lines = list(map(_line, gathered.values()))
+    scaling = {line.last.model for line in lines if len(line.rows) > 1 or line.last.apart_by}  # or are tuned
+    own = [line for line in lines if "script" in dict(line.last.configuration.tuning)]
+    shown = [line for line in lines if len(line.rows) > 1 or line in own or line.last.model not in scaling]
+    firsts = [line.rows[0] for line in shown]
+    return tuple(replace(line, name=_line_name(line.rows[0], firsts)) for line in shown)
+
+
+def _line(rows: Sequence[ResultRow]) -> ScalingLine:
+    found: dict[int, ResultRow] = {}
+    for row in rows:
+        if row.processes not in found or (row.baseline is not None and same_batch(row, row.baseline)):
+            found[row.processes] = row
+    hidden = tuple(row for row in rows if not same_batch(row, found[row.processes]))
+    return ScalingLine(name=rows[0].model, rows=tuple(found[n] for n in sorted(found)), hidden=hidden)
 
 
 def _line_name(row: ResultRow, siblings: Sequence[ResultRow]) -> str:

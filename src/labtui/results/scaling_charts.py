@@ -41,7 +41,9 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     marks = [point for each in series for point in each.points]
     xs = {point.x for point in marks}
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
-    fields: dict[str, Any] = {"notes": tuple(_notes(rows, marks, ratio=is_ratio))}
+    hidden = [run.who for line in lines for row in line.hidden for run in row.members if run.run_id]
+    notes = [f"Not shown: {', '.join(hidden)} (other batch per GPU)."] if hidden else []
+    fields: dict[str, Any] = {"notes": (*_notes(rows, marks, ratio=is_ratio), *notes)}
     if program is not None:
         fields = _program_fields(rows[0], program, family)
     whole = family == "whole-training"
