@@ -104,7 +104,7 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     *("Epoch [3/10], Step [100/500], Loss: 0.3, Time: 0.5s", "Epoch 4 Validation: time 5.0s"),
     *("Epoch 4, data time: 0.3 s, batch time: 0.5 s", "Epoch 3 | time: 0.12 s/step", "Epoch 2 took 1:12 h"),
     *("Epoch 1: allreduce time 3.5 s", "Epoch 1 saving the checkpoint took 3.5 s", "Epoch 1 (best) time: 3 s"),
-    *("Epoch 0.5 time: 3 s", "Download took 3 s", "Validation epoch 3 took 5 s", "Epoch 1/5 estimated time: 90.5s"),
+    *("Epoch 0.5 time: 3 s", "Last run: Epoch 3/5 time: 30s", "Validation epoch 3 took 5 s", "Best: epoch 2 time: 3s"),
     *("Epoch 3 time: ~3.1s", "Epoch 1 exporting, took 3.1s", "Epoch 2: loss 0.5, model saved, took 3 s"),
     *("Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]", "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]"),
     *("Epoch 3 time: 3.1s ± 2.0s", "Epoch 3 took 3.1 s (+/- 2)", "Epoch 3 tiEpoch 4 time: 3.3s"),
