@@ -36,7 +36,7 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_trust(parser)
     options.add_connection(parser)
     options.add_json(parser)
-    words = "correct lab.toml; make a key private that others can read"
+    words = "correct lab.toml; let nobody else read your private key"
     parser.add_argument("--fix", action="store_true", help=words)
 
 

@@ -119,7 +119,7 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--account", default="", help="account given to sbatch")
     parser.add_argument("--qos", default="", help="QoS given to sbatch")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit given to sbatch")
-    parser.add_argument("--fix", action="store_true", help="apply the fixes that are certain to the files")
+    parser.add_argument("--fix", action="store_true", help="apply the certain fixes to the files")
     parser.add_argument("--rules", action="store_true", help="list the rules")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--diff", action="store_true", help="show those fixes without applying them")

@@ -168,7 +168,7 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the numbers of the runs, as `labtui queue` shows them, and when to end them."""
     options.add_run(parser, "runs", nargs="*")
     parser.add_argument("--after", type=options.count, metavar="MIN", help="end it MIN min after its start")
-    parser.add_argument("--yes", action="store_true", help="changes nothing: cancel never asks")
+    parser.add_argument("--yes", action="store_true", help="not needed: cancel never asks")
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
     options.add_folder(parser)
     options.add_show_commands(parser)
@@ -291,7 +291,7 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
         "ran out of GPU memory, all sizes are planned with a smaller batch. Any other is submitted as it was."
     )
     options.add_run(parser)
-    parser.add_argument("--same", action="store_true", help="with unchanged settings, however the run ended")
+    parser.add_argument("--same", action="store_true", help="keep the settings, however the run ended")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="with this time limit")
     options.add_folder(parser)
     add_sending_arguments(parser)

@@ -156,7 +156,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", metavar="DIR", help="keep lab folder and cluster in DIR; continue there")
     parser.add_argument("--factor", type=float, metavar="N", help="cluster seconds per second (default 20)")
     parser.add_argument("--train", action="store_true", help="really train small images on this computer")
-    words = "simulate these incidents in order, one a job that has run for a minute (--list shows them)"
+    words = "simulate these incidents in order, one in each job (--list explains them)"
     parser.add_argument("--rehearse", nargs="+", action="extend", default=[], metavar="NAME", help=words)
     parser.add_argument("--list", action="store_true", help="list the incidents and explain each")
     parser.add_argument("--serve", action="store_true", help="no screens: print how to log in, and wait")

@@ -52,9 +52,9 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     for name, text in (("qos", "QoS"), ("partition", "partition"), ("account", "account")):
         parser.add_argument(f"--{name}", default="", help=f"another {text} this time")
     parser.add_argument("--script-args", metavar="TEXT", help="more arguments of the training script")
-    words = "the plan's control runs instead: short runs by which `labtui why` tells causes apart"
+    words = "submit short control runs instead, from which `labtui why` separates the causes"
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
-    words = "also the runs that are done already or under way; without it only those that are missing"
+    words = "all runs, also those that are done or under way (default: only those that are missing)"
     parser.add_argument("--again", action="store_true", help=words)
     add_sending_arguments(parser)
 
@@ -219,7 +219,7 @@ def _show_dry_run(
         for draft, preview, answer in jobs:
             print_line(f"# {job_files.job_line(draft, preview, lab.session.edition.names)}")
             if draft.options:
-                print_line(f"# sbatch gets {' '.join(draft.options)}: this counts before the script's lines.")
+                print_line(f"# sbatch gets {' '.join(draft.options)}, which overrides the script's lines.")
             print(preview.script.rstrip())
             for item in preview.files:
                 mark = ", changed by you" if item.changed else ""

@@ -85,7 +85,7 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
     elif given.value != context.account and _ACCOUNT.fullmatch(given.value):
-        effect = f"It names {given.value}, the lab {context.account}: `labtui doctor` tells which is yours."
+        effect = f"It names {given.value}, lab.toml {context.account}: `labtui doctor` tells which is yours."
         # If the site's accounts have no common pattern, both may be valid.
         hit = value_hit(job, "account", effect, context.account, title=f"use {context.account}")
         yield hit if context.profile.account_pattern else hit._replace(severity="warning")
@@ -103,7 +103,9 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     value = job.value("time")
     if not job.has("time"):
         if context.draft is not None and context.draft.time_limit_minutes:
-            effect = "Without a limit the site refuses the job, or takes the longest, which waits longest."
+            effect = (
+                "No --time: the site refuses the job, or sets its longest limit, and the job waits longer."
+            )
             limit = duration_text(60 * context.draft.time_limit_minutes)
             yield Hit(1, effect, add_directive(job, f"--time={limit}"))
         else:

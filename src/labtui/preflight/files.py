@@ -291,9 +291,9 @@ def data_download(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
     """Keras's own data sets (`load_data()`) and pre-trained weights come from the internet."""
     for dotted, call in script.calls:
         if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
-            effect = f"{dotted}() downloads unless it did before; nodes have no internet. Use load_cifar()."
+            effect = f"{dotted}() may download the data; compute nodes have no internet. Use load_cifar()."
             yield Hit(call.lineno, effect, None, "warning")
         weights = next((keyword.value for keyword in call.keywords if keyword.arg == "weights"), None)
         if isinstance(weights, ast.Constant) and weights.value == "imagenet":
-            effect = "Weights are downloaded unless they were before, and compute nodes have no internet."
+            effect = "This may download the weights, and compute nodes have no internet."
             yield Hit(weights.lineno, effect, None, "warning")

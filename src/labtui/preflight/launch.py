@@ -139,7 +139,7 @@ def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         line = job.lines[command.line - 1]
         match = _BAD_ASSIGNMENT.match(line)
         if match is not None:
-            effect = "Not an assignment to bash: it runs what follows the space; the variable stays empty."
+            effect = "With a space beside = bash runs this as a command; the variable stays empty."
             fixed = line[: match.start("gap")] + "=" + line[match.end("gap") :]
             yield Hit(command.line, effect, replace_line(job, command.line, fixed, "remove the space"))
 
@@ -279,7 +279,7 @@ def srun_cpus(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         options = step["options"] if step else "$"
         if re.search(r"[${]|--cpus-per-task\b|\s-c\s*\d|--exclusive\b|--overlap\b", options):
             continue
-        effect = f"srun may bind a task to one of its {job.cpus} cores: since 22.05 it needs --cpus-per-task."
+        effect = f"srun may give a task one core, not {job.cpus}: since Slurm 22.05 it needs --cpus-per-task."
         new = 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK"'
         yield Hit(command.line, effect, swap(job, command, r"\bsrun\b", new, "give srun the cores"))
 
@@ -298,5 +298,5 @@ def cut_node_list(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         code = without_comment(line)
         if not _CUT.search(code) or "scontrol" in code or "\\[" in code or PRINTS.match(code):
             continue
-        effect = "A part of node[01-02] is no host name: `scontrol show hostnames` lists the nodes."
+        effect = "Cutting node[01-02] gives no host name: `scontrol show hostnames` lists the nodes."
         yield Hit(number, effect)

@@ -91,7 +91,7 @@ def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         start = len(code) if after is None or PRINTS.match(code) else after.start()
         fixed = _sub(_LONE, lambda _: "--", code, start)
         if fixed != code:
-            effect = "Dashes followed by a space are an option without a name; the program refuses the rest."
+            effect = "The space parts the dashes from the option's name; the program refuses both."
             fix = replace_line(job, number, fixed + line[len(code) :], "remove the space after the dashes")
             yield Hit(number, effect, fix)
 
