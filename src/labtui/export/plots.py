@@ -161,10 +161,8 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     # The curves of laws are close to the measured line, so a legend names them.
     if laws := [line for line in axes.lines if line.get_gid() in DASHES]:
         axes.legend(handles=laws, loc="upper left", frameon=False)
-    end = max(point.x for each in lines for point in each.points)  # beyond it stand the names
     others = (piece for each in spec.series if each.role == "other" for piece in line_pieces(spec, each))
-    within = ([point for point in piece if point.x <= end] for piece in others)
-    axes.plot(*_path(*within), color=drawing.OTHER, lw=1.2, zorder=1)
+    axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     tall = not spec.over_time and any(is_tall(spec, point) for each in lines for point in each.points)
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
     for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
