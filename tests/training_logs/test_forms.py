@@ -179,6 +179,7 @@ def test_what_is_no_pattern(pattern, command):
     ("Epoch: [0]  [   0/200]  eta: 0:05:00  time: 0.4346  data: 0.4000", False),
     ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000", False),
     *(("Ep 3 [2/10] done after 47.04 s, 812.5 img/s", True), ("epoch 4 finished, time 47.04", True)),
+    *(("Época 1/3: pérdida 2.31, tiempo 41.2 s", True), ("Epoka 2 czas: 41.2 s", True)),
     *(("epoch 7: 1234 ms (it's late)", True), ("Epoch=5 speed 31.97 samples/s", True)),
 ])  # fmt: skip
 def test_the_likeliest_line_of_an_unread_log_is_named_with_a_pattern_that_matches(
