@@ -84,3 +84,4 @@ def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(
     for _ in range(2):
         with Session.open(bench.path, start=False) as session:
             assert session.state.runs == (right if there else wrong.runs)
+            assert session.state.last_run == 2, "a deck may name the run that is none"

@@ -213,6 +213,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """Remote paths the cluster was asked about: data set, container, what scripts name."""
     choices: Mapping[str, str] = {}
     """What the student last chose on the screens: `task` with `run`, the newest run then; `jobs`, the form of jobs."""
+    last_run: int = 0
+    """The highest number a run has had, which is not given again: a deck or note may name a run removed since."""
 
     def called(self, run: RunState, names: Mapping[str, str]) -> RunSpec:
         """The run's plan with the model's display name from `names`, or its job's name if the model is unknown."""
@@ -245,7 +247,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         submissions = MappingProxyType({**self.submissions, submission.token: submission})
         kept = {number: run for number, run in self.runs.items() if number not in gone} if gone else self.runs
         runs = MappingProxyType({**kept, **changed}) if changed or gone else self.runs
-        return replace(self, submissions=submissions, runs=runs)
+        last_run = max((self.last_run, *submission.run_ids))
+        return replace(self, submissions=submissions, runs=runs, last_run=last_run)
 
     def with_submission(self, token: str, **changes: Any) -> LabState:
         """Change these fields of one submission."""

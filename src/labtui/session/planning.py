@@ -102,7 +102,7 @@ def plan(
     unique = f"{file_name(draft.job_name)}-{token[-8:]}"
     named = draft if own else replace(draft, job_name=unique)
     files = _files_of(session, named, script, token)
-    first = max(session.state.runs, default=0) + 1
+    first = session.state.last_run + 1
     submission = SubmissionState(
         planned_at=session.clock.wall(),
         token=token,

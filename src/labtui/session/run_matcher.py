@@ -88,7 +88,7 @@ class SubmissionReader:
         """The state with this submission's runs as read from its logs."""
         submission, parsed_runs = state.submissions[self.token], self._parsed_runs
         plan, first = submission.plans, submission.run_ids[0]
-        first_new = max(state.runs, default=0) + 1 if self._own_job_file else None
+        first_new = state.last_run + 1 if self._own_job_file else None
         self._match = match = match_runs(plan, parsed_runs, first_new)
         used = match.run_ids.values()
         if self.ended:  # an earlier, worse reader may have found runs that are none

@@ -146,14 +146,12 @@ class Store:
             if item is not old and (old is None or records.stored(item) != records.stored(old)):
                 rows[token] = records.sealed(records.stored(item))
         seen = records.last_seen(after)
-        news = seen != records.last_seen(before)
-        if not rows and not news and not files:
+        if not rows and seen == records.last_seen(before) and not files:
             return ()
 
         with self._transaction() as db:
             db.executemany(records.KEEP_SUBMISSION, rows.items())
-            if news:
-                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SEEN, records.sealed(seen)))
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SEEN, records.sealed(seen)))
             for token, contents in (files or {}).items():
                 named = [(token, path, digest_of(data), data) for path, data in contents.items()]
                 blobs = [(digest, data) for _, _, digest, data in named]
@@ -202,7 +200,8 @@ class Store:
             # the writer itself has not read the queue yet, and whose copy this is tells nothing to this one
             beside = self.read_only and self.copy is None and not isinstance(self.refusal, FolderTaken)
             told = replace(seen, submissions=state.submissions, runs=state.runs) if beside else state
-            state = replace(told, paths=MappingProxyType(seen.paths), choices=seen.choices)
+            kept = {"choices": seen.choices, "last_run": max(seen.last_run, state.last_run)}
+            state = replace(told, paths=MappingProxyType(seen.paths), **kept)
         return state
 
     def changed(self) -> bool:
