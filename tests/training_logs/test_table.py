@@ -257,7 +257,7 @@ CASES = {
     "a number of GPUs below a global batch": ("Global batch size: 256\nNumber of GPUs: 4\n" + keras(1, 2, 2), "- gpu 4 x 256: 1*=13.6 2=13.6, completed"),
     "a trainer's own log": ("".join(f"[INFO|trainer.py:1819] 2024-05-02 10:00:00,123 >> {line}\n" for line in HF_HEAD.splitlines()) + TRAINER.format(404.161), "- - x 200:, 404.161/s, completed"),
     "time for, takes": ("Time for epoch 1 is 12.5 sec\nValidation time for epoch 1 is 3.5 sec\nTime for epoch 2 is 10.5 sec\nEPOCH 0 training takes 2.5 s\nEPOCH 0 validation takes 0.5 s\n", "- -: 1*=12.5 2=10.5, completed | - -: 1*=2.5, completed"),
-    "a trainer that evaluates": (HF_HEAD + HF_EVAL + TRAINER.format(404.161) + HF_EVAL, "- - x 200:, 404.161/s, completed"),
+    "a trainer that evaluates": (HF_EVAL + HF_HEAD + HF_EVAL + TRAINER.format(404.161) + HF_EVAL, "- - x 200:, 404.161/s, completed"),
     "a trainer that stops before whole epochs": (HF_HEAD + "{'train_runtime': 20.0, 'train_samples_per_second': 200.0, 'train_steps_per_second': 1.0, 'epoch': 0.08}\n", "- - x 200:, 200/s, completed"),
     "a trainer that goes on": (HF_HEAD + "  Continuing training from epoch 1\n" + TRAINER.format(404.161), "- - x 200:, completed"),
     "lines of batches are no epochs": ("".join(f"Epoch {n}, Iteration 100, Loss: 2.0, Time: 3.2s\nEpoch {n} | time 125 ms per iteration\n" for n in (1, 2)), ""),

@@ -44,6 +44,7 @@ class Fold:
         self.coming = OpenRun()  # what is known of the next run
         self.hints = RunFacts()
         self.plan: dict[int, RunFacts] = {}
+        self.evaluates = False  # Hugging Face's Trainer, by its last head
         self.job_gpus: GpuCount | None = None
         self.strategies: deque[GpuCount] = deque(maxlen=MAX_LISTED)
 
@@ -153,8 +154,11 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
         fold.hints = fold.hints.with_others(said.facts)
         return
     run = fold.open
+    if said.starts:
+        fold.evaluates = said.starts == "evaluation"
     if run is not None:
-        run.fresh, run.resumed = run.fresh or said.starts != "", run.resumed or said.starts == "resumed"
+        run.fresh |= said.starts in ("anew", "resumed")
+        run.resumed |= said.starts == "resumed"
         if said.shortage is not None:
             run.out_of_data = said.shortage
     run = _run_of_fact(fold, line, said)
@@ -204,7 +208,7 @@ def _take_begin(fold: Fold, line: int, said: Begins) -> None:
         said.facts = _with_global_batch(fold, said.facts)
     run = fold.open
     begun = run is not None and "trainer" in run.announced and run.facts.epochs_planned and not run.fresh
-    if said.by == "trainer" and begun:  # Hugging Face's Trainer evaluates
+    if said.by == "trainer" and (begun or fold.evaluates):
         return
     run = fold.run_of(line, lambda run: run.may_be_announced_by(said))
     run.interleaved |= said.text == "run_start" and said.text in run.announced

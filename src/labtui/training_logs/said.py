@@ -17,7 +17,8 @@ class Says(msgspec.Struct):
     fills gaps in all runs, one about a run by its number (from 1) in that run. `sure` is false for a fact that only
     fills gaps. `batch_line`: the line gives the batch, of all GPUs or perhaps (`open`) of each; two such lines are of
     two runs. `option` is an option of the script with its value. `starts`: only a starting process prints it, which may
-    go on with a training. `shortage`: Keras's input ran out; the number of batches it needed (0: not given).
+    go on with a training; or a training's program evaluates. `shortage`: Keras's input ran out; the number of batches
+    it needed (0: not given).
     """
 
     facts: RunFacts = NO_FACTS
@@ -25,7 +26,7 @@ class Says(msgspec.Struct):
     batch_line: Literal["", "global", "open"] = ""
     option: tuple[str, str] | None = None
     sure: bool = True
-    starts: Literal["", "anew", "resumed"] = ""
+    starts: Literal["", "anew", "resumed", "evaluation"] = ""
     shortage: int | None = None
 
 
