@@ -200,7 +200,8 @@ def test_every_answer_follows_its_question_which_is_short_below_charts(tmp_path,
         short = 0
         for page, answer in ((one, answer) for one in document.pages for answer in one.answers):
             begin = f"{answer.number}. {answer.short[:18]}"
-            (slide,) = (each for each in slides if page.title in each and begin in each)
+            title = page.title.replace("\u00a0", " ")
+            (slide,) = (each for each in slides if title in each and begin in each)
             short += f" {answer.short} {text[:7]}" in slide and answer.short != answer.question
             assert any(f" {asked} {text[:7]}" in slide for asked in (answer.question, answer.short))
         assert short == cut

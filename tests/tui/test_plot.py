@@ -164,7 +164,7 @@ def test_two_lines_have_their_last_values_beside_their_names(width):
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26})
     for names, said in (
         (("ResNet50", "ResNet152"), r" ResNet152  3.26×(.|\n)* ResNet50   2.53×"),
-        (("gradual warm-up 1", "gradual warm-up 2"), r" gr.*1  2.53×"),
+        (("gradual warm-up 1", "gradual warm-up 2"), r" gr.*1 +2.53×"),
     ):
         named = tuple(replace(each, short=name) for each, name in zip(spec.series, names, strict=True))
         assert re.search(said, "\n".join(rows_of(replace(spec, series=named), width, 12)))

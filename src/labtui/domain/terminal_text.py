@@ -19,6 +19,11 @@ _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
+def joined(text: str) -> str:
+    """A text whose numbers each stay on one line with their unit, wherever it is wrapped."""
+    return re.sub(r"(?<=\d) (?=[^\W\d]|%)", "\u00a0", text)
+
+
 def display_text(raw: bytes) -> str:
     """A log line (without its newline) as a terminal would show it, as plain text."""
     text = raw.decode("utf-8", errors="replace")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from labtui.domain.terminal_text import joined
 from labtui.export import documents, drawing, tables
 from labtui.export.contents import LabContents, missing_pictures, small_notes, stamp_of, without_small
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, plain
@@ -199,7 +200,7 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
         found = next((chart.message for chart in results_first if chart.message), "")
     elif plan.table:
         found = messages.results_message(results)
-    return found or plan.heading or one_line(task.title)
+    return joined(found) or plan.heading or one_line(task.title)
 
 
 def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[Answer]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
+from labtui.domain.terminal_text import joined
 from labtui.export import drawing
 from labtui.export.drawing import DASHES, bounds, panels
 from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
@@ -51,7 +52,7 @@ def pictures(
 
 
 def _wrap(text: str, width: float, size: float, lines: int) -> str:
-    return "\n".join(textwrap.wrap(text, int((width - 0.4) * 72 / size / 0.47))[:lines])
+    return "\n".join(textwrap.wrap(joined(text), int((width - 0.4) * 72 / size / 0.47))[:lines])
 
 
 def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> bytes:
@@ -375,7 +376,7 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
                 axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
             text, at = value_text(spec, point), (end, point.x)
             axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
-    _set_rows(axes, ["\n".join(textwrap.wrap(clean(label), 30)[:3]) for _, label in spec.x_ticks])
+    _set_rows(axes, ["\n".join(textwrap.wrap(joined(clean(label)), 30)[:3]) for _, label in spec.x_ticks])
     axes.set_ylabel(drawing.rows_label(spec), rotation=0, y=1.0, ha="right", va="bottom")
     axes.set_xlim(0, 1.12 * max(p.y for s in spec.measured for p in s.points))
     axes.set_xticks([])

@@ -384,7 +384,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         right, lines = Text(), self.view.alone
         if lines:
             filtered = plain(self._only) if self._only in lines else "Filter"
-            filtered = shortened(filtered, self.size.width - left.cell_len - 3)
+            filtered = shortened(filtered, self.size.width - left.cell_len - 2)
             right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
         return ends(left, right, self.size.width)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -21,6 +20,7 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets._footer import FooterKey
 from textual.widgets.option_list import Option
 
+from labtui.domain.terminal_text import joined
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep, next_step, status_line, title_remark
 from labtui.tui.themes import Roles, ink, roles
@@ -51,8 +51,7 @@ def sentences(text: str, width: int) -> str:
 
 def wrap(text: str, width: int, **how: Any) -> list[str]:
     """The lines of a text, as `textwrap.wrap` makes them; a number and its unit stay on one line."""
-    joined = re.sub(r"(?<=\d) (?=[^\W\d]|%)", "\u00a0", text)
-    return [line.replace("\u00a0", " ") for line in textwrap.wrap(joined, width, **how)]
+    return [line.replace("\u00a0", " ") for line in textwrap.wrap(joined(text), width, **how)]
 
 
 def appearance(cell: object) -> object:

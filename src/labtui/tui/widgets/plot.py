@@ -40,7 +40,14 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
 
 
 def shortened(name: str, room: int) -> str:
-    """A name in so many cells: of one that is too long its first and last characters, one of which tells it apart."""
+    """A name in so many cells: of one that is too long its first and last words or characters.
+
+    A number is never left out with a word: it may tell the name apart.
+    """
+    first, word, end = (*name.split(" ", 2), "", "")[:3]
+    brief = f"{first.rstrip(',')} … {end}"
+    if end and word.replace("-", "").isalpha() and cell_len(brief) <= room < cell_len(name):
+        return brief
     short, size = name, room - 1
     while cell_len(short) > max(1, room):
         short = f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
