@@ -75,7 +75,6 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
         assert "`labtui watch` or `labtui` sends it." in said.out + said.err
     assert "Runs 1, 2 were cancelled (and 3, in the same job).\n" in command(["cancel", "1", "2"]).err
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1", "--yes"]).err
-    assert "cancelled" in command(["queue"]).out
     assert "Run 1 has no log. Withdrawn before it was sent.\n" in command(["log", "1"], 1).err
     assert "Nothing to watch: every run is over" in command(["watch"]).err
 

@@ -78,8 +78,9 @@ def test_a_run_of_another_task_or_without_an_epoch_says_nothing_of_a_batch(lacks
     assert "ResNet50 · 2 GPUs: not run yet." in [item.missing for item in box.items]
     chapter = load_edition("hpc4ai-ch11")  # plans the same run with four batches
     others = with_runs(full(chapter), lambda run: None if run.spec.batch_size == 64 else run)
-    missing = check("11.2", others, chapter).missing
-    assert missing == "custom · tiny-224 · 1 GPU (batch 64; tf32): not run yet."
+    assert (
+        check("11.2", others, chapter).missing == "custom · tiny-224 · 1 GPU (batch 64; tf32): not run yet."
+    )
 
 
 @pytest.mark.parametrize(("kept", "status"), [("10.5", "open"), ("10.6", "partial")])
@@ -140,12 +141,9 @@ def test_resnet152_may_use_any_batch_but_the_same_on_all_sizes():
 def test_of_two_batches_the_one_tried_on_all_sizes_counts():
     """After an out-of-memory hunt there are runs of several batches in the folder."""
     evidence = full()
-    extra = {}
-    for run in evidence.state.runs.values():
-        if is_run(run, "ResNet152", 1):
-            number = max(evidence.state.runs) + 1
-            extra[number] = replace(run, run_id=number, spec=replace(run.spec, batch_size=1536))
-    state = replace(evidence.state, runs={**evidence.state.runs, **extra})
+    (run,) = (run for run in evidence.state.runs.values() if is_run(run, "ResNet152", 1))
+    other = replace(run, run_id=99, spec=replace(run.spec, batch_size=1536))
+    state = replace(evidence.state, runs=evidence.state.runs | {99: other})
     box = check("10.6", replace(evidence, state=state))
     assert box.status == "done"
     assert any("per GPU: 1,024 on 1 GPU, 1,024 on 2 GPUs" in item.evidence for item in box.items)
@@ -204,8 +202,7 @@ def test_a_changed_helper_makes_the_runs_stale_that_import_it():
 def test_other_line_endings_are_no_change():
     """git and editors on Windows write CRLF; what is sent is the same."""
     evidence = full()
-    texts = {path: fact.text.replace("\n", "\r\n") for path, fact in evidence.scripts.items()}
-    dos = {path: FileFact(path, text.encode()) for path, text in texts.items()}
+    dos = {p: FileFact(p, f.text.replace("\n", "\r\n").encode()) for p, f in evidence.scripts.items()}
     assert check("10.5", replace(evidence, scripts=dos)).status == "done"
     sent = {path: fact.sha256 for path, fact in dos.items()}
     assert check("10.5", with_submissions(evidence, script_hashes=sent)).status == "done"
@@ -237,8 +234,9 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
 def test_every_chart_is_asked_for_by_name():
     evidence = full()
     kept = tuple(e for e in evidence.exports if e.chart != "efficiency")
-    missing = check("10.5", replace(evidence, exports=kept)).missing
-    assert missing == "Export the efficiency chart of ResNet50."
+    assert (
+        check("10.5", replace(evidence, exports=kept)).missing == "Export the efficiency chart of ResNet50."
+    )
     only_one = tuple(replace(e, models=("ResNet50",)) for e in evidence.exports)
     assert "of ResNet50 and ResNet152" in check("10.7", replace(evidence, exports=only_one)).missing
     unnamed = (*kept, ExportFact(path="plots/efficiency.svg", chart="efficiency"))
@@ -304,10 +302,8 @@ def test_the_students_own_copy(text, words):
         scripts["ResNet152.py"] = FileFact("ResNet152.py", text.encode())
     originals = {**evidence.originals, "ResNet152.py": FileFact("ResNet152.py", b"# shipped\n")}
     item = check("10.6", replace(evidence, scripts=scripts, originals=originals)).items[0]
-    assert item.met == (words == "")
-    assert words in item.missing
-    if item.met:
-        assert "ResNet152V2 in line 1" in item.evidence
+    assert item.met == (words == "") and words in item.missing
+    assert not item.met or "ResNet152V2 in line 1" in item.evidence
 
 
 def test_a_copy_of_an_edited_original_is_an_edit():
@@ -397,8 +393,7 @@ def test_the_laws_need_two_sizes():
     edition = load_edition("sa-miri-2025-pg")
     evidence = full(edition)
     box = check("10.11", evidence, edition)
-    assert box.status == "done"
-    assert any("serial fraction" in item.evidence for item in box.items)
+    assert box.status == "done" and any("serial fraction" in item.evidence for item in box.items)
     alone = with_runs(evidence, lambda r: None if r.spec.model == "ResNet101" and r.spec.n_gpus > 1 else r)
     assert any("needs ResNet101 on one GPU" in i.missing for i in check("10.11", alone, edition).items)
 

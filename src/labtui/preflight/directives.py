@@ -103,9 +103,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     value = job.value("time")
     if not job.has("time"):
         if context.draft is not None and context.draft.time_limit_minutes:
-            effect = (
-                "No --time: the site refuses the job, or sets its longest limit, and the job waits longer."
-            )
+            effect = "No --time: the site refuses the job or sets its longest limit, so it waits longer."
             limit = duration_text(60 * context.draft.time_limit_minutes)
             yield Hit(1, effect, add_directive(job, f"--time={limit}"))
         else:
