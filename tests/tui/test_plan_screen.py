@@ -262,8 +262,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
             focus_at(screen, row, "in")
             await pilot.press("enter")
         await until(pilot, lambda: not screen.plan.drafts and "d  Add this run" in text_of(app))
-        none = "Every run is left out."
-        for pressed, said in {"J": "slurm/ has no job file of yours", "v": none, "s": none}.items():
+        for pressed, said in {"J": "no job file of yours", "v": "is left out.", "s": "is left out."}.items():
             await pilot.press(pressed)
             await until(pilot, lambda said=said: any(said in each.message for each in app._notifications))
         assert not re.search("Job script|Script|Ask Slurm|e Edit|Other jobs|Leave out", text_of(app))

@@ -287,13 +287,15 @@ class ChartsPane(Pane, Container, can_focus=True):
         return "" if acts else reason
 
     def action_view(self, name: str, again: bool = True) -> None:
-        """Show a view; for the current one, its next chart (not `again`: the same one)."""
-        if again and name == self.shown.name:
+        """Show a view with its first chart; with `again`, the current one with its next chart."""
+        if "training" in (name, self.shown.name) and name != self.shown.name:
+            self._x = None  # its x axis has epochs, the others' have sizes
+        if not again or name != self.shown.name:
+            self._turn[name] = 0
+        elif len(self.shown.charts.get(name, ())) > 1:
             self._turn[name] += not self.shown.four
-            if len(self.shown.charts.get(name, ())) < 2:
-                self.app.notify("This view has no other chart.", timeout=ANSWER_S)
-        elif "training" in (name, self.shown.name):  # its x axis has epochs, the others' have sizes
-            self._x = None
+        else:
+            self.app.notify("This view has no other chart.", timeout=ANSWER_S)
         self._chosen = name
         self.on_resize()
 

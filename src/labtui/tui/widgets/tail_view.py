@@ -373,7 +373,8 @@ class TailView(ScrollView, can_focus=True):
             return Strip([Segment(empty, style)]).crop_extend(0, width, style)
         number = self.file.number(row)
         head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered else ""
-        read = f" {self.read_as[number]}" if number in self.read_as else ""
+        # The marked line has the whole row: its end may be what it is cited for.
+        read = f" {self.read_as[number]}" if number in self.read_as and number != self.match_line else ""
         room = max(1, width - len(head) - cell_len(read))
         line = self._text(number)
         text = Strip([Segment(line, self._line_style(line, number))])
