@@ -230,11 +230,9 @@ class Mailbox:
         with self._open() as db:
             row = (time.time(), msgspec.json.encode(request).decode())
             number = db.execute("INSERT INTO requests (at, request) VALUES (?, ?)", row).lastrowid
-            began = time.monotonic()
+            began, asked = time.monotonic(), "SELECT taken, answer FROM requests WHERE id = ?"
             while True:
-                taken, answer = db.execute(
-                    "SELECT taken, answer FROM requests WHERE id = ?", (number,)
-                ).fetchone() or (1, None)
+                taken, answer = db.execute(asked, (number,)).fetchone() or (1, None)
                 if answer is not None:
                     db.execute("DELETE FROM requests WHERE id = ?", (number,))
                     found = decode.from_json(answer, Answer)
@@ -243,11 +241,8 @@ class Mailbox:
                     return found.token
                 waited = time.monotonic() - began
                 withdraw = "DELETE FROM requests WHERE id = ? AND taken = 0"
-                if (
-                    not taken
-                    and waited > (within_s or TAKEN_WITHIN_S)
-                    and db.execute(withdraw, (number,)).rowcount
-                ):
+                late = not taken and waited > (within_s or TAKEN_WITHIN_S)
+                if late and db.execute(withdraw, (number,)).rowcount:
                     raise failure("not-taken")
                 if waited > ANSWERED_WITHIN_S or (taken and waited > TAKEN_WITHIN_S and gone()):
                     raise failure("not-answered")

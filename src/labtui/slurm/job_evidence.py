@@ -32,11 +32,8 @@ def live_jobs(state: LabState) -> tuple[tuple[SubmissionState, JobView], ...]:
 
 def without_outcome(state: LabState) -> tuple[SubmissionState, ...]:
     """The submissions whose job is over but some of whose runs have no outcome yet: their logs are still being read."""
-    return tuple(
-        item
-        for item in state.submissions.values()
-        if item.job and item.over and any(state.runs[number].outcome is None for number in item.run_ids)
-    )
+    over = (item for item in state.submissions.values() if item.job and item.over)
+    return tuple(item for item in over if any(state.runs[number].outcome is None for number in item.run_ids))
 
 
 def vanished_ids(state: LabState) -> tuple[str, ...]:
@@ -139,13 +136,8 @@ def differs(old: JobView, new: JobView) -> bool:
 def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
     """The jobs without an end that are not this folder's, in the queue's order."""
     ours = {item.job.job_id for item in state.submissions.values() if item.job is not None}
-    return tuple(
-        row
-        for row in rows
-        if row.phase is not JobPhase.FINISHED
-        and row.job_id not in ours
-        and row.comment.removeprefix(COMMENT_PREFIX) not in state.submissions
-    )
+    live = (row for row in rows if row.phase is not JobPhase.FINISHED and row.job_id not in ours)
+    return tuple(row for row in live if row.comment.removeprefix(COMMENT_PREFIX) not in state.submissions)
 
 
 class MyJob(JobView, frozen=True, kw_only=True):
