@@ -420,7 +420,7 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     assert "4 (2) to 36 (18), 17 lines; accuracy 71.0 %: 36 (18)" in page_text(sources), "can be traced"
     assert b"/Count 6/" in pdf(document, "report"), "the table of sources is no narrow column over pages"
     assert "to 0.0556, the same" in rate.title and not (rate.answers or rate.facts)
-    assert all(each.title.startswith("Top-1 error") and each.answers for each in (error, *more))
+    assert all(each.title.startswith("Top-1") and each.answers for each in (error, *more))
     assert rate.charts[0].heading == "Learning rate, the same for 1, 2, 16, 24, 32 GPUs"
     assert [page.charts[0].family for page in (rate, error)] == ["learning-rate", "error"]
     assert last.kicker[0] == "8" and chart_height(last) < 3.5, "its answers stand below its chart"
