@@ -256,7 +256,7 @@ def instead_of_runs(view: View) -> str:
     """A sentence for a task that plans no runs."""
     task, tasks = view.task, view.edition.tasks if view.edition is not None else ()
     if view.loading:
-        return "The lab's text is still being read. Try again in a moment."
+        return "The lab's text is being read ..."
     if task is None and tasks:
         return "These jobs belong to no task. `labtui submit FILE` sends another."
     if task is None:

@@ -168,7 +168,7 @@ class MainScreen(FramedScreen):
         if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not chose):
             return None
         line, plans = view.line, view.task is not None and bool(view.task.runs)
-        if action == "plan" and not plans and not self.app.view_model.own_jobs:
+        if action == "plan" and not (plans or self.app.view_model.own_jobs or view.loading):
             return instead_of_runs(view)
         if action == "retry_run" and line is not None and not runs_again(view):
             again = " To run it again, press s, then d on its row."
@@ -247,7 +247,10 @@ class MainScreen(FramedScreen):
     # ------------------------------------------------------------------ plans
 
     async def action_plan(self) -> None:
-        """Make the plan of the current task and push its screen."""
+        """Make the plan of the current task and push its screen; a key that comes early waits for the edition."""
+        if self.view.loading:
+            self.call_after_refresh(self.app.run_action, "plan", self)
+            return
         task_id = self.app.view_model.task_id
         await self.app.show_plan(task_id, self.app.session.drafts(task_id) if task_id else ())
 
