@@ -276,8 +276,9 @@ async def test_a_failed_run_says_what_to_do(session):
         await until(pilot, lambda: colour_of(app, key) == themes.LIGHT.variables["on-accent"])
         await pilot.press("t")
         await until(pilot, lambda: "R  Run again  Run 1 ran out of memory." in text_of(app))
+        app.go_to_task("10.7")  # it compares the runs of 10.5
         await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, PlanScreen))
+        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and "10.5  1, 2 and" in text_of(app))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [2048] * 3  # type: ignore[attr-defined]
 
 

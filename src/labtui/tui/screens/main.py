@@ -266,7 +266,9 @@ class MainScreen(FramedScreen):
         heads = [f"Run {line.run_id}: " * (len(lines) > 1) for line in lines]
         said = [head + proposal.sentence for head, proposal in zip(heads, proposals, strict=True)]
         drafts = tuple(draft for each in proposals for draft in each.drafts)
-        await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
+        if (task_id := lines[0].run.task_id) != view.task_id:
+            self.app.go_to_task(task_id)  # a plan stands below the title of its own task
+        await self.app.show_plan(task_id, drafts, " ".join(said))
 
     # ------------------------------------------------------------------ files
 
