@@ -67,6 +67,7 @@ HAND_WRITTEN = {
     "Epoch 3 took 31.2s, saved epoch3.pt in 2.1 s, best epoch 2": (3, 31.15, 31.25),
     "Epoch 2 | data time: 1.2 s | gpu time: 18.0 s | epoch time: 20.1 s": (2, 20.05, 20.15),
     "Epoch 2: GPU idle time 3.5 s, time 20.1 s, epoch took 20.2 s": (2, 20.15, 20.25),
+    "Epoch 2 ended at 12:30:15 (391 steps, lr=1e-03 | best acc: 80.1%), 3,910 images/s, took 20.1 s": (2, 20.05, 20.15),
     "Rank 0: Epoch 1: loss=1.1 epoch_time=31.1s elapsed=0:00:31 lr=0.1": (1, 31.05, 31.15),
 }  # fmt: skip
 
@@ -111,6 +112,11 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     *("Epoch 2 took 31.2 s to validate", "Epoch 2 failed, took 31 s", "Epoch 2 time 31s left", "Epoch 2 (50%) time 3s"),
     *("Loading checkpoint of epoch 2 took 31 s", "Epoch 2: 10% done in 31 s", "Epoch 2 took 2 min and 3 s"),
     *("Epoch 4: 100%|█| 5/5 [01:00<00:00, 12s/it]", "Epoch 5/5: 100%|█| 5/5 [01:00<00:00, 12s/it]"),
+    *("Epoch 1 (lr=0.1) valid: loss=0.3 time=3.2s", "Epoch 1: running validation, took 3.2s", "Epoch 1 | G | time: 5s"),
+    *("Epoch 1 done. Validation: acc 0.91, time: 3s", "Epoch 1: model saved | took 1s", "[Epoch 1] forward, time: 4s"),
+    *("Epoch 4 interrupted, took 3s", "Epoch 1 | 1/9 | time: 6s", "Epoch 1 (2/5), time 6s", "Epoch 1 took 3s (1/3)"),
+    *("Epoch 1, 50% complete, time: 6s", "Epoch 1: waiting for rank 3, took 4s", "Epoch 1 | estimated | time: 4s"),
+    *("Epoch 1 took 3s, averaged over all", "Epochs 1-5 took 60s", "Epoch 1 dev: 100%|█| 9/9 [00:02<00:00, 8it/s]"),
     *("Epoch 1/9 (1/3): time 4 s", "Epoch 2 took 3s (cumulative)", "100%|█| 17049807/17049807 [00:24<00:00, 8.06it/s]"),
 ])  # fmt: skip
 def test_what_is_no_epochs_time_is_left_out(line):

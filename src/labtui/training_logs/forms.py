@@ -99,8 +99,10 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
             more["step_seconds"] = rounded(groups[name]).scaled(scale)
     if "steps_rate" in groups:
         more["steps_rate"] = rounded(groups["steps_rate"])
-    more["iteration"] = int(groups["iteration"]) if "iteration" in groups else None
-    first = groups.get("index", groups.get("iteration")) in ("0", "1")
+    counted = groups.get("iteration")
+    first = groups.get("index", counted) in ("0", "1")
+    if counted is not None:  # with an epoch, within it
+        more["iteration"] = (int(groups.get("epoch", 0)), int(counted))
     return [Rate(form.form, first=first, facts=_facts_of(form, groups), **more)]
 
 

@@ -69,13 +69,16 @@ def read_hand_written(text: str) -> list[Said] | None:
     if not times or not EXPRESSIONS["before"].search(text[: head.start()][-80:]):
         return None
     found = max(times, key=lambda one: "epoch" in one[0])  # the first one that says so, else the first
+    if not EXPRESSIONS["between"].match(lower[: found.start()]):
+        return None
     metrics = {
         name: value + "%" * bool(percent)
         for spaced, value, percent in EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
         if (name := spaced.strip(" -")) not in _KNOWN
     }
     metrics = metrics or {name: str(value) for name, value in _scores(lower[: found.start()]).items()}
-    beside = next(filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end())), None)
+    rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
+    beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
     rate = {"rate": beside["rate"].replace(",", "")} if beside else {}
     return epoch_of("hand-written", {**metrics, **given(head), **given(found), **rate})
 
@@ -137,18 +140,19 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
 
 
 def grow_like_total(times: Sequence[Interval]) -> bool:
-    """Whether printed times grow like a total: each by half of the first or more, or all by the same.
+    """Whether printed times grow like a total: each by half of the first (of three: a fifth), or all by the same.
 
-    By the same means within a tenth and the printed digits; growth that is small beside these, or in all less than a
-    fifth of the first time, may be chance.
+    By the same means within a tenth and the printed digits; growth that is small beside these, or of two in all less
+    than a fifth of the first time, may be chance.
     """
     grown = sorted(after.value - before.value for before, after in pairwise(times))
     if not grown:
         return False
     first, least, digits = times[0].value, grown[0], 2 * times[-1].half_width
     alike = len(grown) > 1 and grown[-1] - least <= 0.1 * least + digits
-    same = alike and least >= max(0.2 * first / len(grown), 5 * digits)
-    return same or least >= 0.5 * first
+    several = len(grown) > 2
+    same = alike and least >= max(0.0 if several else 0.1 * first, 5 * digits)
+    return same or least >= (0.2 if several else 0.5) * first
 
 
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:

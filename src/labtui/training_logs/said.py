@@ -97,7 +97,7 @@ class Rate(msgspec.Struct):
     per_gpu: bool = False
     facts: RunFacts = NO_FACTS
     steps_rate: Interval | None = None
-    iteration: int | None = None
+    iteration: tuple[int, int] | None = None  # an epoch, or 0, and a count
     note: str = ""
     line: int = 0
 
