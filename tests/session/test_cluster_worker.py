@@ -102,6 +102,18 @@ def test_what_slurm_said_stays_while_its_job_is_looked_for(bench, monkeypatch, a
     bench.run(100, lambda: only(bench).status is then)
 
 
+def test_nothing_is_sent_while_the_look_up_cannot_answer(bench):
+    bench.cluster.submit_never_arrives = 1
+    unclear = ConnectionLost("It is not known yet whether the job is there.")
+    bench.cluster.fail("find_token", unclear, unclear)
+    bench.session.submit(draft())
+    bench.run(90, lambda: bench.cluster.count("find_token") == 2)
+    assert only(bench).status is SubmissionStatus.UNKNOWN
+    assert "not known yet" in only(bench).sentence
+    assert bench.cluster.count("submit") == 1
+    assert bench.session.state.runs[1].phase is RunPhase.UNKNOWN
+
+
 def test_a_process_that_died_while_sending_goes_on_where_it_was(open_bench):
     first = open_bench()
     first.online()
