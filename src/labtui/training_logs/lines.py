@@ -19,7 +19,8 @@ BINARY_LOOK = 1 << 20
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-Z\\-_])")
 _BLANK = b" \t\r\b\x00\x0b\x0c"
-_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))
+_CONTROLS = {**dict.fromkeys((*range(9), *range(10, 32), 127)), **dict.fromkeys((0, 11, 12), "\ufffd")}
+"""What stands for control characters: nothing, or a sign where a hole in the file must not join two numbers."""
 _MAX_BLANK_PIECES = 200
 _WINDOW = 1 << 16
 _FULL, _PIECES = b"100%|", re.compile(rb"[^\r\b]+")
@@ -173,7 +174,9 @@ class LineCutter:
         """A piece of the open line as text, with the rank that its beginning may have."""
         if (rank := RANK.match(self._head)) and not piece.startswith(rank[0]):
             piece = rank[0] + piece
-        return _decode(piece[: self._limit]).translate(_CONTROLS).rstrip().removeprefix("\ufeff")
+        return (
+            _decode(piece[: self._limit]).translate(_CONTROLS).strip("\ufffd").rstrip().removeprefix("\ufeff")
+        )
 
 
 def _is_blank(piece: bytes) -> bool:

@@ -96,7 +96,7 @@ class MainScreen(FramedScreen):
             return found.first()
         module = import_module(f"labtui.tui.widgets.{name}_pane")  # late, for a quick first paint
         pane = getattr(module, f"{name.capitalize()}Pane")(id=f"pane-{name}")
-        await self.query_one("#panes").mount(pane)
+        await self.query_one("#panes", ContentSwitcher).add_content(pane)
         pane.watch(self.app, "view", pane.show, init=False)
         return pane
 
