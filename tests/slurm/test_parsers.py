@@ -142,6 +142,7 @@ def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct
     (tick_text(NONCE, queue_status=0), "slurm_load_jobs error: Socket timed out", "timed out"),
     (tick_text(NONCE, queue_status=None), "", "no complete answer"),
     (tick_text(NONCE, rows="slurm_load_jobs error: Unable to contact slurm controller\n"), "", "contact"),
+    (tick_text(NONCE, rows="\nMaintenance until 18:00.\n"), "", "printed: Maintenance until 18:00."),
     *(("", "", "no complete answer"), (tick_text("0000000000"), "", "no complete answer")),
 ])  # fmt: skip
 def test_a_failed_queue_is_never_an_empty_one(out, err, says):

@@ -159,9 +159,9 @@ def answer_problem(program: str, result: CommandResult) -> str:
     """Why the section of `program` is not a valid answer, as a sentence; "" if it is one."""
     out = result.sections
     status = section_status(out, f"{program}-status")
-    text = out.get(program, "")  # without a row it is words, not a queue without jobs
-    said = result.remarks.get(program, "") + text * (result.nonce not in text)
-    remark = remote_command.trouble(said).rstrip(". ")
+    text = out.get(program, "").strip()
+    words = text.partition("\n")[0] * (result.nonce not in text)  # without a row: no queue without jobs
+    remark = (remote_command.trouble(result.remarks.get(program, "")) or words).rstrip(". ")
     if program not in out or status is None:
         return f"{program} gave no complete answer."
     if status == remote_command.TIMED_OUT:
