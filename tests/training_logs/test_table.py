@@ -294,6 +294,7 @@ CASES = {
     "epochs not printed one by one": ("".join(f"Epoch: {n} | Time: {n * 1.17:.3f} sec\n" for n in (100, 200, 300)), "- -:, completed"),
     "a running total": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((30.1, 40.2, 51.5, 61.2), 1)), "- -:, completed"),
     "a running total after a slow start": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((46.8, 52.2, 57.7, 63.0), 1)), "- -:, completed"),
+    "a restart on fewer GPUs": ("Number of GPUs: 4\nEpoch 1 took 9.5 s\nNumber of GPUs: 2\nEpoch 2 took 19.5 s\n", "- gpu 4: 1*=9.5, completed | - gpu 2: 2*=19.5, completed"),
     "two of MMDetection": ("".join(f"Epoch [1][{n}/73]  time: {t}, data_time: 0.1\n" for n, t in ((50, 0.5), (70, 0.5), (50, 0.2))), "- -:, 0.4500 to 0.5500 s a batch, unfinished | - -:, 0.1500 to 0.2500 s a batch, unfinished"),
     "a running total after a slow first epoch": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((300.1, 310.2, 320.4, 330.3), 1)), "- -:, completed"),
     "times that grow by chance, or slower and slower": ("".join(f"Epoch {n} took {t} s\n" for times in ((20.1, 20.2, 20.3), (20.0, 22.1, 26.4), (29, 30, 31)) for n, t in enumerate(times, 1)),

@@ -19,6 +19,8 @@ from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetE
 
 _PRINTS_NO = {KERAS: {"config", "trainer"}, COURSE: set[str]()}
 """By form: what announces a training that prints no such lines; for other forms the course's settings."""
+_OF_ONE = {"model", "batch_size", "n_gpus"}
+"""Facts that do not change within a training."""
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
@@ -141,13 +143,15 @@ class OpenRun(msgspec.Struct):
         """Whether a printed epoch is this run's: same form, planned epochs and steps, and a number that continues.
 
         `coming` are the facts read since the run began to train: after any, an epoch of the same number is another
-        training's.
+        training's, and after another model, batch or number of GPUs each epoch is.
         """
         if not self.trained:
             return self.accepts(said.form)
         planned = self.facts.epochs_planned
         alike = said.form == self.form and said.planned in (None, planned) and not self._has_other_steps(said)
-        if self.ended or not alike:
+        mine, its = self.facts.given(), coming.given()
+        unlike = {name for name in _OF_ONE & its.keys() if mine.get(name, its[name]) != its[name]}
+        if self.ended or unlike or not alike:
             return False
         if said.number is None:
             return not self.success
