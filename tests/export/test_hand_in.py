@@ -513,6 +513,9 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
         laws = [line for line in axes.lines if line.get_label() in ("Amdahl", "Gustafson")]
         places = [place for law in laws for place in axes.transData.transform(law.get_xydata())]
         assert not any(box.contains(*place) for box in boxes for place in places), "no name lies on a law"
+        assert {"Amdahl", "Gustafson"} < set(words_of(axes.texts)), "each is named at its own end"
+    sizes = spec_of(dict.fromkeys((1, 2, 4, 8, 16, 24, 32), 1.0))
+    assert (24, "24") in drawing.x_ticks(replace(sizes, x_log=True), [1, 32])
 
 
 def words_of(texts):
@@ -560,9 +563,18 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     (chart,) = (c for c in lab_plots(contents.measurements, contents.named) if c.family == "accuracy")
     assert len(chart.measured) == 12 and chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
     assert [each.heading for each in panels(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
+    many = tuple(Point(x=x, y=1, hollow=x == 1) for x in range(1, 99))
+    (axes,) = drawn(replace(chart, series=(replace(chart.measured[0], points=many),))).axes
+    assert [line.get_marker() for line in axes.lines][1:] == ["None", "o"], "its warm-up has a mark"
     samples = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
     use = RunUtilization(run=contents.measurements.runs[0], steady=None, standing_by=0)
     given = SimpleNamespace(uses=[use], samples={use.run.source: samples})
     assert lab_plots(given, contents.named)[-1].family == "gpu-utilization", "of few samples, too"
-    chart = job_gpu_chart(samples, "7")
+    chart = job_gpu_chart(samples, "7_1")
+    assert chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
     assert [end_text(chart, each, each.name) for each in chart.measured] == [chart.measured[0].name]
+    assert job_gpu_chart(samples[:1], "7") is None
+    twice = job_gpu_chart([replace(each, index=at, name=f"GPU {at}") for at in (1, 0) for each in samples])
+    (axes,) = drawn(twice).axes
+    assert words_of(axes.get_legend().get_texts()) == ["GPU 0", "GPU 1"]
+    assert [each.hue for each in twice.series] == [0, 1]

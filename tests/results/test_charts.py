@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, job_gpu_chart, lab_charts
+from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, lab_charts
 from labtui.results.charts import ChartSpec, line_pieces, slug, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
@@ -14,7 +14,6 @@ from labtui.results.report import loss_text
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.results.scaling_charts import law_charts, tuned_charts
-from labtui.training_logs.gpu_sampler import GpuSample
 from tests.results.helpers import task_charts
 
 from .helpers import read_logs, results_of, run
@@ -223,10 +222,6 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
     assert not any(chart.empty for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()
-    moments = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
-    assert job_gpu_chart(moments[:1], "7") is None
-    chart = job_gpu_chart(moments, "7_1")
-    assert chart is not None and chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
 
 
 @pytest.mark.parametrize(

@@ -240,15 +240,16 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
 
 
 def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = MAX_TICKS) -> list[tuple[float, str]]:
-    """The x ticks whose labels do not touch: at least half a doubling apart on logarithmic axes, 2.5 % on others.
+    """The x ticks whose labels do not touch: a part of the axis apart, or a doubling of a batch.
 
     The first and the last are among them.
     """
     if not spec.x_ticks:
         return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs))]
-    apart = (0.9 if spec.x_axis == "batch" else 0.5) if spec.x_log else 0.025 * (max(xs) - min(xs))
-    kept = [(x, clean(label)) for x, label in spec.x_ticks[-1:]]
     place: Callable[[float], float] = math.log2 if spec.x_log else float
+    part = (0.08 if spec.x_log else 0.025) * (place(max(xs)) - place(min(xs)))
+    apart = 0.9 if spec.x_log and spec.x_axis == "batch" else part
+    kept = [(x, clean(label)) for x, label in spec.x_ticks[-1:]]
     for x, label in spec.x_ticks[-2::-1]:
         before, after = place(x) - place(spec.x_ticks[0][0]), place(kept[-1][0]) - place(x)
         if after >= apart and (before >= apart or not before):

@@ -152,16 +152,14 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     """Draw lines, and their names and numbers where these have room."""
     lines, panel = spec.measured, drawing.is_panel(spec)
     seen, grey = looks(lines), {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
+    mixed = spec.x_axis == "seconds" and len(lines) > 1 and not panel  # lines end in any order
     for series in spec.series:
         if not series.is_run and series.points:
             law = series.law.law if series.law else ""
             look: Any = {**grey, "ls": DASHES.get(law, "dashed"), "gid": law, "label": series.short}
             axes.plot(*_path(series.points), **look)
-            if not panel and series.role != "fit" and (series.role != "ideal" or named or len(lines) == 1):
+            if not panel and (series.role != "ideal" or named or len(lines) == 1):
                 name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
-    # The curves of laws are close to the measured line, so a legend names them.
-    if laws := [line for line in axes.lines if line.get_gid() in DASHES]:
-        axes.legend(handles=laws, loc="upper left", frameon=False)
     others = (piece for each in spec.series if each.role == "other" for piece in line_pieces(spec, each))
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     tall = not spec.over_time and any(is_tall(spec, point) for each in lines for point in each.points)
@@ -172,7 +170,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         _draw_line(axes, spec, series, look, shift)
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
-        text *= drawing.are_named(spec)
+        text *= drawing.are_named(spec) and not mixed
         tones = any(each.tone for each in seen.values())  # of one colour, and much alike
         if text and tones and not spec.over_time:
             text = f"{drawing.SIGNS[look.mark % len(drawing.SIGNS)]} {text}"
@@ -186,6 +184,8 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
                 color=drawing.SERIES[look.hue], path_effects=_halo(),
                 ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
+    if mixed:
+        _legend(axes, len(lines))
 
 
 def _halo() -> list[Any]:
@@ -210,12 +210,13 @@ def _shifted(spec: ChartSpec, x: float, shift: float) -> float:
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: float) -> None:
     colour, marked = drawing.shade(look), len(series.points) <= drawing.MAX_MARKED
     sign = drawing.MARKS[look.mark % len(drawing.MARKS)]
-    mark: Any = {"marker": sign, "mec": "white", "mew": 1.2} if marked else {}
+    mark: Any = {"marker": sign, "mec": "white", "mew": 1.2, "clip_on": False} if marked else {}
     # of lines that lie on each other, the darkest is seen, but for a single mark
     order = 4.9 - look.tone / 10 * (len(series.points) > 1)
-    axes.plot(*_path(*line_pieces(spec, series)), color=colour, zorder=order, **mark)
-    hollow = [p for p in series.points if marked and (p.hollow or (p.live and not spec.over_time))]
-    axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, zorder=5)
+    path = _path(*line_pieces(spec, series))
+    axes.plot(*path, color=colour, zorder=order, label=clean(series.short or series.name), **mark)
+    hollow = [p for p in series.points if p.hollow or (p.live and not spec.over_time)]
+    axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, zorder=5, clip_on=False)
     for point in series.points:
         if is_tall(spec, point) and not spec.over_time:
             x, ends = _shifted(spec, point.x, shift), [[each] for each in bounds(point)]

@@ -374,14 +374,13 @@ def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = 
     """Utilisation of each GPU over a job, named after its id, else its `log`; None without two moments of one GPU."""
     origin = min((sample.at for sample in samples), default=0.0)
     series = []
-    for _, mine in sorted(grouped(samples, lambda sample: sample.index).items()):
+    for at, mine in sorted(grouped(samples, lambda sample: sample.index).items()):
         pairs = [(each.at - origin, each.utilization) for each in mine if each.utilization is not None]
         size = -(-len(pairs) // MAX_POINTS) or 1
         pieces = [pairs[start : start + size] for start in range(0, len(pairs), size)]
         means = (map(statistics.fmean, zip(*piece, strict=True)) for piece in pieces)
-        series.append(
-            Series(name=mine[-1].name, points=tuple(Point(x=x, y=y) for x, y in means), group=mine[-1].node)
-        )
+        points = tuple(Point(x=x, y=y) for x, y in means)
+        series.append(Series(name=mine[-1].name, points=points, group=mine[-1].node, hue=at % specs.HUES))
     if not any(len(each.points) > 1 for each in series):
         return None
     return make_chart(
