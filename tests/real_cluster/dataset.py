@@ -26,14 +26,11 @@ def write_cifar(folder: Path, *, per_file: int = 64, seed: int = 5) -> None:
             b"batch_label": name.encode(), b"labels": labels, b"data": data,
             b"filenames": [f"{LABELS[label]}_{i:06d}.png".encode() for i, label in enumerate(labels)],
         }  # fmt: skip
-        (folder / name).write_bytes(_as_published(pickle.dumps(batch, protocol=2)))
+        # NumPy 1 cannot read the module names of NumPy 2: those in the published files are NumPy 1's
+        as_published = (b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=2).replace(*as_published))
     meta = {
         b"num_cases_per_batch": per_file, b"label_names": [name.encode() for name in LABELS],
         b"num_vis": 3072,
     }  # fmt: skip
     (folder / "batches.meta").write_bytes(pickle.dumps(meta, protocol=2))
-
-
-def _as_published(pickled: bytes) -> bytes:
-    """Replace NumPy 2's module names, which NumPy 1 cannot read, by those in the published files."""
-    return pickled.replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")

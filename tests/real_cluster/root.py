@@ -51,7 +51,8 @@ def build_root(folder: Path, settings: ClusterSettings) -> Path:
     _write_configs(folder, root, settings)
     _reveal_python(root, settings)
     _install_programs(root, settings)
-    _fill_gpfs(root, settings)
+    (root / settings.container.lstrip("/")).write_bytes(b"SIF_FAKE\n")
+    write_cifar(root / settings.data_dir.lstrip("/"), per_file=settings.images_per_batch_file)
     _hide_programs(folder, root, settings)
     return root
 
@@ -210,8 +211,3 @@ def _hide_programs(folder: Path, root: Path, settings: ClusterSettings) -> None:
 def _script(path: Path, text: str) -> None:
     path.write_text(text)
     path.chmod(0o755)
-
-
-def _fill_gpfs(root: Path, settings: ClusterSettings) -> None:
-    (root / settings.container.lstrip("/")).write_bytes(b"SIF_FAKE\n")
-    write_cifar(root / settings.data_dir.lstrip("/"), per_file=settings.images_per_batch_file)

@@ -293,7 +293,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         if not again or name != self.shown.name:
             self._turn[name] = 0
         elif len(self.shown.charts.get(name, ())) > 1:
-            self._turn[name] += not self.shown.four
+            self._turn[name] += 1
+            self._alone = True  # four charts are the first of each view
         else:
             self.app.notify("This view has no other chart.", timeout=ANSWER_S)
         self._chosen = name
