@@ -291,4 +291,4 @@ async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(sess
             await pilot.press(*keys)
             await until(pilot, lambda: says in text_of(app))  # noqa: B023
         app.go_to_task("10.5")
-        await until(pilot, lambda: "No one-GPU run of this model has" in text_of(app))
+        await until(pilot, lambda: "No one-GPU run of this model has" in text(app, "sentence"))

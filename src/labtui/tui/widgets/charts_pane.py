@@ -356,6 +356,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             chart.heading = f"{at} {title}" if shown.four else ""
             chart.chosen = shown.four and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
+            if here and view.charts and chart.spec is not None and chart.spec.empty:
+                chart.spec = replace(chart.spec, message="")  # the sentence says it
             x = spot.point.x if here and spot is not None else None
             chart.cursor = Cursor(line_of(chart.spec, name=self._line), x)
         say(self, "#chart-strip", self._strip())
@@ -396,7 +398,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         if spec is not None:
             said = ". ".join((spec.message or spec.title, *spec.notes[: spec.over_time]))
             return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
-        return ink(headline(view) * (not view.charts) or VIEWS[self.shown.name], "bold")
+        empty = self._empty(view, self.shown.name)
+        said = empty.message if view.charts and empty is not None else headline(view)
+        return ink(said or VIEWS[self.shown.name], "bold")
 
     # ------------------------------------------------------------------ the strip
 
