@@ -187,10 +187,10 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         app.clear_notifications()
         await pilot.press("m", "m")
         await until(pilot, lambda: text(app, "views").endswith("m tiny-224"))
-        pane, names = pane_of(app), [f"gradual, warm-up of {at}" for at in "12"]
+        pane, names = pane_of(app), ["gradual, warm-up of 1", "gradual, warm-up of 2", "x" * 40]
         pane.view, old = replace(pane.view, alone=dict.fromkeys(names, tuple)), (pane.view, pane._only)
-        for pane._only in names:  # a long name is cut where all have the same, and not the views
-            assert re.search(f"5 Training .*….*{pane._only[-1]}$", pane._views_text().plain)
+        for pane._only, cut in zip(names, ("gradual … of 1", "gradual … of 2", "3/3"), strict=True):
+            assert re.search(f"5 Training .* m {cut}$", pane._views_text().plain), "at words"
         pane.view, pane._only = old
         assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs")
         assert [each.look for each in pane_of(app).shown.lines] == [Look(0, 1, 1)]

@@ -185,7 +185,7 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     text = "\n".join(rows_of(several, 86, 20, Cursor(2, None)))
     assert re.findall(r"net(\d)", text) == [*map(str, order_of(several))] == [*"3145026"]
     assert len({rows_of(spec, 86, 20, Cursor(at, None))[17] for at in range(7)}) == 1, "whichever is chosen"
-    assert re.search("▲ net2 lon.*….* 4.90×", text) and "d  d net3 lon" in text and "◆" not in text
+    assert re.search("▲ net2 … long.* 4.90×", text) and "d  d net3 … long" in text and "◆" not in text
     assert "  1 more: ↑ ↓" in "\n".join(rows_of(spec, 86, 8)), "as many as there are rows"
     fits = tuple(replace(each, short=f"{each.short} {'long ' * 5}".strip()) for each in spec.series)
     assert f"▲ net2{' long' * 5}" in "\n".join(rows_of(replace(spec, series=fits), 86, 20, Cursor(2, None)))
@@ -319,6 +319,8 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     tall = dots_of(cells_of(replace(near, series=(replace(near.series[0], points=bound),)), *how), "blue")
     assert max(tall) - min(tall) > 4 and abs(min(tall) + max(tall) - 2 * statistics.median(tall)) < 0.6
     curves = replace(chart(*[{x: x + 6.0 * k for x in range(1, 13)} for k in range(3)]), x_axis="epochs")
+    ticked = replace(curves, x_ticks=tuple((x, f"{x}") for x in range(1, 13)))
+    assert rows_of(ticked, 44, 30)[-2].split() == ["1", "5", "10"], "round numbers"
     early = (*curves.series[:2], replace(curves.series[2], points=curves.series[2].points[:1]))
     assert "13.00× in epoch 1" in "".join(rows_of(replace(curves, series=early), 86, 30, Cursor(0, 12.0)))
     for at in range(3):  # whichever is chosen

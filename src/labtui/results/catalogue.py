@@ -4,7 +4,6 @@ Real and practice runs never share a chart, nor do images and tokens. Charts ove
 `scaling_charts`; charts of runs over time here: epoch times, accuracy, learning rate and GPU utilisation.
 """
 
-import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, steady_samples
-from labtui.results.numbers import percent_text, tick_text
+from labtui.results.numbers import percent_text, round_epochs, tick_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -359,12 +358,11 @@ def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
-    """A chart with about twelve ticks: all epochs, or the first and the multiples of 5, 10, 20, 50 ..."""
+    """A chart with about twelve ticks."""
     epochs = sorted({point.x for each in series for point in each.points})
-    steps = (factor * 10**power for power in itertools.count() for factor in (1, 2, 5))
-    step = next(each for each in steps if each != 2 and len(epochs) <= 12 * each)
-    shown = [x for x in epochs if x == epochs[0] or x % step == 0]
-    return make_chart(family, series, x_ticks=tuple((x, f"{x:g}") for x in shown), **fields)
+    return make_chart(
+        family, series, x_ticks=tuple((x, f"{x:g}") for x in round_epochs(epochs, 12)), **fields
+    )
 
 
 # --------------------------------------------------------------------------- GPU utilisation

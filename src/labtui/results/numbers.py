@@ -8,6 +8,7 @@ of every number). *Scatter* is the standard deviation of the steady epochs. A si
 says so, and an error bar appears only where the reading shows in three digits.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
@@ -149,6 +150,13 @@ def tick_text(value: float, *, percent: bool = False) -> str:
     if percent:
         return f"{100 * value:.0f}" if abs(100 * value) >= 1 or value == 0 else f"{100 * value:.2g}"
     return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{Decimal(f'{value:.3g}'):f}"
+
+
+def round_epochs(epochs: Sequence[float], most: int) -> list[float]:
+    """About so many epochs at most: all of them, or the first and the multiples of 5, 10, 20, 50 ..."""
+    steps = (factor * 10**power for power in itertools.count() for factor in (1, 2, 5))
+    step = next(each for each in steps if each != 2 and len(epochs) <= most * each)
+    return [x for x in epochs if x == epochs[0] or x % step == 0]
 
 
 def tick_texts(values: Sequence[float], *, percent: bool = False) -> list[str]:

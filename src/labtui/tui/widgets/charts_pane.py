@@ -27,7 +27,7 @@ from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, shortened
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, in_words, shortened
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 
@@ -376,20 +376,20 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _views_text(self) -> Text:
         shown, styles, left = self.shown, roles(self.app), Text(no_wrap=True)
-        tint = self.app.current_theme.variables["tint"]
         for at, (name, title) in enumerate(VIEWS.items(), 1):
             chosen = name == shown.name
-            ground = f" on {tint}" if chosen else ""
+            ground = f" on {self.app.current_theme.variables['tint']}" if chosen else ""
             count, action = len(shown.charts.get(name, ())), f"view('{name}')"
             plain_style = f"bold{ground}" if chosen else styles.soft if count else styles.quiet
             left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}" if count else plain_style))
             several = chosen and count > 1 and not shown.four
             turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
-        right, lines = Text(), self.view.alone
+        right, lines = Text(), [*self.view.alone]
         if lines:
-            filtered = plain(self._only) if self._only in lines else "Filter"
-            filtered = shortened(filtered, self.size.width - left.cell_len - 2)
+            at = lines.index(self._only) + 1 if self._only in lines else 0
+            filtered = f"{at}/{len(lines)}" if at else "Filter"
+            filtered = in_words(plain(self._only) * bool(at), self.size.width - left.cell_len - 2) or filtered
             right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
         return ends(left, right, self.size.width)
 
@@ -397,6 +397,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         view, spec = self.view, self.shown.spec
         if spec is not None:
             said = ". ".join((spec.message or spec.title, *spec.notes[: spec.over_time]))
+            only = plain(self._only) * (self._only in view.alone and self.size.width < 80)
+            said += f" ({only})" * (only not in said)  # above, a small window may have no room for it
             return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
         empty = self._empty(view, self.shown.name)
         said = empty.message if view.charts and empty is not None else headline(view)

@@ -13,7 +13,7 @@ from rich.text import Text
 from labtui.domain.terminal_text import ascii_wanted
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Point, Series
-from labtui.results.numbers import tick_texts
+from labtui.results.numbers import round_epochs, tick_texts
 from labtui.tui.format import NOTHING, look_of, names_of, place_text, plain, value_text
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import Grid, braille
@@ -39,16 +39,22 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     return _Drawing(spec, width, height, look, cursor).draw() if room else None
 
 
-def shortened(name: str, room: int) -> str:
-    """A name in so many cells: of one that is too long its first and last words or characters.
+def in_words(name: str, room: int) -> str:
+    """A name in so many cells: of one that is too long its first and last words; "" if these have no room.
 
     A number is never left out with a word: it may tell the name apart.
     """
-    first, word, end = (*name.split(" ", 2), "", "")[:3]
-    brief = f"{first.rstrip(',')} … {end}"
-    if end and word.replace("-", "").isalpha() and cell_len(brief) <= room < cell_len(name):
-        return brief
-    short, size = name, room - 1
+    first, *rest = name.split(" ")
+    left = 0
+    while left + 1 < len(rest) and cell_len(name) > room and rest[left].replace("-", "").isalpha():
+        left += 1
+        name = f"{first.rstrip(',')} … {' '.join(rest[left:])}"
+    return name if cell_len(name) <= room else ""
+
+
+def shortened(name: str, room: int) -> str:
+    """A name in so many cells: of one that is too long its first and last words, else characters."""
+    short, size = in_words(name, room) or name, room - 1
     while cell_len(short) > max(1, room):
         short = f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
         size -= 1
@@ -195,6 +201,9 @@ class _Drawing:
     def _draw_x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
         names = {x: plain(name) for x, name in self.spec.x_ticks}
+        if self.spec.x_axis == "epochs" and names:
+            epochs = {self.cursor.x, *round_epochs(self.xs, self.columns // 5)}
+            names = {x: name for x, name in names.items() if x in epochs}
         parts = {x: name.rpartition(" on ") for x, name in reversed(names.items())}
         if all(group for group, _, _ in parts.values()) and sum(map(len, names.values())) > self.columns:
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
