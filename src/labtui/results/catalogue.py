@@ -185,16 +185,22 @@ def _lines(results: Results) -> Lines:
     return [(replace(line, name=line.name + end(line.group, run)), run) for line, run in found]
 
 
+def _panel(line: Series, run: MeasuredRun, lines: Lines) -> str:
+    """The group of a line: runs of one learning-rate policy share a panel where there are several policies."""
+    several = len({policy(each) for _, each in lines}) > 1
+    return (policy(run) or "constant rate") if several else line.group
+
+
 def epoch_chart(results: Results) -> ChartSpec:
     """Time of every epoch of every run, warm-up hollow; logarithmic where some take many times as long."""
-    series = []
-    for line, run in _lines(results):
+    series, lines = [], _lines(results)
+    for line, run in lines:
         warmup, told = measured.warmup_epochs(run), of_run(run)
         marks = [
             interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs
         ]
-        series.append(replace(line, points=tuple(marks)))
+        series.append(replace(line, points=tuple(marks), group=_panel(line, run, lines)))
     ends = [each.points[-1].y for each in series] or [0.0]
     wide = max(ends) >= specs.WIDE * min(ends) > 0
     return _over_epochs("epochs", series, y_log=wide, notes=("Hollow: warm-up, not counted.",))
@@ -248,18 +254,14 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
 def _lines_of(
     results: Results, metrics: Mapping[str, str], shown: Callable[[float], float] = float
 ) -> list[Series]:
-    """A line for each of these metrics, with the end of its name, in each run whose log has it.
-
-    Runs of one learning-rate policy share a panel where there are several policies.
-    """
+    """A line for each of these metrics, with the end of its name, in each run whose log has it."""
     lines = _lines(results)
-    several = len({policy(run) for _, run in lines}) > 1
     return [
         replace(
             line,  # what tells repeats apart is never cut
             name=f"{line.name.removeprefix(line.group)}, {line.group}{end}".removeprefix(", "),
             points=points,
-            group=(policy(run) or "constant rate") if several else line.group,
+            group=_panel(line, run, lines),
         )
         for line, run in lines
         for metric, end in metrics.items()
