@@ -68,8 +68,10 @@ def test_cpu_against_gpu_whose_sequential_run_is_no_point_of_a_scaling_line():
     assert rate.message == "One GPU trains on 3,495 images per second, the CPU on 233"
     (line,) = scaling_lines(compute_results([*read_logs(BOTH[0]), *read_logs(*CPU_GPU)]).rows)
     assert [row.batch_size for row in line.rows] == [2048, 4096, 8192]
-    (alone,) = scaling_lines(results_of(*CPU_GPU).rows)
-    assert [row.n_gpus for row in alone.rows] == [1]
+    assert [row.n_gpus for line in scaling_lines(results_of(*CPU_GPU).rows) for row in line.rows] == [1]
+    runs = [run(n, [9, 3], batch=batch) for n, batch in ((4, 64), (2, 256), (8, 1024), (4, 512))]
+    (line,) = scaling_lines(compute_results(runs, images=50_000).rows)
+    assert [row.batch_size for row in line.rows] == [256, 512, 1024], "the usual batch per GPU"
 
 
 def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_the_sizes_of_both():
@@ -255,7 +257,7 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     results = compute_results(run(n, [50, 20 / n], total_seconds=Interval.exact(90), **told) for n in (1, 2))
     charts = by_key(catalogue(results))
     speedup, whole = charts["speedup"], charts["whole-training"]
-    assert whole.message == "The whole training of ResNet50 takes 90.0 s on two GPUs, 90.0 s on one GPU"
+    assert whole.message == "The whole training of ResNet50 takes 90 s on two GPUs, 90 s on one GPU"
     assert "whole training, s" in text_table(results.rows, ANSWER) and speedup.message.startswith(says)
     assert "a whole training's time includes it" in speedup.notes[0]
 

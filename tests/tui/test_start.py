@@ -67,8 +67,7 @@ async def test_a_folder_without_an_account_or_its_cluster_opens_and_says_what_to
                 session.test_only(session.drafts("10.4")[0])
 
 
-async def test_a_pane_that_is_made_while_another_is_shown_stays_hidden(session):
-    """As by a key pressed before the first picture."""
+async def test_a_pane_made_by_a_key_before_the_first_picture_stays_hidden(session):
     async with screens(session) as (app, _):
         await app.screen._ensure_pane("log")
         assert [pane.id for pane in app.query("#panes > *") if pane.display] == ["pane-task"]

@@ -145,6 +145,11 @@ def seconds_text(time: Interval | None) -> str:
     return ABSENT if time is None else three_digits(time.value)
 
 
+def whole_text(time: Interval | None) -> str:
+    """The time of a whole training as its script prints it: whole seconds, cut off."""
+    return ABSENT if time is None else f"{int(time.lo):,}"
+
+
 def tick_text(value: float, *, percent: bool = False) -> str:
     """A number on an axis: in percent, or with thousands separators and no more digits than needed."""
     if percent:
@@ -266,7 +271,7 @@ PER_GPU = Column(
 MEMORY = Column("GPU memory, GiB", lambda row: memory_text(row.gpu_memory), optional=True)
 TOTAL = Column(
     "whole training, s",
-    lambda row: ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}",
+    lambda row: whole_text(row.total_seconds),
     optional=True,
 )
 SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))

@@ -1,6 +1,7 @@
 """Which rows form a line of a scaling chart, and what follows from them: lost efficiency, outlook, cost."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -70,8 +71,10 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
 
 def _line(rows: Sequence[ResultRow]) -> ScalingLine:
     found: dict[int, ResultRow] = {}
+    usual = Counter(row.configuration.per_gpu_batch for row in rows).most_common(1)[0][0]
     for row in rows:
-        if row.processes not in found or (row.baseline is not None and same_batch(row, row.baseline)):
+        batch = row.baseline.configuration.per_gpu_batch if row.baseline is not None else usual
+        if row.processes not in found or row.configuration.per_gpu_batch == batch:
             found[row.processes] = row
     hidden = tuple(row for row in rows if not same_batch(row, found[row.processes]))
     return ScalingLine(name=rows[0].model, rows=tuple(found[n] for n in sorted(found)), hidden=hidden)

@@ -58,7 +58,10 @@ def _whole_message(lines: Sequence[ScalingLine]) -> str:
     """How long the whole training takes: ``The whole training of ViT takes 310 s on 32 GPUs, 2,350 s on one GPU``."""
     rows = max(([row for row in line.rows if row.total_seconds] for line in lines), key=len)[::-1]
     ends = rows[:: len(rows) - 1] if rows[1:] else ()
-    told = (f"{seconds_text(row.total_seconds)} s on {messages.count_words(row.n_gpus or 0)}" for row in ends)
+    told = (
+        f"{numbers.whole_text(row.total_seconds)} s on {messages.count_words(row.n_gpus or 0)}"
+        for row in ends
+    )
     return f"The whole training of {numbers.clean(rows[0].name)} takes {', '.join(told)}" if ends else ""
 
 
@@ -84,16 +87,17 @@ def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
     unit, view = specs.FAMILIES[family].unit, specs.FAMILIES[family].view
-    ratio = unit in _RATIOS
+    ratio, whole = unit in _RATIOS, family == "whole-training"
     for row in rows:
-        of_family = "total_seconds" if family == "whole-training" else "shown" if view == "time" else view
+        of_family = "total_seconds" if whole else "shown" if view == "time" else view
         value: Interval | None = getattr(row, of_family)
         told: dict[str, Any] = {"live": _moves(row) if ratio else row.live, "run": row.members[-1].run_id}
         hollow = value is None and family == "epoch-time"
         value = row.warmup_seconds if hollow else value
         if row.n_gpus is not None and value is not None:
-            shown = value if hollow else shown_bounds(row, value, ratio=ratio)
-            yield interval_point(row.n_gpus, shown, label=_TEXTS[unit](value), hollow=hollow, **told)
+            shown = value if hollow or whole else shown_bounds(row, value, ratio=ratio)
+            text = (numbers.whole_text if whole else _TEXTS[unit])(value)
+            yield interval_point(row.n_gpus, shown, label=text, hollow=hollow, **told)
 
 
 def _moves(row: ResultRow) -> bool:
