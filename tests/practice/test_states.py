@@ -326,4 +326,4 @@ def test_choice_by_name_and_by_number():
     assert choose(["drop", "queue", "drop"]) == ["drop", "queue"]
     with pytest.raises(UsageError, match="Did you mean 'queue'") as caught:
         choose(["queu"])
-    assert "queue" in caught.value.hint and "'ending', not" in INCIDENTS["accounting"].text
+    assert "queue" in caught.value.hint and "one without an end" in INCIDENTS["accounting"].text

@@ -62,8 +62,8 @@ COMMAND = "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
     (f"{HEAD}#SBATCH --array=1-4\ntrue\n", {}, "is a job array"),
     (f"{HEAD}#SBATCH hetjob\n#SBATCH -n 1\ntrue\n", {}, "is a heterogeneous job"),
     ("#!/bin/bash\n#SBATCH --gres=gpu:1\npython a.py\n", {"n_gpus": 2}, r"a\.slurm asks for 1 GPU, not for 2"),
-    (HEAD + COMMAND, {"epochs": 3}, r"The command in a\.slurm tells the epochs: 2"),
-    (HEAD + COMMAND, {"batch_size": 64}, r"tells the batch: 64 on 2 GPUs, 32 on each, not 64"),
+    (HEAD + COMMAND, {"epochs": 3}, r"The command in a\.slurm already sets the epochs: 2"),
+    (HEAD + COMMAND, {"batch_size": 64}, r"already sets the batch: 64 on 2 GPUs, 32 on each, not 64"),
     (HEAD + "for n in 1 2; do python a.py -b 9 --n_gpus $n; done", {"batch_size": 8}, "batch: 9 on 1 GPU, not 8"),
 ])  # fmt: skip
 def test_what_is_refused(text, answers, says):
@@ -191,7 +191,7 @@ def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
     (row,) = bench.session.results().rows
     assert (row.model, row.configuration.tuning) == ("My Net", (("script", "train_net.py"), ("base", "4")))
     two = OWN.format(f"{command}\n{command.replace('train_net', 'resnet50')}")
-    with pytest.raises(UsageError, match=r"tells the model: train_net"):
+    with pytest.raises(UsageError, match=r"already sets the model: train_net"):
         job_file_draft("a.slurm", two, answers={"model": "My Net"})
 
 
