@@ -699,6 +699,7 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
         asked = (*(CheckItem("", "?", kind="runs", run_id=at) for at in (made, 2, None)), *items)
         waits = replace(begun, checks={"10.5": replace(check, items=asked)}, state=state)
         assert next_step(waits).label == label, "before any answer"
+        assert next_step(replace(waits, unchecked_from=1)).label == "Answer question 1", "not planned twice"
     items = tuple(CheckItem("", "?", kind="runs", run=spec(), task_id=each) for each in "23467")
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})

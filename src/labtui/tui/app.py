@@ -241,7 +241,8 @@ class LabApp(SanitizedApp[int]):
 
     def take_state(self, state: LabState) -> None:
         """Show the state that the tasks were checked with, so that counts and runs agree."""
-        if self.screen_stack:  # no screen while the app closes
+        from_before = len(state.submissions) < len(self.view_model.state.submissions)  # a submission
+        if self.screen_stack and not from_before:  # no screen while the app closes
             self.view_model.state = state
             self.repaint()
 

@@ -211,7 +211,8 @@ def _while_running(view: View) -> NextStep:
         return _run_again(failed)
     going = {each.run_id for each in view.pending}
     missing = (item for item in view.items if item.kind == "runs" and not item.met and not item.task_id)
-    if more := sum(item.run_id not in going or item.mark == "small" for item in missing):
+    more = sum(item.run_id not in going or item.mark == "small" for item in missing)
+    if more and max(going) < view.unchecked_from:
         return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         meanwhile = f"Meanwhile {reason[0].lower()}{reason[1:]}"

@@ -5,6 +5,7 @@ Pure: no Textual, files or clocks. Header, task list, runs, next step and charts
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -168,6 +169,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     charts: tuple[ChartSpec, ...] = ()
     alone: Mapping[str, Callable[[], tuple[ChartSpec, ...]]] = {}
     checks: Mapping[str, TaskCheck] = {}
+    unchecked_from: float = math.inf  # runs from this number on came after the checks
     task_id: str = ""
     chosen: int | None = None  # the run that the student chose or reads
     practice: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from functools import lru_cache
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
 
 
-SHOWN = ("state", "edition", "checks", "task_id", "factor", "deck", "deck_old", "exporting")
+SHOWN = ("state", "edition", "checks", "unchecked_from", "task_id", "factor", "deck", "deck_old", "exporting")
 """The fields of a view that the model has, too."""
 MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
@@ -46,7 +47,7 @@ class ViewModel:
         self.state: LabState = session.state
         self.edition: Edition | None = None
         self.loaded = False
-        self.deck, self.deck_old = "", False
+        self.deck, self.deck_old, self.unchecked_from = "", False, math.inf
         self.own_jobs = False  # whether the student has a job file of their own
         self.exporting = ""  # the progress of the export under way
         self.remarks: list[str] = []  # of the last export
@@ -165,6 +166,7 @@ class ViewModel:
         self._evidence, self.deck, self.deck_old = evidence, deck, old
         self.own_jobs = bool(job_files(folder))
         self.checks = {check.task_id: check for check in check_folder(folder, edition, state)}
+        self.unchecked_from = 1 + max(state.runs, default=0)
         return True
 
 

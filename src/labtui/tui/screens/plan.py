@@ -159,8 +159,7 @@ class PlanScreen(FramedScreen):
         except LabError as error:
             self.app.report(error)
         for name in edited - self.plan.edited_jobs:
-            said = f"The job script of {name} is a new one, without your edits."
-            self.app.notify(said, severity="warning")
+            self.app.notify(f"The job script of {name} is a new one, without your edits.", severity="warning")
         self.show()
         self._preview(self.app, self.plan.previews, ask=True)
 
@@ -445,6 +444,7 @@ class PlanScreen(FramedScreen):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
             self.dismiss(None)
+            self.app.take_state(self.app.session.state)  # before all tasks are checked with it
             if (main := self.app.main) is not None:  # the run that trains is selected
                 self.app.view_model.chosen = None
                 main.call_later(main.show_pane, "runs")
