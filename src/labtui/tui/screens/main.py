@@ -249,7 +249,7 @@ class MainScreen(FramedScreen):
     async def action_plan(self) -> None:
         """Make the plan of the current task and push its screen; a key that comes early waits for the edition."""
         if self.view.loading:
-            self.call_after_refresh(self.app.run_action, "plan", self)
+            self.set_timer(0.1, partial(self.app.run_action, "plan", self))
             return
         task_id = self.app.view_model.task_id
         await self.app.show_plan(task_id, self.app.session.drafts(task_id) if task_id else ())
