@@ -140,7 +140,7 @@ SAID = {
         'Lmod has detected the following error:  The following module(s) are unknown: "gcc/8.3.0" "python/3.7.4_ML"' + NOT_FOUND,
         ["missing-module"], "another cluster",
     ),
-    "no Python at its path": ("slurm_script: line 3: /opt/tf/bin/python: No such file or directory\n", ["missing-module"], "no Python at this path"),
+    "no Python at its path": ("slurm_script: line 3: /opt/tf/bin/python: No such file or directory\n", ["missing-module"], "no program /opt/tf/bin/python on the node"),
     "a signal in torchrun's tables": (
         TORCHRUN, ["process-lost"],
         "A process was ended by signal 9 (9: by you, by the system, or because the memory was full)",
