@@ -224,19 +224,19 @@ def _theme(name: str, *, dark: bool, colours: str) -> Theme:
 _NAMES = (
     *("background", "surface", "panel", "foreground", "primary", "accent", "secondary", "success", "warning"),
     *("error", "tint", "line", "axis", "soft", "quiet", "on_accent", "error_ground"),
-    *("series_2", "series_3", "series_4"),
+    *("series_2", "series_3", "series_4", "series_5"),
 )
 DARK = _theme(
     "labtui-dark",
     dark=True,
     colours="#11151a #161b22 #222b35 #e3e9f0 #62b6f7 #62b6f7 #8996a4 #6fcf9f #e8b94e "
-    "#f47f77 #1b2f42 #2b3540 #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c #f0883e #45c4b8 #bba0f7",
+    "#f47f77 #1b2f42 #2b3540 #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c #f0883e #45c4b8 #bba0f7 #d8dd7a",
 )
 LIGHT = _theme(
     "labtui-light",
     dark=False,
     colours="#fcfcfd #f1f4f7 #dfe7ef #16202a #0a62a6 #0a62a6 #566471 #0d6b41 #7c5300 "
-    "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7 #a84300 #00696b #6d3fb3",
+    "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7 #a84300 #00696b #6d3fb3 #5e6300",
 )
 OURS = (DARK, LIGHT)
 ANSWER_S = 4.0
@@ -276,7 +276,7 @@ def roles(app: App[Any]) -> Roles:
     theme, variables = app.current_theme, app.current_theme.variables
     tones = (variables[name] for name in ("quiet", "soft", "axis", "line"))
     chip, ground = f"bold {variables['on-accent']} on {theme.accent}", variables["error-ground"]
-    colours = (str(theme.accent), *(variables[f"series-{place}"] for place in (2, 3, 4)))
+    colours = (str(theme.accent), *(variables[f"series-{place}"] for place in range(2, 6)))
     series = tuple(_tones(colour, str(theme.foreground)) for colour in colours)
     styles: list[Any] = [theme.success, theme.warning, theme.error, theme.accent, *tones]
     return Roles(*styles, *[chip, ground, series])
