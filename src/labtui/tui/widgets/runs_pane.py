@@ -192,7 +192,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     shown = {name: title for name, (title, _) in titles.items() if name not in drop}
     columns = columns_of(shown, {name: cells for name, (_, cells) in titles.items()}, ("sign", "model"))
     last = ("batch", "efficiency") if head else ("efficiency", "batch")
-    return fit([*columns, TableColumn("state", "", width=need)], ("cost", "rate", *last), width - 1)
+    return fit([*columns, TableColumn("state", "", width=need)], ("cost", "rate", *last), width)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
