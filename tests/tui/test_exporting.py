@@ -35,8 +35,8 @@ def exported(
 @pytest.mark.parametrize(("answer", "said"), [
     (r'{"files": ["/lab/x/plots/a.png", "/lab/x/plots/a.svg", "/lab/x/deck.pptx"],'
      r' "notes": ["\\u001b[31mno answers"]}',
-     ["deck.pptx, 2 other files. 1 remark: press ! to read.", "no answers"]),
-    (json.dumps({"files": NAMES, "notes": []}), ["report.pdf, deck.pptx, 11 other files."]),
+     ["deck.pptx, 2 more. 1 remark: press !", "no answers"]),
+    (json.dumps({"files": NAMES, "notes": []}), ["report.pdf, deck.pptx, 11 more."]),
 ])  # fmt: skip
 def test_what_was_written_where_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
     for here, where in {tmp_path: "here", tmp_path.parent: f"to {tmp_path}"}.items():

@@ -31,8 +31,8 @@ def rows(names: str, value: str = "1") -> Rows:
     return {name: (name, value) for name in names}
 
 
-async def test_the_cursor_stays_on_its_row_when_rows_come_and_go():
-    async with bench() as (app, table, pilot):
+async def test_the_cursor_stays_on_its_row_and_that_in_sight_when_rows_come_and_go():
+    async with bench(20) as (app, table, pilot):
         table.sync(COLUMNS, rows("abc"))
         table.select_key("b")
         await until(pilot, lambda: table.selected_key == "b")
@@ -42,10 +42,6 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_and_go():
         table.sync(COLUMNS, rows("xac"))
         await until(pilot, lambda: "d" not in text_of(app))
         assert table.selected_key in {"x", "a", "c"}
-
-
-async def test_the_row_under_the_cursor_stays_in_sight():
-    async with bench(20) as (app, table, pilot):
         table.sync(COLUMNS, rows("abcdefghijklmnop"))
         table.select_key("p")
         await until(pilot, lambda: " p " in text_of(app))

@@ -40,15 +40,15 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         assert tail.file.hidden == 0
         await pilot.press("slash", *"no such wor " * 4, "enter")
         await until(pilot, lambda: tail.not_found and "Run 4, 4 GPUs " in title(app), "it stays")
-        app.view_model.chosen = 3
-        app.repaint()
+        app.choose_run(3)
         await until(pilot, lambda: "Run 3" in title(app) and "not found" not in title(app))
         await pilot.press("o")
         await until(pilot, lambda: ".out" not in title(app) and "Nothing was printed here" in text_of(app))
-        app.view_model.chosen = 2
-        app.repaint()
+        app.choose_run(2)
         await until(pilot, lambda: "Run 2" in title(app) and "14 lines" in title(app))
         await until(pilot, lambda: re.search(r"(?s)warm-up *\n.* 13.6 s *\n", text_of(app)))
+        app.go_to_task("10.1")
+        await until(pilot, lambda: "needs no run" in text_of(app) and "What a run prints" not in text_of(app))
 
 
 async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
@@ -61,8 +61,7 @@ async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
         session.feed(*(changes.epoch(number, each) for each in epochs))
     write_log(session, "lt1", "".join(f"{':::MLLOG ' * (at == 10)}line {at}\n" for at in range(1, 13)))
     async with screens(session, "log") as (app, pilot):
-        app.view_model.chosen = 2
-        app.repaint()
+        app.choose_run(2)
         await until(pilot, lambda: "with run 1" in text_of(app))
         ends = {row.split("line ")[1].split()[0]: row for row in text_of(app).splitlines() if " line " in row}
         assert ends["6"].rstrip().endswith("run 1  9.00 s")
@@ -112,8 +111,7 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
         await until(pilot, lambda: "Run 1" in title(app) and "lines below (end)" in title(app))
         assert re.search(rf" text {line}  .* s$", text_of(app), re.MULTILINE)
         assert f"text {line + 5}" not in text_of(app)
-        app.view_model.chosen = 2
-        app.repaint()
+        app.choose_run(2)
         await until(pilot, lambda: "Run 2" in title(app) and "below" not in title(app))
         assert f"text {line + 199}" in text_of(app)
         await pilot.resize_terminal(120, 40)

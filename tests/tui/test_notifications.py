@@ -7,6 +7,7 @@ from labtui.practice.incidents import IncidentNote
 from labtui.session.notifications import Notice
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
+from tests import changes
 from tests.tui.fed_session import accepted, finished_run, live_run, observed, planned, spec, write_log
 from tests.tui.waiting import screens, text_of, until
 
@@ -27,9 +28,11 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
     incidents: list[IncidentNote] = []
     async with screens(session, size=(80, 24), incidents=incidents) as (app, pilot):
         app.notifier.desktop = shown.append
-        incidents.append(IncidentNote("time-limit", "The job was killed at its time limit", ""))
-        app._tick()
-        assert session.requests[-1][0] == "refresh" and "killed" not in text_of(app)
+        for status in ("online", "offline"):  # which is seen: labtui connects again in its own time
+            session.feed(changes.connection(status, sentence="It broke."))
+            incidents.append(IncidentNote("time-limit", "The job was killed at its time limit", ""))
+            app._tick()
+        assert [each for each, *_ in session.requests] == ["refresh"] and "killed" not in text_of(app)
         await until(pilot, lambda: "The job was killed" in text_of(app), "with what the cluster answered")
         session.feed(planned(TOKEN, "10.5", 2, spec(gpus=2)), accepted(TOKEN, "31331"))
         session.feed(observed(TOKEN, "31331", JobPhase.RUNNING))

@@ -270,8 +270,8 @@ class LabApp(SanitizedApp[int]):
         for note in self.incidents[self._incidents_told : self._incidents_seen]:
             self.notify(f"{note.title}. Press ! to read on.", severity="warning")
         self._incidents_told, self._incidents_seen = self._incidents_seen, len(self.incidents)
-        if self._incidents_told < self._incidents_seen:
-            self.session.refresh()
+        if self._incidents_told < self._incidents_seen and not self.session.state.connection.lost:
+            self.session.refresh()  # else it would connect again before it is seen to be offline
         self.repaint()
 
     def go_to_task(self, task_id: str) -> None:

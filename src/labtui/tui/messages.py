@@ -189,7 +189,7 @@ def _summary(answer: bytes, folder: Path) -> tuple[str, list[str]]:
     paths = [Path(path) for path in report["files"]]
     notes = [display_text(str(note).encode()) for note in report["notes"]]
     decks = [path.name for path in paths if path.name.startswith(("deck", "report"))]
-    parts = [*decks, plural(len(paths) - len(decks), "other file")]
-    said = f" {plural(len(notes), 'remark')}: press ! to read." if notes else ""
+    parts = [*decks, f"{len(paths) - len(decks)} more"]
+    said = f" {plural(len(notes), 'remark')}: press !" if notes else ""
     where = "here" if folder == Path.cwd() else f"to {folder}"
     return f"Written {where}: {', '.join(parts)}.{said}", notes

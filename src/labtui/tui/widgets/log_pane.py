@@ -52,6 +52,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         if chosen and line is not None:
             self.stream = "err" if self._error_line is not None else line.run.stream
         tail = self.tail
+        tail.display = line is not None  # else the title says all
         tail.numbered = wide = self.size.width >= 72
         tail.brief = self.screen.has_class("-narrow")
         path = self.app.session.log_path(line.run.token, self.stream) if line is not None else None
