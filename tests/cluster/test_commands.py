@@ -18,11 +18,6 @@ from tests.real_cluster.proxy import Fault, FaultProxy
 pytestmark = pytest.mark.cluster
 
 
-def test_output_and_status(line):
-    result = line.run("echo out; echo err >&2; exit 3")
-    assert (result.out, result.err, result.status) == ("out\n", "err\n", 3)
-
-
 def test_noise_is_no_output(line, cluster):
     cluster.set_login_noise("echo '123'; printf 'no newline'; echo grumble >&2; (sleep 300; echo late) & \n")
     result = line.run("squeue --version | cut -d' ' -f1; echo $?")

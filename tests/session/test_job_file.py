@@ -18,6 +18,7 @@ from tests.session.conftest import accepted, only
 from tests.session.scripted import keras_log
 
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
+MN5 = load_profile("mn5")
 
 
 @pytest.mark.parametrize(("directives", "logs"), [
@@ -81,6 +82,8 @@ def test_a_python_file_is_no_job_file(bench, tmp_path, task_id):
 def test_options_of_the_command_line_go_first_and_slurm_makes_no_folders():
     text = HEAD + "#SBATCH -o ./results/%j.out -e ../up/%j.err\n"
     assert log_folders(job_file_draft("a.slurm", text)) == ("results",)
+    context = ScriptContext({"a": text.encode()}, None, MN5, "nct_345", main="a", makes_folders=True)
+    assert [f.text for f in preflight(context) if f.rule == "output-folder"] == [text.splitlines()[2]]
     draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "7"})
     assert (draft.account, draft.time_limit_minutes, draft.qos, draft.cpus) == ("other", 7, "acc_debug", 80)
     assert draft.options == ("--account=other", "--time=7")
@@ -111,7 +114,7 @@ def test_bsc_singularity_is_seen_through_and_a_printed_command_is_no_run():
 def _rules(text: str) -> set[str]:
     """What the rules about commands find in a job file of MareNostrum 5 that runs benchmark.py."""
     files = {"a.slurm": text.encode(), "benchmark.py": b"import torch\n"}
-    context = ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm", makes_folders=True)
+    context = ScriptContext(files, None, MN5, "nct_345", main="a.slurm", makes_folders=True)
     return {item.rule for item in preflight(context)}
 
 
@@ -137,12 +140,12 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
     (path := tmp_path / "a.slurm").write_text(HEAD + commands)
     files = with_files_beside(path)
     assert files.keys() == {"a.slurm", "src/train.py", *small}
-    found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
+    found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm"))
     assert "src/train.py has no option --rate" in next(f.effect for f in found if f.rule == "script-option")
     (tmp_path / "src" / "train.py").unlink()
     for scripts, advice in (({}, "put it into"), ({"train.py": b""}, "Put it into")):
         files = with_files_beside(path) | scripts
-        found = preflight(ScriptContext(files, None, load_profile("mn5"), "nct_345", main="a.slurm"))
+        found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm"))
         said = next(f.effect for f in found if f.rule == "script-missing")
         assert f"{advice} src/ beside the job file or scripts/src/" in said
 
@@ -150,13 +153,13 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
 OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
 
 
-def run_own(bench, command, log, **answers):
+def run_own(bench, command, log, state="COMPLETED", **answers):
     """The run of a job file with this command, which ended and left this log."""
     path = bench.path / "mystery.slurm"
     path.write_text(OWN.format(command))
     accepted(bench, own_draft(bench.session, path, answers=answers))
     bench.cluster.write("100", log)
-    bench.cluster.end("100")
+    bench.cluster.end("100", state)
     bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
     (run,) = bench.session.state.runs.values()
     return run
@@ -193,6 +196,11 @@ def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
     two = OWN.format(f"{command}\n{command.replace('train_net', 'resnet50')}")
     with pytest.raises(UsageError, match=r"already sets the model: train_net"):
         job_file_draft("a.slurm", two, answers={"model": "My Net"})
+
+
+def test_a_job_without_a_log_names_the_folder_that_labtui_did_not_make(bench):
+    (found,) = run_own(bench, "#SBATCH -o ../outs/%j.log\ntrue", b"", "FAILED").diagnosis
+    assert found.text == f"Job 100 left no log in {only(bench).remote_dir.rpartition('/')[0]}/outs/."
 
 
 def test_a_job_that_printed_what_is_not_read_did_start(bench):

@@ -43,9 +43,10 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_init(args: argparse.Namespace) -> int:
     """Make the folder and say what to do next."""
+    from labtui.doctor.setup import PROFILE_FILE
     from labtui.preflight.pasted import is_no_account
     from labtui.session.folder import LabFolder
-    from labtui.session.lab_cluster import lab_of_site
+    from labtui.session.lab_cluster import IN_PROFILE
     from labtui.session.labs import list_editions, load_edition
     from labtui.session.settings import Settings, changed, cluster_user, load_profile, profile_of_host
 
@@ -56,13 +57,14 @@ def run_init(args: argparse.Namespace) -> int:
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
     settings = changed(Settings(edition=_id_or_path(args.lab), profile=cluster or "slurm"), **values)
+    brought = {}
     if cluster:
         profile = load_profile(cluster)
-        folder = LabFolder.create(args.dir, settings, withheld=edition.withheld_scripts)
     else:
         setup = _ask_cluster(args, settings, edition)
-        folder = lab_of_site(args.dir, settings, setup, edition.withheld_scripts)
-        profile, settings = setup.profile, folder.settings()
+        own = dict.fromkeys(IN_PROFILE, "") | {"profile": PROFILE_FILE, "qos": setup.qos}
+        profile, settings, brought = setup.profile, changed(settings, **own), {PROFILE_FILE: setup.text}
+    folder = LabFolder.create(args.dir, settings, withheld=edition.withheld_scripts, extra=brought)
     print(folder.path)
     say(f"A lab folder for {edition.title}, on {profile.title}.")
     if is_no_account(settings.account):
@@ -106,9 +108,10 @@ def _id_or_path(name: str) -> str:
 
 def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition) -> SiteSetup:
     """Read the site's settings from the cluster, and ask the student for what the lab needs and it cannot tell."""
+    from labtui.doctor.setup import set_up_site
     from labtui.domain.profile import DATA_FOLDER
     from labtui.session.folder import refuse_lab_folder
-    from labtui.session.lab_cluster import ask_cluster, site_words
+    from labtui.session.lab_cluster import connection_to, site_words
     from labtui.session.labs import requirements_of
     from labtui.session.settings import list_profiles, load_profile
     from labtui.slurm.site_profile import Choices
@@ -121,11 +124,13 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition)
     data, training = " and ".join(needs.image_sets), args.container or args.python
     data = DATA_FOLDER if needs.data_dir else data
     choices = Choices(queue=args.partition, training=training, framework=needs.framework, data=data, **same)
-
-    def asking(host: str) -> None:
-        say(f"Reading the site's settings on {host} ...")
-
-    setup = ask_cluster(settings, terminal.TerminalPrompter(), choices, _ask_student, asking)
+    connection = connection_to(settings, load_profile("slurm"), terminal.TerminalPrompter())
+    try:
+        connection.connect()
+        say(f"Reading the site's settings on {connection.host} ...")
+        setup = set_up_site(connection, settings.host, choices, _ask_student)
+    finally:
+        connection.close()
     for sentence in site_words(setup):
         say(sentence)
     say("Written to cluster.toml, each value with its source; correct what is wrong.")

@@ -256,12 +256,12 @@ def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             continue
         missing = context.remote.get(folder) is False
         if not folder.startswith("/"):
-            missing = not context.makes_folders and not context.remote.get(folder)
+            missing = not context.remote.get(folder) and not (context.makes_folders and folder[:2] != "..")
             missing = missing and not any(name.startswith(f"{folder}/") for name in context.files)
         if missing:
             effect = f"Slurm does not make the folder {folder}/; without it the job ends at once and leaves no log."
             if relative := not folder.startswith("/"):
-                effect += " `labtui submit` makes it."
+                effect += " `labtui submit` makes only folders below the job's own."
             hit = value_hit(job, option, effect, f"%x.%j.{ending}", title="put the log beside the script")
             yield hit._replace(severity="warning") if relative else hit
 

@@ -192,11 +192,8 @@ class ClusterWorker:
 
     def _ask_aside(self, question: Question, answered: Callable[[Question], object]) -> None:
         """Ask a slow question on a second channel; the answer comes back as a request to the worker."""
-
-        def come_back(answer: Question) -> None:
-            self._enqueue(lambda _: answered(answer))
-
-        threading.Thread(target=ask_now, args=(question, come_back), name="labtui-aside", daemon=True).start()
+        ask = partial(ask_now, question, lambda answer: self._enqueue(lambda _: answered(answer)))
+        threading.Thread(target=ask, name="labtui-aside", daemon=True).start()
 
     def _on_connection_lost(self, error: LabError) -> None:
         """The connection broke, or a call on it timed out; after a time-out it is tested before its next use."""

@@ -5,7 +5,6 @@ Shared by sessions, `labtui doctor`, `labtui init` and the screens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,13 @@ from labtui.domain.errors import failure
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.session.planning import lab_root
-from labtui.session.settings import Settings, changed, cluster_user, hosts_of, load_profile
+from labtui.session.settings import Settings, changed, cluster_user, hosts_of
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
     from labtui.doctor.findings import Check
-    from labtui.doctor.setup import Ask, SiteSetup
+    from labtui.doctor.setup import SiteSetup
     from labtui.session.folder import LabFolder
-    from labtui.slurm.site_profile import Choices
 
 IN_PROFILE = ("account", "partition", "data_dir", "container")
 """Settings that a profile made from a cluster's answers holds, so that lab.toml need not."""
@@ -64,43 +62,6 @@ def fix_check(check: Check, folder: LabFolder) -> str:
     except OSError as error:
         raise failure("unprotected", path=path, text=error.strerror) from error
     return f"Only you can read {path} now."
-
-
-def ask_cluster(
-    settings: Settings, prompter: Prompter, choices: Choices, answer: Ask, connected: Callable[[str], None]
-) -> SiteSetup:
-    """Make the profile of a cluster that labtui does not know by asking it; `settings` name its login host.
-
-    `connected` is called with the host after the login.
-
-    Raises:
-        UsageError: no login host is named.
-        LabError: the cluster cannot be reached.
-    """
-    from labtui.doctor.setup import set_up_site
-
-    connection = connection_to(settings, load_profile("slurm"), prompter)
-    try:
-        connection.connect()
-        connected(connection.host)
-        return set_up_site(connection, settings.host, choices, answer)
-    finally:
-        connection.close()
-
-
-def lab_of_site(
-    place: str | Path, settings: Settings, setup: SiteSetup, withheld: Collection[str]
-) -> LabFolder:
-    """Create a lab folder with the profile that `ask_cluster` made, as `cluster.toml`.
-
-    Raises:
-        FolderError: as `LabFolder.create`.
-    """
-    from labtui.doctor.setup import PROFILE_FILE
-    from labtui.session.folder import LabFolder
-
-    own = changed(settings, profile=PROFILE_FILE, **dict.fromkeys(IN_PROFILE, ""), qos=setup.qos)
-    return LabFolder.create(place, own, withheld=withheld, extra={PROFILE_FILE: setup.text})
 
 
 def site_words(setup: SiteSetup) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ A training that did not finish and began again in the same log (a requeued job t
 twice) is one planned run: only the last attempt counts.
 """
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -128,8 +129,20 @@ class SubmissionReader:
                 run = _with_outcome(run, report, index, job, unmatched)
             if self._own_job_file and not report.runs and job and job.slurm_state == "COMPLETED":
                 run = replace(run, outcome="completed")  # it may have printed what labtui does not read
+            if job and run.outcome == "failed" and not run.diagnosis:
+                run = replace(run, diagnosis=self._lost_log(submission, job))
             runs.append(run)
         return runs
+
+    def _lost_log(self, submission: SubmissionState, job: JobView) -> tuple[Diagnosis, ...]:
+        """What explains a job without a log, if that was to lie in a folder that labtui does not make."""
+        log = submission.remote_logs.get("out", f"{submission.remote_dir}/")
+        folder = posixpath.normpath(posixpath.dirname(log))
+        if any(self.parsed.values()) or f"{folder}/".startswith(f"{submission.remote_dir}/"):
+            return ()
+        text = f"Job {job.job_id} left no log in {folder}/."
+        advice = "Slurm makes no folders: make this one if it is missing, or put the log beside the job file."
+        return (Diagnosis(kind="missing-file", line=0, text=text, advice=advice),)
 
     def _with_facts(self, run: RunState, parsed: ParsedRun, joined: ParsedRun) -> RunState:
         """A run with what the log tells about it; `joined` includes what standard error adds."""
