@@ -8,7 +8,7 @@ from labtui.commands.cli import main
 from labtui.domain.errors import DataError
 from labtui.training_logs.forms import TABLE, Forms
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.patterns import own_pattern, read_hand_written, suggested_pattern
+from labtui.training_logs.patterns import own_pattern, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tests.training_logs.samples import ALL, LOGS
@@ -76,6 +76,9 @@ HAND_WRITTEN = {
 def test_hand_written_lines(line):
     (epoch,) = parse_log(f"{line}\n".encode()).runs[0].epochs
     assert (epoch.epoch, epoch.seconds.lo, epoch.seconds.hi) == pytest.approx(HAND_WRITTEN[line])
+    forms, other = Forms(), re.sub(r"\d", lambda digit: str(9 - int(digit[0])), line)
+    forms.read(LogLine(1, line), line)
+    assert forms.read(LogLine(2, other), other) == Forms().read(LogLine(2, other), other)
 
 
 CUT = ["Epoch {} time: 12ms", "Epoch {}: 1.5 s, loss 12", "Epoch {} took 1:02:03", "Epoch {} took 1 min 35 s"]
@@ -121,7 +124,6 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     *("Epoch 1/9 (1/3): time 4 s", "Epoch 2 took 3s (cumulative)", "100%|█| 17049807/17049807 [00:24<00:00, 8.06it/s]"),
 ])  # fmt: skip
 def test_what_is_no_epochs_time_is_left_out(line):
-    assert read_hand_written(line) is None
     assert parse_log(f"{line}\n".encode()).runs == ()
 
 
@@ -159,9 +161,8 @@ def test_an_own_pattern_on_the_command_line(tmp_path, capsys, command):
 
 def test_an_own_pattern_with_a_rate_or_a_step_time():
     """The times may grow evenly: that they are an epoch's is the student's word."""
-    rate = parse_log(
-        b"it 5 at 812.5 img a second\n", patterns=[own_pattern(r"at (?P<rate>[\d.]+) img")]
-    ).runs[0]
+    at = [own_pattern(r"at (?P<rate>[\d.]+) img")]
+    rate = parse_log(b"it 5 at 812.5 img a second\n", patterns=at).runs[0]
     assert rate.printed_rate == 812.5
     steps = own_pattern(r"ep (?P<epoch>\d+): (?P<steps>\d+) x (?P<step_milliseconds>[\d.]+)")
     (run,) = parse_log(b"ep 0: 100 x 25.0\nep 1: 100 x 30.0\nep 2: 100 x 35.0\n", patterns=[steps]).runs
@@ -212,9 +213,8 @@ EXAMPLES = [form["log"] for form in FORMS.values() if "pattern" not in form]
 def test_the_line_that_a_value_cites_has_its_digits(log):
     def cites(line: int | None, value: float, *units: float) -> bool:
         texts = re.findall(r"\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf", log.split("\n")[(line or 0) - 1])
-        return pytest.approx(value, nan_ok=True) in [
-            float(text) * unit for text in texts for unit in (1, *units)
-        ]
+        given = [float(text) * unit for text in texts for unit in (1, *units)]
+        return pytest.approx(value, nan_ok=True) in given
 
     for run in parse_log(log.encode()).runs:
         for epoch in run.epochs:

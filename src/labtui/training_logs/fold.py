@@ -48,10 +48,6 @@ class Fold:
         self.job_gpus: GpuCount | None = None
         self.strategies: deque[GpuCount] = deque(maxlen=MAX_LISTED)
 
-    @property
-    def runs(self) -> tuple[ParsedRun, ...]:
-        return (*self.closed, self.open.view()) if self.open else tuple(self.closed)
-
     def fork(self) -> Fold:
         """A copy for a rank that begins to train: what lines without a rank said is true of it, too."""
         return copy.deepcopy(self, {id(shared): shared for shared in (*self.closed, self.diagnoser)})
@@ -82,7 +78,7 @@ class Fold:
             return
         keras_runs.settle(self, run, run.last_line)
         run = self.open or run  # the last epoch's steps may have begun another run
-        spans.complete(self, run, proven=False)
+        spans.complete(self, proven=False)
         self.open = None
         run.shut(job_known=job_known)
         self.before = run
@@ -241,7 +237,7 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
         return  # of an epoch that is not over
     run.last_line = line
     if said.form == IMAGENET:
-        spans.complete(fold, run, proven=True)
+        spans.complete(fold, proven=True)
         number = run.begun
     elif said.form == SUMMARY:
         number = run.last
@@ -257,7 +253,8 @@ def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
 def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
     """Take an epoch from a single line."""
     run, seconds = fold.open, said.seconds
-    if seconds is None:
+    if seconds is None:  # the example's validation begins
+        spans.complete(fold, proven=True)
         return
     if said.number is None and said.form == "tqdm" and not (run and run.keras.awaits(run, None)):
         last = run.epochs.get(run.last) if run else None
@@ -330,7 +327,7 @@ def _take_end(fold: Fold, line: int, said: Ends) -> None:
 
 
 _OPENS = {KERAS: keras_runs.take_header, COURSE: spans.start_course_epoch, CLOCK: spans.start_clock}
-_ENDS = {COURSE: spans.end_course_epoch, CLOCK: spans.stop_clock, IMAGENET: spans.start_validation}
+_ENDS = {COURSE: spans.end_course_epoch, CLOCK: spans.stop_clock}
 """The functions that take the beginning and the end of an epoch of these forms."""
 _TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
     Says: _take_fact,

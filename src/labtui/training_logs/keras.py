@@ -122,9 +122,8 @@ def read_summary(text: str, head: str = "", before: str = "", continues: bool = 
         summary.keras3 = bar[0] != "["
         first = read_first_step(head or text)
         summary.first = first.seconds if first is not None and first.total in (None, total) else None
-        summary.redrawn = (first is not None and first.total is None) or EXPRESSIONS["full-bar"].search(
-            before
-        ) is not None
+        full = EXPRESSIONS["full-bar"].search(before)
+        summary.redrawn = full is not None or (first is not None and first.total is None)
         unit = summary.units.get("step")
         # Keras 3 prints the time left, without a label, where the final bar has the time taken: 0 s at N/N
         if summary.seconds == 0 and unit is not None and (total - 1) * unit.bounds[0] > 0.5:

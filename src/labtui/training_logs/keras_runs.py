@@ -84,9 +84,7 @@ class KerasLines(msgspec.Struct):
 
     def may_be_own(self, summary: Summary) -> bool:
         """Whether a line may be an epoch's own, judging by this run's earlier lines."""
-        if self.total is not None and summary.total != self.total:
-            return False
-        return summary.validates or not self.validated
+        return self.total in (None, summary.total) and (summary.validates or not self.validated)
 
     def own_place(self) -> int:
         """The index of the epoch's own line among those seen, when all have come."""

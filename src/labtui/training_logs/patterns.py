@@ -21,14 +21,14 @@ from typing import Any
 import re2
 
 from labtui.domain.errors import DataError, failure
-from labtui.domain.model import Interval, Program, WorkUnit
+from labtui.domain.model import Interval, Program
 from labtui.training_logs.runs import EXPRESSIONS, PROGRAM, RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
-_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "unit", "v_num"}
+_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "v_num"}
 MAX_PATTERN_CHARS = 2000
 """The most characters of a line that a user's own pattern is tried on."""
 
@@ -36,6 +36,7 @@ MAX_PATTERN_CHARS = 2000
 # --------------------------------------------------------------------------- what a line holds
 
 RATE = "images_per_second"
+_DIGITS, _NUMBER = re.compile(r"\d+"), re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?")
 SUMMARY = "summary"
 _SCORE = EXPRESSIONS["score"]
 _SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE.pattern)}){{1,6}}[\s|.)\]]*\Z")
@@ -53,7 +54,32 @@ def _scores(text: str) -> dict[str, float]:
     return metrics
 
 
-def read_hand_written(text: str) -> list[Said] | None:
+class Alike:
+    """The last hand-written line of an epoch: one that differs only in its values is read without a search."""
+
+    def __init__(self) -> None:
+        self._shape = ""
+        self._names: list[str] = []  # of its numbers, in order
+        self._others: dict[str, str] = {}  # the numbers that are no values
+
+    def learn(self, text: str, groups: Mapping[str, str]) -> None:
+        """Remember a line if each of its values is a number that the line has once."""
+        numbers, names = _NUMBER.findall(text), {value: name for name, value in groups.items()}
+        if all(numbers.count(value) == 1 for value in groups.values()):
+            self._shape = _DIGITS.sub("#", text)
+            self._names = [names.get(number, str(place)) for place, number in enumerate(numbers)]
+            self._others = {str(place): one for place, one in enumerate(numbers) if one not in names}
+
+    def read(self, text: str) -> list[Said] | None:
+        """Read a line with other values; None for any other line."""
+        if _DIGITS.sub("#", text) != self._shape:
+            return None
+        values = dict(zip(self._names, _NUMBER.findall(text), strict=True))
+        others = {place: values.pop(place) for place in self._others}
+        return epoch_of("hand-written", values) if others == self._others else None
+
+
+def read_hand_written(text: str, alike: Alike | None = None) -> list[Said] | None:
     """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
     head = EXPRESSIONS["head"].search(text)
     if head is None:
@@ -76,11 +102,14 @@ def read_hand_written(text: str) -> list[Said] | None:
         for spaced, value, percent in EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
         if (name := spaced.strip(" -")) not in _KNOWN
     }
-    metrics = metrics or {name: str(value) for name, value in _scores(lower[: found.start()]).items()}
+    scores = {} if metrics else {name: str(one) for name, one in _scores(lower[: found.start()]).items()}
     rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
     rate = {"rate": beside["rate"].replace(",", "")} if beside else {}
-    return epoch_of("hand-written", {**metrics, **given(head), **given(found), **rate})
+    groups = {**metrics, **scores, **given(head), **given(found), **rate}
+    if alike is not None and not scores:
+        alike.learn(text, groups)
+    return epoch_of("hand-written", groups)
 
 
 def _is_bare(found: re.Match[str]) -> bool:
@@ -175,18 +204,7 @@ def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list
     if rate is None or rate.lo <= 0:
         return None
     facts = RunFacts(epochs_planned=planned or None)
-    return [Rate(form, rate, unit_of(groups.get("unit", "")), printed=rate.value, facts=facts)]
-
-
-_UNITS: dict[str, WorkUnit] = {
-    "im": "images", "sa": "samples", "ex": "samples", "to": "tokens", "se": "sequences", "sent": "sentences",
-}  # fmt: skip
-
-
-def unit_of(word: str) -> WorkUnit:
-    """What a rate counts, from the log's word: imgs, samples, examples, tok, sent, seq."""
-    lower = word.lower()
-    return _UNITS.get(lower[:4]) or _UNITS.get(lower[:2]) or "images"
+    return [Rate(form, rate, printed=rate.value, facts=facts)]
 
 
 # --------------------------------------------------------------------------- users' own patterns
@@ -252,8 +270,6 @@ SOURCE = "program"
 """`EpochSample.source` of a program's time."""
 BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
 """Metrics of a program's time: the time of one process, where the line repeats it."""
-MAX_LINE_CHARS = 400
-"""The most characters of a program's line that is read."""
 _TIME, _BASELINE = {"seconds", "milliseconds"}, {"baseline_seconds", "baseline_milliseconds"}
 _BLANKS = r"[ \t]{1,20}"
 
@@ -289,7 +305,7 @@ def line_pattern(line: str) -> re.Pattern[str]:
 
 def read_program(program: Program, pattern: re.Pattern[str], text: str) -> list[Said] | None:
     """Read a line of a program: a whole run with a single time."""
-    match = pattern.fullmatch(text.strip()) if len(text) <= MAX_LINE_CHARS else None
+    match = pattern.fullmatch(text.strip())
     if match is None:
         return None
     groups = match.groupdict()
@@ -299,8 +315,6 @@ def read_program(program: Program, pattern: re.Pattern[str], text: str) -> list[
         if name in _TIME | _BASELINE
     }
     count, one = int(groups.get("processes", "1")), times.get("baseline")
-    if count < 1:
-        return []
     metrics = {} if one is None else dict(zip(BASELINE, (one.value, one.lo, one.hi), strict=True))
     gpus = program.counts == "GPUs"
     facts = RunFacts(

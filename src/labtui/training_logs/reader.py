@@ -19,8 +19,6 @@ from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import EXPRESSIONS, LogReport, ParsedRun, RunFacts
 from labtui.training_logs.said import TRAINS, Batch, Begins, Said
 
-MAX_FORKS = 64
-
 
 class LogReader:
     """Reads one stream of one job as it grows.
@@ -45,7 +43,6 @@ class LogReader:
         self._diagnoser = Diagnoser(stream)
         self._folds = [Fold(self._diagnoser)]  # of lines without a rank, and of the lowest rank that trains
         self._chief: Writer | None = None
-        self._forks = 0
         self._read: deque[str] = deque(maxlen=64)  # the last lines that a form read
         self._mention = (0, 0, "")  # of an unread line: how likely it has an epoch or a rate, number, text
         self._changed = False
@@ -78,7 +75,8 @@ class LogReader:
     @property
     def runs(self) -> tuple[ParsedRun, ...]:
         """The runs as of now; the last one may be unfinished."""
-        return self._fold.runs
+        fold = self._fold
+        return (*fold.closed, fold.open.view()) if fold.open else tuple(fold.closed)
 
     @property
     def report(self) -> LogReport:
@@ -151,8 +149,7 @@ class LogReader:
     def _note_rank(self, writer: Writer) -> None:
         """Note a rank that trains: the lines of the lowest one count for all."""
         before = self._chief
-        if (before is None or writer < before) and self._forks < MAX_FORKS:
-            self._forks += 1
+        if before is None or writer < before:
             self._chief, self._folds[1:] = writer, [self._folds[0].fork()]
         if before not in (None, writer) and self._fold.open is not None:
             self._fold.open.interleaved = True

@@ -19,7 +19,7 @@ from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetE
 
 _PRINTS_NO = {KERAS: {"config", "trainer"}, COURSE: set[str]()}
 """By form: what announces a training that prints no such lines; for other forms the course's settings."""
-_OF_ONE = {"model", "batch_size", "n_gpus"}
+_OF_ONE = ("model", "batch_size", "n_gpus")
 """Facts that do not change within a training."""
 _KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
@@ -136,8 +136,8 @@ class OpenRun(msgspec.Struct):
         return number + self.shift >= last and self._has_other_steps(said)
 
     def _has_other_steps(self, said: Epoch) -> bool:
-        before = self.epochs.get(self.last)
-        return len({said.steps, before.steps if before else None} - {None}) > 1
+        before = self.epochs.get(self.last) if said.steps is not None else None
+        return before is not None and before.steps not in (None, said.steps)
 
     def includes(self, said: Epoch, coming: RunFacts) -> bool:
         """Whether a printed epoch is this run's: same form, planned epochs and steps, and a number that continues.
@@ -149,9 +149,8 @@ class OpenRun(msgspec.Struct):
             return self.accepts(said.form)
         planned = self.facts.epochs_planned
         alike = said.form == self.form and said.planned in (None, planned) and not self._has_other_steps(said)
-        mine, its = self.facts.given(), coming.given()
-        unlike = {name for name in _OF_ONE & its.keys() if mine.get(name, its[name]) != its[name]}
-        if self.ended or unlike or not alike:
+        facts = ((getattr(self.facts, name), getattr(coming, name)) for name in _OF_ONE)
+        if self.ended or not alike or any(None not in both and both[0] != both[1] for both in facts):
             return False
         if said.number is None:
             return not self.success

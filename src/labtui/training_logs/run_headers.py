@@ -31,9 +31,7 @@ def model_of_script(stem: str) -> str | None:
 def device_of(word: str) -> Device | None:
     """``cpu`` or ``gpu`` from a word such as ``GPU``, ``cuda:0`` or ``/device:CPU:0``."""
     lower = word.lower()
-    if "gpu" in lower or "cuda" in lower:
-        return "gpu"
-    return "cpu" if "cpu" in lower else None
+    return "gpu" if "gpu" in lower or "cuda" in lower else "cpu" if "cpu" in lower else None
 
 
 _COUNTS = (
@@ -119,12 +117,10 @@ def _split(text: str) -> list[str]:
 
 
 def _script_index(words: Sequence[str]) -> int | None:
-    """The index of a command's .py after a python or a launcher; None without one, or after ``-c``."""
+    """The index of a command's .py after a python or a launcher; None without one."""
     names = [PurePosixPath(word).name for word in words]
     starts = (at for at, name in enumerate(names) if EXPRESSIONS["python"].match(name) or name in _LAUNCHERS)
     for place in range(next(starts, len(words)) + 1, len(words)):
-        if words[place] == "-c":
-            return None
         launches = "launch" in words[place] and any(word.endswith(".py") for word in words[place + 1 :])
         if words[place].endswith(".py") and not launches:
             return place

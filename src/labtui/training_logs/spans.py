@@ -180,8 +180,7 @@ def _may_start(run: OpenRun, given: float | None) -> bool:
     opened = run.keras.epoch.number or (run.began.number if run.began else None)
     if given is None or opened is None:
         return not run.epochs
-    number = int(given)
-    return number == opened + 1 or (number == opened and not run.has_epoch(opened))
+    return int(given) == opened + 1 or (int(given) == opened and not run.has_epoch(opened))
 
 
 def start_clock(fold: Fold, line: int, said: Opens) -> None:
@@ -306,17 +305,18 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
         if passed or said.total != last.total:
             run = fold.begin(line)
         elif said.epoch != last.epoch:
-            complete(fold, run, proven=said.epoch == last.epoch + 1)
+            complete(fold, proven=said.epoch == last.epoch + 1)
     run.form, run.last_line = IMAGENET, line
     if run.imagenet is None or not run.imagenet.open:
         run.imagenet, run.fresh_header = ImagenetEpoch(said.epoch, said, line, said.index), run.fresh
     run.imagenet.batch, run.imagenet.line = said, line
 
 
-def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
+def complete(fold: Fold, *, proven: bool) -> None:
     """Keep the open epoch of the batches, if its last ones were printed or what follows proves it complete."""
-    epoch = run.imagenet
-    if epoch is None or not epoch.open:
+    run = fold.open
+    epoch = run.imagenet if run is not None else None
+    if run is None or epoch is None or not epoch.open:
         return
     epoch.open, last, missing = False, epoch.batch, epoch.batch.total - epoch.done
     if missing > max(1, last.total // 4) or (missing > 1 and not proven) or run.has_epoch(last.epoch):
@@ -333,12 +333,6 @@ def complete(fold: Fold, run: OpenRun, *, proven: bool) -> None:
         line=epoch.line,
     )
     fold.keep(run, sample)
-
-
-def start_validation(fold: Fold, _line: int, _said: Epoch) -> None:
-    """A validation begins, so the epoch before it is complete."""
-    if fold.open is not None:
-        complete(fold, fold.open, proven=True)
 
 
 def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
