@@ -127,7 +127,6 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
 def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
     results = compute_results([run(1, times, half_width=half_width)])
     (row,) = results.rows
-    assert with_uncertainty(row, row.epoch_seconds) == text
     assert f"  {text}  " in text_table(results.rows, PRECISE)
     assert with_uncertainty(row, row.epoch_seconds) == readings_table(results).rows[1][2] == text
 
@@ -142,7 +141,6 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
     texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %", -2e-16: "0.0 %"}
     assert {value: percent_text(value) for value in texts} == texts
     assert rate_text(Interval.exact(3676.47)) == "3,676" and rate_text(Interval.exact(2.5)) == "2.50"
-    assert ratio_text(Interval.exact(1.6792)) == "1.68" and percent_text(0.8396) == "84.0 %"
     assert rate_text(None) == ratio_text(None) == percent_text(None) == lost_text(None) == ABSENT
     assert tick_texts([0.74, 0.745, 0.75], percent=True) == ["74.0", "74.5", "75.0"], "none is there twice"
     assert tick_texts([1000, 1000.25]) == ["1,000.0", "1,000.3"] and tick_texts([0, 0.5]) == ["0", "0.5"]

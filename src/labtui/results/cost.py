@@ -59,9 +59,8 @@ def lab_cost(state: LabState, *, practice: bool | None = None) -> LabCost:
 
 
 def _total(jobs: Sequence[JobCost]) -> CostTotal:
-    return CostTotal(
-        **{name: sum(getattr(job, name) for job in jobs) for name in CostTotal.__struct_fields__}
-    )
+    names = CostTotal.__struct_fields__
+    return CostTotal(**{name: sum(getattr(job, name) for job in jobs) for name in names})
 
 
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:

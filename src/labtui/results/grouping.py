@@ -156,16 +156,15 @@ def what_others_lack(one: Configuration, others: Sequence[Configuration]) -> str
     """What no other configuration of one family has as this one has it, as the end of a sentence."""
     options = ", ".join(distinguishing_words([one.tuning, *(other.tuning for other in others)])[0])
     shared = {
-        f"the same GPU (here {one.gpu_kind or 'not named'})": [
-            one.gpu_kind == each.gpu_kind for each in others
-        ],
-        f"epochs with{'' if one.validated else 'out'} a validation": [
-            one.validated == e.validated for e in others
-        ],
-        f"the same options (here {options or 'none'})": [one.tuning == each.tuning for each in others],
-        "the same number of images per epoch": [same_images(one, each) for each in others],
+        "gpu_kind": f"the same GPU (here {one.gpu_kind or 'not named'})",
+        "validated": f"epochs with{'' if one.validated else 'out'} a validation",
+        "tuning": f"the same options (here {options or 'none'})",
     }
-    return " and ".join(what for what, alike in shared.items() if not all(alike))
+    lacking = [
+        what for name, what in shared.items() if any(getattr(one, name) != getattr(e, name) for e in others)
+    ]
+    lacking += ["the same number of images per epoch"] * (not all(same_images(one, each) for each in others))
+    return " and ".join(lacking)
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):

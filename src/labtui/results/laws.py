@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from labtui.domain.model import Interval
+from labtui.results.measured import grouped
 from labtui.results.rows import ENOUGH_SIZES, Law, LawFit, ResultRow, law_speedup, student_t95
 from labtui.results.scaling import same_batch, scaling_lines
 
@@ -92,6 +93,12 @@ def _fit_rows(law: Law, rows: Sequence[ResultRow]) -> LawFit:
         batch_words=base.configuration.batch_words * all(same_batch(row, base) for row in rows),
         misfit=max(abs(law_told / mine.value - 1) for mine, law_told in told if mine and law_told),
     )
+
+
+def best_fits(fits: Iterable[LawFit]) -> list[LawFit]:
+    """The law of each line that is nearest to what was measured; Amdahl's of equals."""
+    rivals = grouped(fits, lambda fit: fit.baseline).values()
+    return [min(each, key=lambda fit: fit.misfit) for each in rivals]
 
 
 def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:

@@ -10,6 +10,7 @@ from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
 from labtui.results.cost import gpu_hours
 from labtui.results.grouping import devices
+from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
 from labtui.results.rows import About, LawFit, ResultRow, Results
@@ -382,8 +383,8 @@ def serial_bounds(fit: LawFit) -> str:
 
 def fits_best(fit: LawFit, fits: Iterable[LawFit]) -> str:
     """The words after the law that is nearest to what was measured; "" for others and for one without a rival."""
-    rivals = [each.misfit for each in fits if each.baseline == fit.baseline]
-    return ", fits best" if len(rivals) > 1 and fit.misfit == min(rivals) else ""
+    rivals = [each for each in fits if each.baseline == fit.baseline]
+    return ", fits best" if len(rivals) > 1 and fit in best_fits(rivals) else ""
 
 
 def misfit_text(fit: LawFit) -> str:
@@ -391,13 +392,16 @@ def misfit_text(fit: LawFit) -> str:
     return f"within {percent_text(fit.misfit)} of each speedup"
 
 
-def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
-    """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to."""
+def fit_sentences(fits: Sequence[LawFit], rivals: Sequence[LawFit] = ()) -> list[str]:
+    """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to.
+
+    `rivals` are all fits of its lines where not all are told.
+    """
     told = []
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
         made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
         what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
-        where = f"fitted to {sizes} GPUs, {misfit_text(fit)}{fits_best(fit, fits)}"
+        where = f"fitted to {sizes} GPUs, {misfit_text(fit)}{fits_best(fit, rivals or fits)}"
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 

@@ -269,11 +269,7 @@ PER_GPU = Column(
     optional=True,
 )
 MEMORY = Column("GPU memory, GiB", lambda row: memory_text(row.gpu_memory), optional=True)
-TOTAL = Column(
-    "whole training, s",
-    lambda row: whole_text(row.total_seconds),
-    optional=True,
-)
+TOTAL = Column("whole training, s", lambda row: whole_text(row.total_seconds), optional=True)
 SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))
 EFFICIENCY = Column("efficiency", lambda row: percent_text(row.efficiency))
 PRINTED = (

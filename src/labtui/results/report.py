@@ -18,6 +18,7 @@ from labtui.results import messages, numbers, scaling
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization
 from labtui.results.grouping import devices
+from labtui.results.laws import best_fits
 from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
 from labtui.results.rows import ResultRow, Results
@@ -33,7 +34,7 @@ def short_report(results: Results, *, width: int | None = None) -> str:
     lines = [
         *_accelerations(results),
         *messages.note_lines(results),
-        *messages.fit_sentences([fit for fit in results.fits if fit.law == "amdahl"]),
+        *messages.fit_sentences(best_fits(results.fits), results.fits),
         *(each.sentence for each in scaling.outlooks(results.rows)),
         *([SIGNS] if "±" in table or "as printed" in table else []),
     ]
