@@ -174,11 +174,11 @@ def _run(folder: Path, told: Callable[[str], object]) -> tuple[str, list[str]]:
 
 
 def _refusal(said: str) -> ExportError:
-    """The error of a child process that failed: its own sentence and hint, if it printed them."""
+    """The error of a child process that failed: its own sentence and hint, if these lines have them."""
     found = re.findall(r"^labtui: (.*)\n(?:  hint: (.*))?", said, re.MULTILINE)
     sentence, hint = found[-1] if found else ("The export did not finish.", "")
     hint = hint or "Run `labtui export` in the lab folder for details."
-    return ExportError(display_text(sentence.encode()), display_text(hint.encode()))
+    return ExportError(sentence, hint)
 
 
 def _summary(answer: bytes, folder: Path) -> tuple[str, list[str]]:

@@ -229,10 +229,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         told = [line.run_id for line in lines if line.run_id == self.chosen]
         failed = [line.run_id for line in needed if line.phase is RunPhase.FAILED]
         told = told or [number for number in failed if number in began]
-        for phases in (
-            TRAINING,
-            (RunPhase.QUEUED, RunPhase.WAITING),
-        ):  # as in the state, be they unknown by now
+        # As in the state, be they unknown by now.
+        for phases in (TRAINING, (RunPhase.QUEUED, RunPhase.WAITING)):
             told = told or [run.run_id for run in runs if self.state.runs[run.run_id].phase in phases]
         if told:
             return min(told)

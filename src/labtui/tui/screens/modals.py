@@ -256,9 +256,8 @@ def show_finish(app: LabApp) -> None:
         if action:
             app.call_later(app.run_action, action, app.main)
 
-    app.push_screen(
-        Ask(text, title="All tasks are done", choices=(*export, ("escape", "Close", None))), answered
-    )
+    choices = (*export, ("escape", "Close", None))
+    app.push_screen(Ask(text, title="All tasks are done", choices=choices), answered)
 
 
 # ------------------------------------------------------------------ pages
