@@ -277,7 +277,7 @@ def test_the_server_is_asked_for_a_type_we_know(tmp_path):
 
 def test_an_unknown_key_is_asked_about_once_and_kept(tmp_path):
     person = Person(host_key="yes")
-    for answer in ("no", "", "maybe"):
+    for answer in ("no", "", "y"):
         with pytest.raises(HostKeyProblem, match="was not accepted"):
             check(tmp_path, Person(host_key=answer))
         assert not (tmp_path / "kh").exists()

@@ -264,7 +264,7 @@ def question(kind: str, **values: object) -> LoginQuestion:
 
 
 def test_what_may_be_shown_is_read_from_the_line(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", TextTerminal("yes\n123456\n"))
+    monkeypatch.setattr(sys, "stdin", TextTerminal("y\n\nyes\n123456\n"))
     person = TerminalPrompter()
     assert person.ask(question("host-key", echo=True, fingerprint="SHA256:x")) == "yes"
     assert person.ask(question("code", echo=True)) == "123456"

@@ -288,6 +288,9 @@ def test_each_kind_of_file_refuses_a_link(snare):
         with pytest.raises(StoreError, match="link"):
             Store(folder.database_path)
         (root / f"labtui.db{ending}").unlink()
+    os.mkfifo(root / "labtui.db")
+    with pytest.raises(StoreError, match="not a regular file"):
+        Store(folder.database_path)
     folder.lock_path.symlink_to(outside / "secret")
     with pytest.raises(FolderError, match="link"):
         lock_folder(folder.lock_path)

@@ -347,7 +347,7 @@ def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompt
     answer = prompter.ask(
         LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
     )
-    if answer is None or answer.strip().lower() not in ("yes", "y", shown.lower()):
+    if answer is None or answer.strip().lower() not in ("yes", shown.lower()):
         raise failure("not-accepted", host=endpoint.host, shown=shown)
 
 

@@ -106,7 +106,10 @@ class TerminalPrompter:
         text = printable(question.text).strip()
         try:
             if question.kind == "host-key":
-                return "yes" if read_line(f"{text} Type yes: ").lower() == "yes" else None
+                words = ("yes", "no", question.fingerprint.lower())
+                while (answer := read_line(f"{text} (yes/no/fingerprint) ")).lower() not in words:
+                    text = "Please answer"
+                return answer
             return read_line(f"{text} ") if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
         except (EOFError, KeyboardInterrupt):
             return None

@@ -70,8 +70,7 @@ def judge(
 
 def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> Check:
     """A check that failed with an error."""
-    title = _table()[key]["title"]
-    said, fix = error.sentence, fix or error.hint
+    title, said, fix = _table()[key]["title"], error.sentence, fix or error.hint
     return Check(key=key, title=title, status="problem", sentence=said, fix=fix, action=action)
 
 

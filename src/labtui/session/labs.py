@@ -30,7 +30,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
-from labtui.session.settings import Settings, cluster_user, list_profiles, load_named, read_text
+from labtui.session.settings import Settings, check_trust, cluster_user, list_profiles, load_named, read_text
 
 if TYPE_CHECKING:
     from labtui.doctor.findings import Requirements
@@ -59,13 +59,16 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     With `folder` the scripts it names are not checked here: preflight reports those that the folder lacks.
 
     Raises:
-        UsageError: when there is no such edition; the hint lists the known ones.
+        UsageError: when there is no such edition (the hint lists the known ones), or when a folder that is not trusted
+            names a file outside it.
         DataError: when the file is not an edition.
     """
     text = str(id_or_path)
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         path = expand_home(text)
         inside = folder.path / path if folder is not None else path
+        if folder and not inside.resolve().is_relative_to(folder.path) and check_trust(folder.path):
+            raise failure("lab-outside", lab=path, folder=folder.path)
         return read_edition_file(inside if inside.is_file() else path, check_names=folder is None)
     path = LABS / f"{text}.toml"
     known = sorted(item.stem for item in LABS.glob("*.toml"))

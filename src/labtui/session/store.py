@@ -72,6 +72,8 @@ class Store:
             name = self.path.name + ending
             if self.path.with_name(name).is_symlink():
                 raise failure("link", name=name)
+        if self.path.exists() and not self.path.is_file():
+            raise failure("no-database-file", name=self.path.name)
         if not self.path.exists():
             if read_only:
                 raise failure("other-version")

@@ -140,7 +140,8 @@ def training_command(
     run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext
 ) -> tuple[str, ...]:
     """The words of the command that trains one run, for torchrun without its rendezvous options."""
-    image = container_of(draft, profile, context)
+    usual = profile.container_for(pytorch=any(each.launcher in PROCESS_PER_GPU for each in draft.runs))
+    image = _fill(draft.container or usual, draft, profile, context)  # "" for plain Python
     words: list[str] = []
     if image:
         words += [profile.launch.runtime, "exec", *([] if draft.gpus == 0 else ["--nv"]), image]
@@ -180,12 +181,6 @@ def _torch_options(
     words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
     words += ["--num_epochs", str(run.epochs), "--batch_size", str(run.option_batch)]
     return (*words, *_last_options(run))
-
-
-def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
-    """The image the trainings run in; "" for plain Python."""
-    usual = profile.container_for(pytorch=any(run.launcher in PROCESS_PER_GPU for run in draft.runs))
-    return _fill(draft.container or usual, draft, profile, context)
 
 
 def _check(draft: SubmissionDraft) -> None:

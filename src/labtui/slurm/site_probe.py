@@ -81,6 +81,8 @@ def _read_site(result: CommandResult) -> SiteProbe:
     }  # fmt: skip
     refused = {programs[name]: words for name, words in result.refused(*programs).items()}
     partitions = _partitions(out.get("partitions", ""))
+    lines = out.get("modules", "").splitlines()  # of `module -t avail`, with headings
+    names = (line.strip().removesuffix("(default)").strip() for line in lines)
     return SiteProbe(
         partitions=_with_nodes(partitions, out.get("nodes", "") if "sinfo" not in refused else ""),
         config=dict(
@@ -88,7 +90,7 @@ def _read_site(result: CommandResult) -> SiteProbe:
         ),
         default_account=(out.get("account", "").split() or [""])[0] if "sacctmgr" not in refused else "",
         programs=tuple(out.get("programs", "").split()),
-        modules=_module_names(out.get("modules", "")),
+        modules=tuple(dict.fromkeys(name for name in names if re.fullmatch(r"[\w.+-]+(/[\w.+-]+)*", name))),
         python=out.get("python", "").strip(),
         framework=out.get("framework", "").strip() == "True",
         data=tuple(dict.fromkeys(out.get("data", "").splitlines())),
@@ -96,12 +98,6 @@ def _read_site(result: CommandResult) -> SiteProbe:
         home=out.get("home", "").strip(),
         refused=refused,
     )
-
-
-def _module_names(text: str) -> tuple[str, ...]:
-    """The module names in the output of ``module -t avail``, without headings and ``(default)`` marks."""
-    names = (line.strip().removesuffix("(default)").strip() for line in text.splitlines())
-    return tuple(dict.fromkeys(name for name in names if re.fullmatch(r"[\w.+-]+(/[\w.+-]+)*", name)))
 
 
 # --------------------------------------------------------------------------- partitions

@@ -73,8 +73,11 @@ def size_kib(text: str) -> float | None:
 
 
 def gpus_of(gres: str) -> int:
-    """The number of GPUs in a GRES: 4 for ``gpu:h100:4(S:0-1),shard:8``, 2 for ``cpu:4,gres/gpu:2``."""
+    """The number of GPUs in a GRES: 4 for ``gpu:h100:4(S:0-1),shard:8``, 2 for ``cpu:4,gres/gpu:2``.
+
+    An entry without a type counts all GPUs, those with one again: 4 for ``gres/gpu=4,gres/gpu:h100=4``.
+    """
     parts = re.sub(r"\([^()]*\)", "", gres).split(",")
-    gpu = re.compile(r"(?:gres[/:])?gpu(?::[\w.-]*?)??(?:[:=]([0-9]{1,12}))?")
-    found = (gpu.fullmatch(part.strip()) for part in parts)
-    return sum(1 if match[1] is None else int(match[1]) for match in found if match)
+    gpu = re.compile(r"(?:gres[/:])?gpu(:[\w.-]*?)??(?:[:=]([0-9]{1,12}))?")
+    found = [match for part in parts if (match := gpu.fullmatch(part.strip()))]
+    return max(sum(int(each[2] or 1) for each in found if bool(each[1]) is typed) for typed in (True, False))
