@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from labtui.commands.cli import main
 from labtui.domain.model import EpochSample, Interval
 from labtui.domain.state import LabState
+from labtui.results.compute import NO_ONE_GPU_RUN
 from labtui.results.rows import StepTimes, step_times_of
 from tests.commands.conftest import answer_of
 from tests.tui.fed_session import finished_run, make_folder, open_session, spec
@@ -28,24 +29,25 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(tmp_path, 
     assert "Four GPUs lose 36.8 points of efficiency.\n" in shown
     assert re.search(r"short last batch +10\.7 +the number of steps\nslower steps +26\.0 ±0\.1 ", shown)
     assert shown.startswith("ResNet50, 4 GPUs")  # the largest size first
-    assert "POP" not in shown  # its log says nothing of a step's parts
-    two, four = answer_of(capsys, "why", str(LOG))["rows"]
+    four, two = answer_of(capsys, "why", str(LOG))["rows"]
     assert (two["n_gpus"], four["n_gpus"], four["pop"], four["slowest_rank"]) == (2, 4, {}, None)
     total = sum(part["share"]["value"] for part in four["parts"])
     assert total == pytest.approx(1 - four["efficiency"]["value"])
 
 
-def test_a_row_that_loses_nothing_is_two_lines_and_no_column_is_empty(tmp_path, capsys):
-    for gpus, steps, step_ms in ((1, 32, 500), (2, 16, 500)):
-        epochs = "".join(
-            f"Epoch {k}/3\n{steps}/{steps} - {steps * step_ms / 1000:.0f}s - loss: 2.0 - {step_ms}ms/step\n"
-            for k in (1, 2, 3)
+def test_networks_follow_each_other_what_loses_nothing_is_two_lines_and_no_baseline_is_said(tmp_path, capsys):
+    for name, gpus in (("50", 1), ("50", 2), ("101", 1), ("101", 2), ("101", 4), ("152", 2)):
+        steps = 32 // gpus
+        epoch = f"{steps}/{steps} - {steps / 2:.0f}s - loss: 2.0 - 500ms/step\n"
+        head = f" Model ResNet{name} {gpus} GPUs \nBatch_size: {64 * gpus}\n"
+        (tmp_path / f"{name}-{gpus}.out").write_text(
+            head + "".join(f"Epoch {k}/3\n{epoch}" for k in (1, 2, 3))
         )
-        head = f" Model ResNet50 {gpus} GPUs \nBatch_size: {64 * gpus}\n"
-        (tmp_path / f"{gpus}.out").write_text(head + epochs)
     assert main(["why", *map(str, sorted(tmp_path.glob("*.out")))]) == 0
-    head, lost, *_ = capsys.readouterr().out.splitlines()
+    head, lost, *_, last = (shown := capsys.readouterr().out).splitlines()
     assert head.endswith("2 GPUs: efficiency 100.0 %") and "lose no efficiency beyond rounding" in lost
+    assert re.findall(r"^ResNet(\w+, \d)", shown, re.MULTILINE) == ["50, 2", "101, 4", "101, 2"]
+    assert last == NO_ONE_GPU_RUN
     (tmp_path / "1.out").write_text("".join(f"Epoch {k}/3 | Time: 47.0{k}s\n" for k in (1, 2, 3)))
     assert main(["results", str(tmp_path / "1.out")]) == 0
     assert "printed" not in (shown := capsys.readouterr().out) and "47.0" in shown

@@ -166,14 +166,16 @@ def run_why(args: argparse.Namespace) -> int:
     from labtui.results.report import loss_json, loss_text
     from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
 
-    results = given.results(args.images)
-    lines = scaling_lines((results if args.json else given.named(results)).measured)
-    rows = [row for line in lines for row in line.compared[1:] if lost_efficiency(row)]
+    results = given.results(args.images) if args.json else given.named(given.results(args.images))
+    lines = scaling_lines(results.measured)
+    rows = [row for line in lines for row in line.compared[:0:-1] if lost_efficiency(row)]
     if args.json:
         print_json({"rows": [loss_json(row) for row in rows]})
     else:
-        for row in sorted(rows, key=lambda each: -(each.n_gpus or 0)):
+        for row in rows:
             print(f"{loss_text(row, _clock_sentence(row, given))}\n")
+        for note in dict.fromkeys(note for row in results.measured for note in row.notes_about("no speedup")):
+            print(note)
     if not rows:
         say(_NO_SPLIT)
     elif any(part.name == SLOWER_STEPS for row in rows if not row.mark for part in lost_efficiency(row)):
