@@ -222,15 +222,15 @@ def readings(text: str, *, marked: bool) -> Iterator[tuple[str, Writer]]:
 
 
 def sure_part(text: str, earlier: Iterable[str]) -> str:
-    """What the beginning of a line says, however it goes on: ``12m`` may be minutes or 12 milliseconds.
+    """What the beginning of a line says, however it goes on: ``12 s`` may become 12 steps, or seconds of a step.
 
-    That is all of it, if it ends in a bracket, a full stop or seconds, or looks like an `earlier` line. Else the
-    numbers at its end are left out, each with the word after it.
+    That is all of it, if it ends in a bracket or a full stop, or looks like an `earlier` line. Else its last word is
+    left out, and the numbers before it, each with the word after it.
     """
     alike = not EXPRESSIONS["open"].search(text) and _shape(text) in map(_shape, earlier)
     if alike or EXPRESSIONS["closed"].search(text):
         return text
-    words = text.split(" ")
+    words = text.split(" ")[:-1]
     while re.search(r"\d", " ".join(words[-2:])):
         words.pop()
     return " ".join(words)

@@ -13,7 +13,7 @@ from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
 from labtui.training_logs.patterns import RATE, grow_like_total
-from labtui.training_logs.runs import GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
+from labtui.training_logs.runs import NO_FACTS, GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetEpoch, Opened, RecordLines
 
@@ -150,7 +150,8 @@ class OpenRun(msgspec.Struct):
         planned = self.facts.epochs_planned
         alike = said.form == self.form and said.planned in (None, planned) and not self._has_other_steps(said)
         facts = ((getattr(self.facts, name), getattr(coming, name)) for name in _OF_ONE)
-        if self.ended or not alike or any(None not in both and both[0] != both[1] for both in facts):
+        unlike = coming != NO_FACTS and any(None not in both and both[0] != both[1] for both in facts)
+        if self.ended or unlike or not alike:
             return False
         if said.number is None:
             return not self.success
