@@ -148,6 +148,8 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     assert statuses(found) == {"places": "skipped"} and seen == {}
     trials = list(_check_trials(line, PROFILE, wanted, probe(missing=("sbatch",))))  # type: ignore[arg-type]
     assert statuses(trials) == {"gpu-job": "skipped"}
+    (none,) = _check_trials(line, replace(PROFILE, gpus_per_node=0), wanted, probe())  # type: ignore[arg-type]
+    assert none.status == "skipped" and "no GPU in the queue acc_debug" in none.sentence
 
 
 @pytest.mark.parametrize(("answer", "status", "words"), [

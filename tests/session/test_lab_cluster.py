@@ -70,6 +70,8 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
     missing, there = (each for each in check_paths(probe, wanted, {}) if each.key == "data")
     assert (missing.status, there.status) == ("problem", "ok")
     assert "/sets/micro-224 does not" in missing.sentence and "in lab.toml" in missing.fix
+    own, settings = replace(profile, status="own"), Settings(edition="hpc4ai-ch10", profile="cluster.toml")
+    assert requirements_of(None, settings, own).data_file == "cluster.toml"
     (no_path,) = (e for e in check_paths(probe, replace(wanted, images_dir="sets"), {}) if e.key == "data")
     assert "data_dir under [cluster] in lab.toml" in no_path.fix and "'sets'" in no_path.sentence
 
@@ -82,6 +84,8 @@ def test_the_nodes_that_init_found():
     assert words[1] == "debug takes 1 job of yours at a time."
     setup = SiteSetup(profile=load_profile("slurm"), text="", unknown=(), trial=SbatchAnswer())
     assert " a node" not in site_words(setup)[0]
+    cpu = replace(setup, profile=replace(setup.profile, gpus_per_node=0), trial=SbatchAnswer(sentence="No."))
+    assert "a job on the CPU" in site_words(cpu)[-1]
 
 
 def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatch, command):

@@ -3,8 +3,6 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labtui.domain.errors import RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase
@@ -100,11 +98,6 @@ def test_words_of_a_site(stderr, key, words, unclear):
 def test_a_broken_question_is_no_refusal(stderr):
     refusal = classify(stderr)
     assert refusal.unclear and not refusal.wait
-
-
-@given(st.text())
-def test_any_text_is_a_refusal(text):
-    assert classify(text).sentence
 
 
 REASONS = (FOLDER / "reasons.txt").read_text().split()

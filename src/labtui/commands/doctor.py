@@ -50,8 +50,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     seen: dict[str, bool] = {}
     fixing = folder if args.fix else None
     say("Checking the connection, the account and the paths ...")
-    fixes = fixing is not None
-    for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update, fixes=fixes):
+    for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update, fixes=bool(fixing)):
         checks.append(check)
         if fixing is not None and check.action in {"settings", "protect-key"}:
             done = fix_check(check, fixing)

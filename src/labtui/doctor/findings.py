@@ -77,8 +77,8 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder (or the command line) needs; for empty texts profile and cluster decide.
 
-    `data_dir` has CIFAR-10's files, `images_dir` a folder for each of `image_sets`. `framework` is "" for a lab of
-    programs. `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
+    `data_dir` has CIFAR-10's files, `images_dir` a folder for each of `image_sets`; the first stands in `data_file`.
+    `framework` is "" for a lab of programs. `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
     """
 
     account: str = ""
@@ -86,6 +86,7 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     root: str = ""
     data_dir: str = ""
+    data_file: str = "lab.toml"
     images_dir: str = ""
     image_sets: tuple[str, ...] = ()
     container: str = ""
@@ -291,7 +292,7 @@ def check_paths(
 
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
-        yield _check_data(facts(data_dir), other, charged(data_dir))
+        yield _check_data(facts(data_dir), other, account=charged(data_dir), file=wanted.data_file)
     paths = wanted.image_paths
     try:
         if paths:
@@ -301,7 +302,7 @@ def check_paths(
         yield failed("data", error)
     for path in paths:
         seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
-        yield judge("data", seen, path=path, account=charged(path))
+        yield judge("data", seen, path=path, account=charged(path), file=wanted.data_file)
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)
@@ -318,8 +319,8 @@ def check_paths(
         yield judge("quota", seen, name=name, percent=100 * share)
 
 
-def _check_data(facts: PathFacts, other: PathFacts, account: str) -> Check:
-    """The check of the data set; `other` is where it may be instead, `account` a remark on the path's account."""
+def _check_data(facts: PathFacts, other: PathFacts, **words: Any) -> Check:
+    """The check of the data set; `other` is where it may be instead, `words` are further ones for the sentences."""
     there = facts.kind == "dir" and facts.readable
     names, settings = facts.missing_data_files, {}
     if there and not facts.missing_data_files:
@@ -329,8 +330,8 @@ def _check_data(facts: PathFacts, other: PathFacts, account: str) -> Check:
         seen, settings = "elsewhere", {"data_dir": other.path}
     else:
         seen = "incomplete" if there else _fault_of(facts)
-    words: dict[str, Any] = {"path": from_home(facts.path), "other": other.path, "account": account}
-    return judge("data", seen, settings=settings, names=", ".join(names), **words)
+    words |= {"path": from_home(facts.path), "other": other.path, "names": ", ".join(names)}
+    return judge("data", seen, settings=settings, **words)
 
 
 def _fault_of(facts: PathFacts) -> str:

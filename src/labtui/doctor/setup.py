@@ -166,7 +166,7 @@ Ask = Callable[[SiteQuestion], str]
 class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster's profile, and its text as TOML with the source of each value.
 
-    `unknown` lists what the site did not tell. `trial` is Slurm's answer to the smallest GPU job with this profile and
+    `unknown` lists what the site did not tell. `trial` is Slurm's answer to the smallest job with this profile and
     `qos`, which jobs name in addition to their partition. `missing_paths` were named by the student but do not exist on
     the login node.
     """
@@ -223,6 +223,6 @@ def _try_profile(
         raise failure("bad-image", text=error) from error
     qos = choices.qos if profile.queue_option == "partition" else ""
     wanted = Requirements(qos=qos, account=profile.default_account)
-    options = trial_options(profile, wanted, gpus=1)
+    options = trial_options(profile, wanted, gpus=min(1, profile.gpus_per_node))
     trial = connection.ask(check_options(options))
     return SiteSetup(profile=profile, text=text, unknown=unknown, trial=trial, qos=qos)

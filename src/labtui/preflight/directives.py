@@ -85,7 +85,7 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
     elif given.value != context.account and _ACCOUNT.fullmatch(given.value):
-        effect = f"It names {given.value}, lab.toml {context.account}: `labtui doctor` tells which is yours."
+        effect = f"The account {given.value} is not the lab folder's, {context.account}; `labtui doctor` lists yours."
         # If the site's accounts have no common pattern, both may be valid.
         hit = value_hit(job, "account", effect, context.account, title=f"use {context.account}")
         yield hit if context.profile.account_pattern else hit._replace(severity="warning")

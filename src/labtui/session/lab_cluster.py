@@ -68,9 +68,12 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
     """What was learned, as sentences: the cluster, what is not known, and whether Slurm would accept a small job."""
     profile, trial = setup.profile, setup.trial
     account = profile.default_account or "the default account"
-    verdict = "Slurm would accept a job with one GPU."
+    job = (
+        "a job with one GPU" if profile.gpus_per_node else "a job on the CPU; it reports no GPU in this queue"
+    )
+    verdict = f"Slurm would accept {job}."
     if not trial.ok:
-        verdict = f"Slurm would refuse a job with one GPU: {trial.sentence} {trial.hint}"
+        verdict = f"Slurm would refuse {job}: {trial.sentence} {trial.hint}"
     nodes = f"{plural(profile.gpus_per_node, 'GPU')} and {plural(profile.cpus_per_node, 'CPU')} a node; "
     known = nodes if profile.cpus_per_node > 1 else ""
     named = f"with the QoS {setup.qos} (qos in lab.toml), " if setup.qos else ""

@@ -105,16 +105,12 @@ def log_patterns(script: JobScript) -> tuple[tuple[Stream, str], ...]:
 
     Without ``--error`` both streams go into the file of standard output.
     """
-    chdir = script.value("chdir").removeprefix("./").rstrip("/")
+    chdir = script.value("chdir")
     logs: list[tuple[Stream, str]] = [("out", script.value("output") or "slurm-%j.out")]
     error = script.value("error")
     if error and error != logs[0][1]:
         logs.append(("err", error))
-    inside = "" if chdir in ("", ".") else f"{chdir}/"
-    kept = ((stream, pattern) for stream, pattern in logs if pattern != "/dev/null")
-    return tuple(
-        (stream, pattern if pattern.startswith("/") else inside + pattern) for stream, pattern in kept
-    )
+    return tuple((stream, str(PurePosixPath(chdir, name))) for stream, name in logs if name != "/dev/null")
 
 
 def log_folders(draft: SubmissionDraft) -> tuple[str, ...]:
