@@ -161,11 +161,8 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
         low, high = (total if cut else low), total + unit
     if not low <= high < 1e9:
         return None
-    found = Interval.between(low, high)
-    if not groups.keys() & STEP_TIMES.keys():
-        return found
-    steps = whole_number(groups.get("steps"))
-    return found.scaled(steps) if steps else None
+    steps = whole_number(groups.get("steps")) if groups.keys() & STEP_TIMES.keys() else 1
+    return Interval.between(low, high).scaled(steps) if steps else None
 
 
 def grow_like_total(times: Sequence[Interval]) -> bool:
