@@ -34,7 +34,8 @@ def readings_table(results: Results) -> Table:
     ratios = (numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()
     is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
     costs = () if is_printed else (GPU_HOURS,)  # two readings leave it no room
-    precise = numbers.columns_of(shown, (*_PRECISE, *costs, *ratios))
+    learned = (numbers.ACCURACY,) if shown and all(row.learns for row in shown) else ()
+    precise = numbers.columns_of(shown, (*_PRECISE, *learned, *costs, *ratios))
     printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if is_printed else ()
     table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
     titles = ("", "Precise: all digits of the log", "As printed: whole seconds")

@@ -297,9 +297,8 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
     message = messages.study_message("accuracy", best) + where
     notes = tuple(_which_runs(tuned, series))
-    yield specs.doubling_axes(
-        make_chart("batch-accuracy", series, message=message, x_ticks=ticks, notes=notes)
-    )
+    chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, notes=notes)
+    yield specs.doubling_axes(chart)
 
 
 def _which_runs(runs: Sequence[MeasuredRun], drawn: Sequence[Series]) -> Iterator[str]:
@@ -362,9 +361,8 @@ def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
     """A chart with about twelve ticks."""
     epochs = sorted({point.x for each in series for point in each.points})
-    return make_chart(
-        family, series, x_ticks=tuple((x, f"{x:g}") for x in round_epochs(epochs, 12)), **fields
-    )
+    ticks = tuple((x, f"{x:g}") for x in round_epochs(epochs, 12))
+    return make_chart(family, series, x_ticks=ticks, **fields)
 
 
 # --------------------------------------------------------------------------- GPU utilisation

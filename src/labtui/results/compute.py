@@ -129,10 +129,8 @@ def _told_throughput(samples: Iterable[EpochSample]) -> Interval | None:
         return None
     slow = [rate.value < mean.value for rate in rates]
     # Least where the slow epochs took as long as they may, most where the fast ones did.
-    longer = [
-        [t.hi if each == slower else t.lo for t, each in zip(times, slow, strict=True)]
-        for slower in (True, False)
-    ]
+    pairs = list(zip(times, slow, strict=True))
+    longer = [[t.hi if each == slower else t.lo for t, each in pairs] for slower in (True, False)]
     ends = [end for weights in longer if (end := Interval.mean(rates, weights)) is not None]
     return Interval(mean.value, min(end.lo for end in ends), max(end.hi for end in ends))
 

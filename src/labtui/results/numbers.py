@@ -287,8 +287,8 @@ def _accuracy_text(row: ResultRow) -> str:
     return percent_text(share) + f" ({last.who})" * (share is not None and len(row.members) > 1)
 
 
-_ACCURACY = Column("val. accuracy", _accuracy_text, optional=True)
-PRECISE = (*_WHAT, _ACCURACY, EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY, _EPOCHS)
+ACCURACY = Column("val. accuracy", _accuracy_text, optional=True)
+PRECISE = (*_WHAT, ACCURACY, EPOCH, RATE, PER_GPU, MEMORY, TOTAL, SPEEDUP, EFFICIENCY, _EPOCHS)
 """The precise reading: all digits of the log, with the uncertainty."""
 
 AS_PRINTED = (*_WHAT, *PRINTED)

@@ -322,7 +322,7 @@ def _facts(title: str, facts: Sequence[Fact], styles: Roles, width: int) -> Text
 def _numbers(text: Text, view: View, styles: Roles) -> None:
     """Append the results of each measured configuration."""
     from labtui.results.cost import GPU_HOURS
-    from labtui.results.numbers import ABSENT, TOTAL, rate_text, time_text, with_uncertainty
+    from labtui.results.numbers import ABSENT, ACCURACY, TOTAL, rate_text, time_text, with_uncertainty
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
@@ -332,7 +332,8 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
         epoch = f"{with_uncertainty(row, row.epoch_seconds)} s{rate}"
         time = epoch if row.program is None else time_text(row)
         text.append(f"{row.label}{', so far' * row.live}\n", style="bold").append(f"  {time}\n")
-        for column, unit in ((TOTAL, "s the whole training"), (GPU_HOURS, "GPU-h of its epochs")):
+        costs = ((TOTAL, "s the whole training"), (GPU_HOURS, "GPU-h of its epochs"))
+        for column, unit in ((ACCURACY, "accuracy in validation"), *costs) if row.learns else costs:
             if (cell := column.cell(row)) != ABSENT:
                 text.append(f"  {cell} {unit}\n")
         if row.speedup is not None and not row.is_baseline:
