@@ -124,9 +124,8 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     own, *_ = (each for each in series if each.name == spec.measured[0].name)
     (x,), (y,) = (own._element.xpath(f"c:dLbls/c:dLbl[c:idx/@val='2']//c:{at}/@val") for at in "xy")
     assert float(x) == 0 < float(y), "its number is below its own end, where no line goes on"
-    hidden = {int(at) for at in chart._chartSpace.xpath("//c:legendEntry/c:idx/@val")}
+    assert {"Amdahl", "Gustafson"} < set(chart._chartSpace.xpath("//a:t/text()")), "at their ends"
     assert native("epochs", 8)[0]._chartSpace.xpath("//c:dPt//c:spPr/a:solidFill/*/@val") == 3 * ["bg1"]
-    assert [each.name for at, each in enumerate(series) if at not in hidden] == ["Amdahl", "Gustafson"]
 
 
 @pytest.mark.parametrize(("family", "up"), [("efficiency", True), ("speedup", False)])

@@ -484,6 +484,9 @@ def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
     assert doubling_axes(spec_of(wide, kind="bars")).x_title == "GPUs", "bars are not on a scale"
     assert not doubling_axes(spec_of(wide, unit="%")).y_log
     assert not doubling_axes(spec_of({1: 1.0, 4: 2.0})).x_log
+    assert not doubling_axes(spec_of({1: 2.0, 16: 1.0})).y_log, "of a twofold range"
+    panel = panels(spec_of(*[{1: 9.0, 2: 5.0, 4: 3.0}] * 5))[0]
+    assert {"9", "3"} == set(words_of(drawn(panel).axes[0].texts)), "the first value and the last"
     assert (drawing.y_ticks(2.3, 413, 2)[::3], drawing.y_ticks(0, 4)[-1]) == ([4, 256], 4)
 
 
@@ -509,8 +512,7 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
     crowded = [each for each in charts_of("hpc4ai-ch12") if each.family == "laws"]
     assert [each.heading for each in crowded] == ["Speedup, micro-224", "Speedup, tiny-224"]
     for spec in crowded:
-        ticks = [one for _, one in drawing.x_ticks(spec, [1, 64])]
-        assert spec.x_log and ticks[3:] == ["8", "16", "32", "64"]
+        assert spec.x_log
         (axes,) = drawn(spec).axes
         boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
         laws = [line for line in axes.lines if line.get_label() in ("Amdahl", "Gustafson")]
@@ -518,7 +520,9 @@ def test_a_line_that_ends_before_the_others_has_its_name_at_its_own_end():
         assert not any(box.contains(*place) for box in boxes for place in places), "no name lies on a law"
         assert {"Amdahl", "Gustafson"} < set(words_of(axes.texts)), "each is named at its own end"
     sizes = spec_of(dict.fromkeys((1, 2, 4, 8, 16, 24, 32), 1.0))
-    assert (24, "24") in drawing.x_ticks(replace(sizes, x_log=True), [1, 32])
+    for width in (12, 3):
+        labels = drawn(replace(sizes, x_log=True), width=width).axes[0].get_xticklabels()
+        assert ("24" in words_of(each for each in labels if each.get_visible())) is (width == 12)
 
 
 def words_of(texts):

@@ -133,9 +133,6 @@ def test_more_than_eight_gpus_have_logarithmic_axes_and_no_tick_stands_far_above
     steps = {b - a for a, b in itertools.pairwise(at for at, row in enumerate(rows) if "┼" in row)}
     assert len(steps) == 1 and min(steps) > 1, "whole rows, and one between two ticks"
     assert labels[-1] == "1×" and labels[0] in {"16×", "32×", "64×"}, "those between which values lie"
-    rows = rows_of(chart({1: 4221.0, 64: 4221.0}), 100, height)
-    labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
-    assert labels == ["8,192×", "4,096×"], "a flat line has a tick above and one below"
     rows = rows_of(replace(chart({1: 0.741, 2: 0.749}), unit="%", x_axis="batch"), 100, height)
     labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
     assert len(set(labels)) == len(labels) > 1 and labels[-1] == "70 %", "a point does not fill the axis"

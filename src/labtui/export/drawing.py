@@ -5,7 +5,7 @@ import logging
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -224,14 +224,19 @@ def has_numbers(spec: ChartSpec) -> bool:
 
 
 def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, int, int]]:
-    """Each mark but the last with its number and the number's place: -1 left or below, 1 right or above, 0 beside.
+    """The numbers of the marks before the last, and their places: -1 left or below, 1 right or above, 0 beside.
 
     A rising line has room at its upper left; the lower of two marks, the ideal's included, is labelled on the other
-    side. The baseline's 1.00 has no number.
+    side. The baseline's 1.00 has no number. In a panel of one line only the first mark has one.
     """
-    points = series.points
-    for at, point in enumerate(points[:-1]):
+    points, every = series.points, has_numbers(spec)
+    for at, point in enumerate(points[:-1] if every else points[: len(points) > 1]):
+        if not every and (spec.over_time or not is_panel(spec) or len(spec.measured) > 1):
+            return
         if at == 0 and spec.unit in ("×", "%") and abs(point.y - 1) < 1e-9:
+            continue
+        if not every:
+            yield point, value_text(spec, point), 1, 0
             continue
         rivals = [p.y for each in spec.series for p in each.points if p.x == point.x]
         upper = point.y > min(rivals) or len(rivals) == 1
@@ -239,23 +244,20 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
         yield point, value_text(spec, point), -1 if left else 1, 0 if at == 0 else 1 if upper else -1
 
 
-def x_ticks(spec: ChartSpec, xs: Sequence[float], limit: int = MAX_TICKS) -> list[tuple[float, str]]:
-    """The x ticks whose labels do not touch: a part of the axis apart, or a doubling of a batch.
+def x_ticks(spec: ChartSpec, xs: Sequence[float]) -> list[tuple[float, str]]:
+    """Where x has ticks, and their labels: the sizes that were run, else round numbers."""
+    ticks = spec.x_ticks or [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs))]
+    return [(x, clean(label)) for x, label in ticks]
 
-    The first and the last are among them.
-    """
-    if not spec.x_ticks:
-        return [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs))]
-    place: Callable[[float], float] = math.log2 if spec.x_log else float
-    part = (0.08 if spec.x_log else 0.025) * (place(max(xs)) - place(min(xs)))
-    apart = 0.9 if spec.x_log and spec.x_axis == "batch" else part
-    kept = [(x, clean(label)) for x, label in spec.x_ticks[-1:]]
-    for x, label in spec.x_ticks[-2::-1]:
-        before, after = place(x) - place(spec.x_ticks[0][0]), place(kept[-1][0]) - place(x)
-        if after >= apart and (before >= apart or not before):
-            kept.append((x, clean(label)))
-    step = -(-len(kept) // limit)
-    return kept[::-1] if step == 1 else [kept[-1], *kept[-1 - step :: -step]]
+
+def thin_ticks(axes: Any) -> None:
+    """Leave out labels of x that would touch; the first and the last stay."""
+    labels = [label for label in axes.get_xticklabels() if label.get_text()]
+    boxes = [label.get_window_extent().padded(3) for label in labels]
+    for at in range(len(labels) - 2, 0, -1):
+        if boxes[at].x1 > boxes[at + 1].x0 or boxes[at].x0 < boxes[0].x1:
+            labels[at].set_visible(False)
+            boxes[at] = boxes[at + 1]
 
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
@@ -265,7 +267,8 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     if spec.y_log:
         return low / 1.3, high * 1.12
     least = min(spec.y_from, lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
-    return least * (1.1 if least < 0 else 1.0), high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
+    top = high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
+    return least * (1.1 if least < 0 else 1.0), min(top, 1.0) if spec.percent and high <= 1 else top
 
 
 def with_start(spec: ChartSpec) -> ChartSpec:

@@ -38,7 +38,9 @@ def pictures(
 ) -> dict[Format, bytes]:
     """A plot with the message as its title, in each format; the same data gives the same bytes."""
     with drawing.chart_style():
-        figure = figure_of([drawing.with_start(spec)], WIDTH, HEIGHT)
+        # a title that only says what is drawn stands there once
+        shown = spec if spec.message else replace(spec, heading=spec.y_label.capitalize())
+        figure = figure_of([drawing.with_start(shown)], WIDTH, HEIGHT)
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrap(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
@@ -84,6 +86,7 @@ def place_labels(figure: Figure) -> None:
     engine.execute(figure)
     figure.set_layout_engine(None)  # else saving would lay it out again
     for axes in figure.axes:
+        drawing.thin_ticks(axes)
         spread_names(axes)
 
 
@@ -125,6 +128,9 @@ def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None
         axes.set_title(name, size=drawing.TEXT_SIZE)
         draw_lines(axes, each, named=True)
         axes.grid(visible=True, axis="y")
+    if len(parts) < grid.size:  # the names of the last reach into the free place
+        for text in grid.flat[len(parts) - 1].texts:
+            text.set_in_layout(False)
     style_axes(grid[0][0], parts[0])
     grid[0][0].set_xlabel("")
     grid[-1][0].set_xlabel(clean(spec.x_title))
@@ -171,13 +177,13 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text = name if panel and len(lines) > 1 else text
         text *= drawing.are_named(spec) and not mixed
-        tones = any(each.tone for each in seen.values())  # of one colour, and much alike
+        tones = len(lines) > 1 and any(each.tone for each in seen.values())  # of one colour, and much alike
         if text and tones and not spec.over_time:
             text = f"{drawing.SIGNS[look.mark % len(drawing.SIGNS)]} {text}"
         *before, last = series.points
         beyond = replace(series, points=(*before, replace(last, x=_shifted(spec, last.x, widest))))
         name_line(axes, beyond, text, drawing.SERIES[look.hue], bold=named)
-        for point, number, x, y in drawing.mark_numbers(spec, series) if drawing.has_numbers(spec) else ():
+        for point, number, x, y in drawing.mark_numbers(spec, series):
             beside = _shifted(spec, point.x, x * widest)
             axes.annotate(
                 number, (beside, point.y), (9 * x, 6 * y), textcoords="offset points", zorder=6,
@@ -283,7 +289,7 @@ def style_axes(axes: Axes, spec: ChartSpec) -> None:
     axes.set(xscale="log" if spec.x_log else "linear", yscale="log" if spec.y_log else "linear")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
-    ticks = drawing.x_ticks(spec, xs, 2 if spec.x_log else 3) if panel else drawing.x_ticks(spec, xs)
+    ticks = drawing.x_ticks(spec, xs)
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_xlabel(clean(spec.x_title))
     axes.set_ylim(*drawing.y_limits(spec))

@@ -190,7 +190,7 @@ class _Slides:
         """Charts side by side, where there is room for their numbers and names; one with panels has its own slide."""
         charts, height = self.page.charts, documents.chart_height(self.page)
         if len(parts := panels(charts[0])) > 1:
-            self.add_panels(charts[0], parts, height - 0.35 * bool(self.page.answered))  # for the questions
+            self.add_panels(charts[0], parts, height)
             return
         shares, x = drawing.widths(charts), LEFT
         for spec, share in zip(charts, shares, strict=True):
@@ -199,8 +199,8 @@ class _Slides:
             x += WIDTH * share / sum(shares)
         self.y += height + 0.1
 
-    def chart(self, spec: ChartSpec, box: Box, *, named: bool = True) -> None:
-        add_chart(self.slide, spec, box, named=named)
+    def chart(self, spec: ChartSpec, box: Box, *, named: bool = True, head: float = 0.0) -> None:
+        add_chart(self.slide, spec, box, named=named, head=head)
         self.describe(drawing.chart_text(spec), f"chart {spec.key}")
 
     def add_panels(self, spec: ChartSpec, parts: Sequence[ChartSpec], height: float) -> None:
@@ -208,10 +208,11 @@ class _Slides:
         top, rows = self.y, rows_of(parts)
         columns = math.ceil(len(parts) / rows)
         wide, high = WIDTH / columns, (height - 0.4) / rows
+        head = 0.1 + 0.27 * max(documents.line_count(each.heading, wide, drawing.TEXT_SIZE) for each in parts)
         for at, each in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
             x_label = spec.x_label if at == columns * (rows - 1) else ""  # on one panel only
-            self.chart(replace(each, x_label=x_label), place)
+            self.chart(replace(each, x_label=x_label), place, head=head)
         self.y += height - 0.4
 
     # ----------------------------------------------------------------------- words

@@ -5,7 +5,6 @@ What python-pptx lacks is written as XML here: error bars, logarithmic axes, mov
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from pptx.chart.data import CategoryChartData, XyChartData
@@ -34,8 +33,8 @@ _DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_S
 Box = tuple[float, float, float, float]
 
 
-def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True) -> Any:
-    """Add a chart to a slide, `box` in inches."""
+def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True, head: float = 0.0) -> Any:
+    """Add a chart to a slide, `box` in inches; panels leave `head` inches for their headings."""
     bars, panel = spec.kind != "lines", drawing.is_panel(spec)
     kind, data = _bar_data(spec) if bars else _line_data(spec)
     chart = slide.shapes.add_chart(kind, *map(Inches, box), data).chart
@@ -49,9 +48,9 @@ def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True) -> A
         _style_bars(chart, spec)
     else:
         _style_lines(chart, spec, box, named=named)
-    if panel:  # all panels leave room for a two-line heading and an axis title
+    if panel:  # all panels leave room for an axis title
         area = chart._chartSpace.chart.plotArea
-        _move(area, "", 0.22, 0.65 / box[3], 0.74, 1 - 1.5 / box[3], edge=True)
+        _move(area, "", 0.22, head / box[3], 0.74, 1 - (head + 0.65) / box[3], edge=True)
     return chart
 
 
@@ -83,17 +82,6 @@ def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold:
     label.text_frame._txBody.bodyPr.set("wrap", "none")
     label.position = side
     return label._dLbl
-
-
-def _add_legend(chart: Any, hidden: Sequence[int]) -> None:
-    """Add a legend above the chart, without the series at the `hidden` indices."""
-    chart.has_legend = True
-    legend = chart.legend
-    legend.position, legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
-    legend.font.size = Pt(drawing.TEXT_SIZE)
-    for at in reversed(hidden):
-        entry = f'<c:legendEntry {nsdecls("c")}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>'
-        legend._element.find(qn("c:legendPos")).addnext(parse_xml(entry))
 
 
 def _add_error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
@@ -156,7 +144,7 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
 def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
     drawn, height = _drawn_series(spec), box[3] * 72
-    labelled, shown = has_numbers(spec), spec.measured
+    shown = spec.measured
     seen = looks(shown)
     named = named and len(shown) > 1
     names = dict(zip((each.name for each in shown if named), drawing.names_of(shown), strict=False))
@@ -171,20 +159,16 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
         if series.role != "measured":
             line.color.theme_color, line.width = QUIET, Pt(1.5)
             line.dash_style = _DASHES[series.law.law] if series.law else MSO_LINE_DASH_STYLE.DASH
-            if series.role == "fit":  # close to the measured line: a legend names it
-                continue
         else:
             look = seen[series.name]
             colour, line.width = ACCENTS[look.hue], Pt(2.5)
             _set_shade(line.color, look)
             _mark_points(native, spec, series, look)
-            for point, text, x, y in drawing.mark_numbers(spec, series) if labelled else ():
+            for point, text, x, y in drawing.mark_numbers(spec, series):
                 side = (xl.XL_LABEL_POSITION.RIGHT, xl.XL_LABEL_POSITION.LEFT)[x < 0]
                 label = _add_label(native, _x_values(spec, series).index(point.x), text, colour, side)
                 _move(label, "c:idx", 0, -y * 10 / height)
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
-    if laws := {each.short: at for at, each in enumerate(drawn) if each.role == "fit"}:
-        _add_legend(chart, [at for at in range(len(drawn)) if at not in laws.values()])
     low, high = _axes(chart, spec, named=bool(names))
     ends = ends if drawing.are_named(spec) else []
     scale = math.log if spec.y_log else float
@@ -210,13 +194,12 @@ def _set_shade(colour: Any, look: Look) -> None:
 
 def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> None:
     _add_error_bars(native, spec, series)
-    if len(series.points) > MAX_MARKED:
-        return
     places = {x: at for at, x in enumerate(_x_values(spec, series))}
     hollow = [p.x for p in series.points if p.hollow or (p.live and not spec.over_time)]
     for x in places.keys() - {point.x for point in series.points}:
         native.points[places[x]].marker.style = xl.XL_MARKER_STYLE.NONE
-    for marker in (native.marker, *(native.points[places[x]].marker for x in hollow)):
+    every = (native.marker,) * (len(series.points) <= MAX_MARKED)
+    for marker in (*every, *(native.points[places[x]].marker for x in hollow)):
         marker.style, marker.size = _MARKS[look.mark % len(_MARKS)], 8
         marker.format.fill.solid()
         inside, edge = marker.format.fill.fore_color, marker.format.line.color
@@ -230,9 +213,9 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
     across, up = _style_axes(chart, clean(spec.x_title))
     first, last = min(xs), max(xs)
     if spec.x_log:
-        _set_log(across, 2)
-        across.minimum_scale, across.maximum_scale = first / 2, last * 2.8
-        _set_format(across, f'[>{last:g}]"";[<1]"";#,##0')
+        _set_log(across, 4 if panel else 2)
+        across.minimum_scale, across.maximum_scale = first / (1 if panel else 2), last * 2.8
+        _set_format(across, f'[>{last:g}]"";[<{first:g}]"";#,##0')
     else:
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
@@ -250,7 +233,7 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
     if spec.y_log:
         _set_log(up, 10)
         least = min(p.y for s in spec.series for p in s.points)
-        low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
+        low = 10.0 ** math.floor(math.log10(least))
     up.minimum_scale, up.maximum_scale = low, high
     if has_numbers(spec) and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
@@ -340,7 +323,9 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
                     other.solid()
                     other.fore_color.theme_color, other.fore_color.brightness = GRID, -0.1
     if len(shown) > 1:
-        _add_legend(chart, ())
+        chart.has_legend = True
+        chart.legend.position, chart.legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
+        chart.legend.font.size = Pt(drawing.TEXT_SIZE)
     _, up = _style_axes(chart, drawing.rows_label(spec) if flat else clean(spec.x_label))
     up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:

@@ -237,7 +237,8 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
     if not places or min(places) <= 0 or max(places) < WIDE * min(places):
         return spec
     values = [y for each in spec.series for p in each.points for y in (p.y, p.lo) if y is not None]
-    y_log = spec.kind == "lines" and not spec.percent and bool(values) and min(values) > 0
+    wide = bool(values) and max(values) >= WIDE * min(values) > 0
+    y_log = spec.kind == "lines" and not spec.percent and wide
     return replace(spec, x_log=True, y_log=y_log)
 
 
