@@ -108,14 +108,6 @@ def test_a_wrong_connection_is_a_sentence_and_loses_nothing(labtui, student, clu
     assert len(sent()) == 1
 
 
-def test_a_wrong_queue_is_slurms_no_in_words(labtui, student):
-    paths = {"data_dir": student.data_dir, "container": student.container}
-    labtui(*init_arguments(labtui, student, qos="acc_nowhere", **paths))
-    refused = labtui("submit", "10.5", "--gpus", "1", "--force", "a test", code=1)
-    assert "  refused  " in refused.stdout and "QoS" in refused.stdout
-    assert "hint: " in refused.stderr and "Open to you: acc_debug" in refused.stderr
-
-
 def test_commands_beside_an_open_window_are_done_by_it(lab, cluster):
     with Session.open(lab.folder) as window:
         wait_until(lambda: window.state.connection.status == "online", what="the connection")

@@ -11,7 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.cluster.target import Overrides
+from labtui.commands import terminal
 from labtui.commands.cli import main
+from labtui.commands.lab_folders import _ask_student
 from labtui.doctor.examine import _check_paths, _check_trials, _profile_for_advice, resolve_hosts
 from labtui.doctor.findings import (
     Check,
@@ -27,9 +29,11 @@ from labtui.doctor.findings import (
     check_slurm,
     worst_status,
 )
+from labtui.doctor.setup import set_up_site
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
 from labtui.session.settings import load_profile, parse_profile
+from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import CIFAR10, Association, PathFacts, PathsProbe, QosLimits, SlurmProbe, parse_quota
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe
@@ -187,6 +191,24 @@ def test_quota_tables():
     assert parse_quota(text) == {"gpfs_projects": pytest.approx(980.5 / 1024)}
     found = PathsProbe(root_writable=True, quota=text)
     assert statuses(check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
+
+
+def test_what_is_no_answer_to_init_is_asked_again_and_every_open_queue_is_written(monkeypatch, capsys):
+    two = probe(associations=(Association(account="a", qos=("q",)), Association(account="b")))
+    found = (SitePartition(name="batch", default=True), SitePartition(name="gpu", max_seconds=28800.0))
+    told = {
+        "probe-slurm": two,
+        "probe-site": SiteProbe(partitions=found),
+        "test-only": SbatchAnswer(key="qos"),
+    }
+    typed = iter(["c", "a", "gpuu", "2", "nosuch", "q"])
+    monkeypatch.setattr(terminal, "at_terminal", lambda: True)
+    monkeypatch.setattr(terminal, "read_line", lambda _question: next(typed))
+    line = SimpleNamespace(ask=lambda call: told[call.name])
+    made = set_up_site(line, "h", Choices(framework="", data=""), _ask_student)  # type: ignore[arg-type]
+    assert (made.profile.default_account, made.profile.gpu_queue, made.qos) == ("a", "gpu", "q")
+    assert [each.max_minutes for each in map(made.profile.queue, ("gpu", "batch")) if each] == [480, None]
+    assert capsys.readouterr().err.count("That is not valid: ") == 3
 
 
 # --------------------------------------------------------------------------- by the command line

@@ -175,7 +175,7 @@ def test_the_lines_that_are_there_stay(cluster, remote_ssh, set_up, tmp_path):
     done = set_up(tmp_path / "key")
     first, second = (remote_ssh / "authorized_keys").read_text().splitlines()
     assert first == "ssh-ed25519 AAAA other" and done.sent
-    assert second == public_half(done.path).read_text().strip()
+    assert second == public_half(tmp_path / "key").read_text().strip()
 
 
 @pytest.mark.cluster

@@ -93,7 +93,8 @@ def test_nothing_is_asked_that_is_known():
     site = SiteProbe(partitions=(gpu(),), framework=True, data=("/d/cifar-10-batches-py",))
     assert question_keys(site) == []
     assert values(site)["data_dir"] == "/d/cifar-10-batches-py"
-    assert question_keys(replace(site, data=(), framework=False)) == ["data_dir", "training"]
+    data, training = questions(PROBE, replace(site, data=(), framework=False), Choices())
+    assert (data.key, data.default, training.key) == ("data_dir", "", "training")
 
 
 def test_partitions_that_are_down_or_closed_are_no_choice():
@@ -110,6 +111,9 @@ def test_partitions_that_are_down_or_closed_are_no_choice():
         SiteQuestion(key="training", text="", default="").choose("/a/b")
     assert "queue" not in question_keys(site, queue="short")
     assert "short" in values(site, queue="short").values()
+    with pytest.raises(UsageError) as refused:
+        question_keys(site, queue="sort")
+    assert refused.value.hint == "--partition short", "the nearest spelling"
 
 
 def test_a_qos_is_no_partition():
@@ -125,13 +129,6 @@ def test_a_qos_is_no_partition():
     found = values(site, slurm, qos="gpu-long")
     assert (found["queue_option"], found["gpu_queue"]) == ("qos", "gpu-long")
     assert "queue" not in question_keys(site, slurm, qos="gpu-long")
-
-
-def test_a_data_folder_is_a_whole_path():
-    site = SiteProbe(partitions=(gpu(),), home="/home/me")
-    assert "data_dir" not in values(site), "nothing is known, so nothing is offered"
-    (question,) = (each for each in questions(PROBE, site, Choices(training="x")) if each.key == "data_dir")
-    assert question.default == "" and "cs.toronto.edu" in question.text
 
 
 def test_a_lab_is_asked_about_its_own_data_and_framework():

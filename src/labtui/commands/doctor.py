@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.commands.terminal import TerminalPrompter, print_json, say
-from labtui.doctor.findings import SIGNS, Check, Requirements, summary, worst_status
+from labtui.doctor.findings import SIGNS, Requirements, summary, worst_status
 from labtui.domain.errors import LabError, failure
 
 if TYPE_CHECKING:
@@ -65,7 +64,8 @@ def run_doctor(args: argparse.Namespace) -> int:
         print_json({"profile": profile.id, "status": worst_status(checks), "checks": checks})
     else:
         print(f"{summary(checks)}\n")
-        print_checks(checks)
+        rows = [(f"{SIGNS[check.status]} {check.title}", check.status, check.sentence) for check in checks]
+        terminal.print_table(rows, below=[check.fix and f"fix: {check.fix}" for check in checks])
     return 1 if worst_status(checks) == "problem" else 0
 
 
@@ -85,12 +85,6 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
     settings = changed(settings, **{key: value for key, value in given.items() if value})
     profile = load_profile(settings.profile, folder.path if folder is not None else None)
     return profile, overrides_of(settings), requirements_of(folder, settings, profile), folder
-
-
-def print_checks(checks: Sequence[Check]) -> None:
-    """Print a row for each check, with its fix below."""
-    rows = [(f"{SIGNS[check.status]} {check.title}", check.status, check.sentence) for check in checks]
-    terminal.print_table(rows, below=[check.fix and f"fix: {check.fix}" for check in checks])
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,13 +111,13 @@ def run_key(args: argparse.Namespace) -> int:
         say("You are asked for your password once more, to copy it there.")
     done = set_up_key(profile, overrides, TerminalPrompter(), path, passphrase)
     if done.made:
-        print(f"Made {done.path}.")
+        print(f"Made {path}.")
     print("Sent its public half to the cluster." if done.sent else "The cluster has it already.")
     print(f"Logged in: {done.login}.")
     if done.made and passphrase:
-        say(AGENT_ADVICE.format(path=done.path))
+        say(AGENT_ADVICE.format(path=path))
     if folder is not None and path != default_key():
-        folder.save_settings(changed(folder.settings(), identity=str(done.path)))
+        folder.save_settings(changed(folder.settings(), identity=str(path)))
     return 0
 
 

@@ -142,7 +142,14 @@ def run_lint(args: argparse.Namespace) -> int:
         rows = [{"path": name, "findings": list(map(finding_row, items))} for name, items in found.items()]
         print_json({"cluster": profile.id, "files": rows})
     else:
-        _print(found)
+        for name, items in found.items():
+            for item in items:
+                print_line(finding_line(item, Path(name).parent))
+                if item.fix is not None:
+                    print_line(f"    fix: {item.fix.title}")
+        every = [item for items in found.values() for item in items]
+        errors = sum(item.severity == "error" for item in every)
+        say(f"{plural(errors, 'error')}, {plural(len(every) - errors, 'warning')}")
     return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
 
 
@@ -203,14 +210,3 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
         say(f"{path}: changed")
         files, found = changed, look(changed)
     return found
-
-
-def _print(found: dict[str, tuple[Finding, ...]]) -> None:
-    for name, items in found.items():
-        for item in items:
-            print_line(finding_line(item, Path(name).parent))
-            if item.fix is not None:
-                print_line(f"    fix: {item.fix.title}")
-    errors = sum(item.severity == "error" for items in found.values() for item in items)
-    warnings = sum(map(len, found.values())) - errors
-    say(f"{plural(errors, 'error')}, {plural(warnings, 'warning')}")

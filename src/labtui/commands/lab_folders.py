@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.commands.terminal import print_json, print_line, print_wrapped, say
-from labtui.domain.errors import DataError, LabError, failure
+from labtui.domain.errors import DataError, LabError, UsageError, failure
 from labtui.domain.model import plural
 from labtui.domain.run import mark_words
 from labtui.domain.terminal_text import printable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition
     from labtui.session.settings import Settings
-    from labtui.slurm.site_profile import SiteQuestion
+    from labtui.slurm.site_profile import Choices, SiteQuestion
     from labtui.tui.view import TaskLine
 
 
@@ -137,18 +137,18 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition)
     return setup
 
 
-def _ask_student(question: SiteQuestion) -> str:
-    """The student's answer, which may be an option's number; the default at Enter or without a terminal."""
+def _ask_student(question: SiteQuestion, accept: Callable[[str], Choices]) -> Choices:
+    """What `accept` makes of the student's answer, asked for until it is valid; of none without a terminal."""
     if not terminal.at_terminal():
-        return question.default
+        return accept("")
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
     default = f"[{question.default}] " if question.default else ""
     while True:
         try:
-            return question.choose(terminal.read_line(f"{question.text} {default}"))
-        except ValueError as error:
-            say(f"That is not valid: {error}.")
+            return accept(terminal.read_line(f"{question.text} {default}"))
+        except (ValueError, UsageError) as error:
+            say(f"That is not valid: {str(error).rstrip('.')}.")
 
 
 # --------------------------------------------------------------------------- the tasks of a folder

@@ -132,28 +132,22 @@ def check_refusal(
     if isinstance(error, HostKeyProblem):
         return failed("host-key", error, f"{error.hint} {published_keys(profile)}".strip())
     if isinstance(error, LoginRefused):
-        return _refused_login(error, profile, user)
+        fix, more, ssh = error.hint, "", f"`ssh {user}@{profile.password_host}`"
+        if profile.password_host and error.reason == "password-expired":
+            fix, more = f"Run {ssh} in a terminal, then `passwd`.", profile.password_note
+        elif profile.password_host and error.reason == "password":
+            more = f"New account? The first password is changed with {ssh}. {profile.password_note}"
+        elif profile.support and error.reason == "account-expired":
+            more = f"Support: {profile.support}."
+        key = error.reason if error.reason in ("password-expired", "account-expired") else "login"
+        action: Action = "set-up-key" if error.reason == "no-key" else ""
+        return failed(key, error, f"{fix} {more}".strip(), action=action)
     sentence, reason = error.sentence, error.reason if isinstance(error, CannotConnect) else ""
     if reason not in UNREACHABLE or not others:
         return failed("maintenance" if reason == "maintenance" else "network", error)
     if answering := [host for host, answers in others.items() if answers]:
         return judge("maintenance", "others-answer", sentence=sentence, hosts=", ".join(answering))
     return judge("network", "none-answers", sentence=sentence, hosts=", ".join(others))
-
-
-def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
-    """The check for a refused login, with advice from the site's profile."""
-    fix, ssh = error.hint, f"`ssh {user}@{profile.password_host}`"
-    more = ""
-    if profile.password_host and error.reason == "password-expired":
-        fix, more = f"Run {ssh} in a terminal, then `passwd`.", profile.password_note
-    elif profile.password_host and error.reason == "password":
-        more = f"New account? The first password is changed with {ssh}. {profile.password_note}"
-    elif profile.support and error.reason == "account-expired":
-        more = f"Support: {profile.support}."
-    key = error.reason if error.reason in ("password-expired", "account-expired") else "login"
-    action: Action = "set-up-key" if error.reason == "no-key" else ""
-    return failed(key, error, f"{fix} {more}".strip(), action=action)
 
 
 def published_keys(profile: Profile) -> str:

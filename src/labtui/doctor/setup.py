@@ -11,6 +11,7 @@ import posixpath
 import tomllib
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,9 +38,8 @@ AGENT_ADVICE = (
 
 
 class KeySetup(NamedTuple):
-    """The key's file, whether it was made and whether it had to be sent; `login` describes the login that succeeded."""
+    """Whether the key was made and whether it had to be sent; `login` describes the login that succeeded."""
 
-    path: Path
     made: bool
     sent: bool
     login: str
@@ -123,13 +123,13 @@ def set_up_key(
     with_key = replace(overrides, identity_file=str(path))
     key_only = _KeyOnly(prompter)
     try:  # the server may have the public half already
-        return KeySetup(path, made, False, _login(profile, with_key, key_only))
+        return KeySetup(made, False, _login(profile, with_key, key_only))
     except LoginRefused as refusal:
         if refusal.reason in {"password-expired", "account-expired"}:
             raise
     _login(profile, with_key, prompter, public)
     try:
-        return KeySetup(path, made, True, _login(profile, with_key, key_only))
+        return KeySetup(made, True, _login(profile, with_key, key_only))
     except LoginRefused as refusal:
         raise failure("key-not-taken", path=public_half(path), text=refusal.sentence) from None
 
@@ -159,8 +159,8 @@ def _read_public(path: Path) -> str:
 PROFILE_FILE = "cluster.toml"
 """The file in the lab folder with a profile made from the cluster's answers."""
 
-Ask = Callable[[SiteQuestion], str]
-"""Returns the student's answer to a question, or the question's default."""
+Ask = Callable[[SiteQuestion, Callable[[str], Choices]], Choices]
+"""Asks the student a question until its second argument takes the answer, and returns what that returns."""
 
 
 class SiteSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,16 +189,23 @@ def set_up_site(connection: Connection, host: str, choices: Choices, ask: Ask) -
     slurm, site = connection.ask(slurm_probe()), connection.ask(site_probe(choices.framework))
     _refuse_account(slurm, choices.account)
     answered: set[str] = set()
+
+    def accept(question: SiteQuestion, answer: str) -> Choices:
+        chosen = replace(choices, **{question.key: question.choose(answer)})
+        _refuse_account(slurm, chosen.account)
+        if question.key == "queue":
+            tuple(questions(slurm, site, chosen))  # refuses one that is not the student's
+        return chosen
+
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
-        choices = replace(choices, **{question.key: ask(question).strip() or question.default})
-        _refuse_account(slurm, choices.account)
+        choices = ask(question, partial(accept, question))
     if choices.data_dir:  # a job starts in a directory of its own
         choices = replace(choices, data_dir=posixpath.join(site.home, choices.data_dir.removeprefix("~/")))
     setup = _try_profile(connection, host, slurm, site, choices)
     question = qos_question(slurm, setup.profile.default_account)
     if setup.trial.key == "qos" and not choices.qos and question is not None:
-        choices = replace(choices, qos=ask(question).strip() or question.default)
+        choices = ask(question, partial(accept, question))
         setup = _try_profile(connection, host, slurm, site, choices)
     training = choices.training if choices.training.startswith("/") else ""
     named = [path for path in (training, choices.data_dir) if path]

@@ -67,8 +67,7 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
 
 def _row_of(rows: Iterable[JobView] | None, submission: SubmissionState) -> JobView | None:
     """The last row of a submission's job."""
-    job_id = submission.job.job_id if submission.job is not None else ""
-    named = [row for row in rows or () if row.job_id == job_id]
+    named = [row for row in rows or () if submission.job and row.job_id == submission.job.job_id]
     mine = [row for row in named if not is_of_another(row, submission.token, submission.job_name)]
     return mine[-1] if mine else None
 

@@ -56,11 +56,6 @@ class SiteProbe(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
     refused: Mapping[str, str] = {}
 
-    @property
-    def cluster(self) -> str:
-        """The cluster's name in Slurm."""
-        return self.config.get("ClusterName", "")
-
 
 def site_probe(framework: str = "tensorflow") -> Call[SiteProbe]:
     """Ask for all of it; `framework` is a Python module. Changes nothing; each program is ended after some seconds."""

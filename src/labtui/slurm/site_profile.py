@@ -4,6 +4,7 @@ What Slurm tells is written as it is and never asked; what it cannot know is ask
 `unknown`, so that no guess passes for a fact. The student edits the rest.
 """
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -57,7 +58,8 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """The value of an answer: the default if it is empty, an option by its number, else the answer itself.
 
         Raises:
-            ValueError: a number that no option has, a container that is no whole path, or another path as `training`.
+            ValueError: a number that no option has, an unknown QoS, a container that is no whole path, or another path
+                as `training`.
         """
         words = answer.strip()
         chosen, names = number(words), [option.split(" (")[0] for option in self.options]
@@ -65,6 +67,8 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
             check_image(words)
         elif self.key == "training" and words.startswith("/") and not re.search(_PYTHON, words):
             raise ValueError(f"{words} is neither a container image (.sif) nor a python")
+        if chosen is None and words not in names and self.key == "qos" and words:
+            raise ValueError(f"{words} is not on the list")
         if chosen is None or not names or words in names:
             return words or self.default
         if not 0 < chosen <= len(names):
@@ -162,8 +166,9 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[
     unknown = (queue for queue in others if queue.partition.gpus is None)
     if choices.queue and fitting and _pick((*fitting, *unknown), Choices(queue=choices.queue)) is None:
         why = _why_closed(choices.queue, site.partitions)
-        sentence = f"{why}; yours: {', '.join(queue.name for queue in fitting)}."
-        raise UsageError(sentence, f"--partition {fitting[0].name}")
+        known = [queue.name for queue in fitting]
+        near = difflib.get_close_matches(choices.queue, known, n=1) or known
+        raise UsageError(f"{why}; yours: {', '.join(known)}.", f"--partition {near[0]}")
     if not choices.queue and len(found) != 1 and _pick(found, choices) is None:
         default, options = fitting[0].name if fitting else "", tuple(queue.words for queue in fitting)
         yield _question("queue", default, options, "queue" if found else "no-queue")
@@ -239,20 +244,23 @@ def site_profile(
     cpu_name = cpu.name if cpu else gpu_name
     if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
         cpu_name = _default_qos(slurm, account)
-    tables = {queue.name: queue for queue in gpu_queues}
+    named = (
+        queue for queue in cpu_queues if queue.qos or not by_qos
+    )  # a job there names a QoS, or a partition
+    tables = {queue.name: queue for queue in (*gpu_queues, *named)}
     if cpu:
         tables.setdefault(cpu_name, cpu)
     if chosen and not by_qos:  # `qos` in lab.toml may name any of these, for jobs with GPUs or without
         partition = replace(chosen.partition, gpus=None)
         for name in _granted_qos(slurm, account):
             tables.setdefault(name, SiteQueue(partition, name, _limits(slurm, partition, name)))
-    unknown = tuple(_gaps(slurm, site, chosen, choices))
+    unknown, cluster = tuple(_gaps(slurm, site, chosen, choices)), site.config.get("ClusterName", "")
     data_dir = choices.data_dir or next(iter(_data(site, choices)), "")
     lines = [
         *(f"# Not known: {sentence}" for sentence in unknown),
         "",
-        _toml("id", re.sub(r"[^a-z0-9-]+", "-", (site.cluster or host).lower()).strip("-") or "cluster"),
-        _toml("title", site.cluster or host, "scontrol show config" if site.cluster else "the login host"),
+        _toml("id", re.sub(r"[^a-z0-9-]+", "-", (cluster or host).lower()).strip("-") or "cluster"),
+        _toml("title", cluster or host, "scontrol show config" if cluster else "the login host"),
         _toml("login_hosts", [host], "as given"),
         _toml("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
         _toml("queue_option", "qos" if by_qos else "partition", "what a job names (its AllowQos)"),
