@@ -45,11 +45,10 @@ class KeySetup(NamedTuple):
     login: str
 
 
-class _KeyOnly:
+class _KeyOnly(NamedTuple):
     """A prompter for a login with the key only: it refuses to answer questions for passwords and codes."""
 
-    def __init__(self, prompter: Prompter) -> None:
-        self.prompter = prompter
+    prompter: Prompter
 
     def ask(self, question: LoginQuestion) -> str | None:
         return self.prompter.ask(question) if question.kind in {"passphrase", "host-key"} else None

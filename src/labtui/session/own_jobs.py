@@ -107,8 +107,7 @@ def log_patterns(script: JobScript) -> tuple[tuple[Stream, str], ...]:
     """
     chdir = script.value("chdir")
     logs: list[tuple[Stream, str]] = [("out", script.value("output") or "slurm-%j.out")]
-    error = script.value("error")
-    if error and error != logs[0][1]:
+    if (error := script.value("error")) and error != logs[0][1]:
         logs.append(("err", error))
     return tuple((stream, str(PurePosixPath(chdir, name))) for stream, name in logs if name != "/dev/null")
 
