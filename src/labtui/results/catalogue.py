@@ -305,7 +305,10 @@ def _which_runs(runs: Sequence[MeasuredRun], drawn: Sequence[Series]) -> Iterato
     """The runs that a chart over the batch shows, and the batches that were trained on several numbers of GPUs."""
     numbers = sorted({point.run for each in drawn for point in each.points if point.run})
     if numbers:
-        yield f"The best of each policy and batch: run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}."
+        tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
+        among = f" in task{'s' * (',' in tasks)} {tasks}" * bool(tasks)
+        which = f"run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+        yield f"The best of each policy and batch{among}: {which}."
     for batch, alike in sorted(grouped(runs, lambda run: run.run.batch_size or 0).items()):
         sizes = sorted({run.run.n_gpus or 0 for run in alike})
         if len(sizes) > 1:

@@ -146,8 +146,10 @@ def seconds_text(time: Interval | None) -> str:
 
 
 def whole_text(time: Interval | None) -> str:
-    """The time of a whole training as its script prints it: whole seconds, cut off."""
-    return ABSENT if time is None else f"{int(time.lo):,}"
+    """The time of a whole training in seconds; where its script prints whole seconds, cut off, these."""
+    if time is None:
+        return ABSENT
+    return f"{int(time.lo):,}" if time.half_width >= 0.5 else f"{time.value:,.{int(time.value < 100)}f}"
 
 
 def tick_text(value: float, *, percent: bool = False) -> str:

@@ -100,7 +100,8 @@ def said_of(line: int, record: Record) -> list[Said]:
         status = record.text("status").lower()
         success = status in ("success", "") and record.values.get("success") is not False
         outcome = _REASONS.get(record.text("reason"))
-        said.append(Ends(success=success, outcome=outcome, final=True))
+        whole = clock_interval(record.number("seconds")) if success else None
+        said.append(Ends(success=success, outcome=outcome, final=True, facts=RunFacts(total_seconds=whole)))
     elif key in ("tracked_stats", "eval_accuracy"):
         value = record.values[key]
         values = value if isinstance(value, dict) else {key: value}
