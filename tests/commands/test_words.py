@@ -45,12 +45,6 @@ def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
     assert summary(checks) == line
 
 
-def test_watch_says_at_once_what_it_follows(lab):
-    with open_session(lab, start=False) as session:
-        lab_session(session)
-        assert describe_open_runs(View.of(session)) == "Run 4 is running. Run 5 is waiting."
-
-
 def test_watch_says_that_only_logs_are_left(lab, monkeypatch, command):
     with open_session(lab, start=False) as session:
         session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
@@ -74,6 +68,7 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
 def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkeypatch):
     session = open_session(lab, start=False)
     lab_session(session)
+    assert describe_open_runs(View.of(session)) == "Run 4 is running. Run 5 is waiting."
     main(["check", "10.5"])
     shown = capsys.readouterr().out
     assert shown.startswith("? 10.5   unknown") and "run 4 has no known end yet" in shown, "seen long ago"

@@ -301,10 +301,12 @@ def test_tokens_that_are_none(token):
     ("Invalid account specification", "Open to you: course_a, course_b."),
     ("Invalid qos specification", "Open to you: normal, debug."),
     ("invalid partition specified: gpux", "Partitions here: acc, gpp."),
+    ("Requested time limit is invalid (missing or exceeds some limit)", "Time limits here: acc 02:00:00."),
 ])  # fmt: skip
-def test_a_refused_account_qos_or_partition_names_those_there_are(site, words, named):
+def test_a_refused_account_queue_or_time_limit_names_what_there_is(site, words, named):
     site.program("sacctmgr", "echo 'course_a||normal|normal'; echo 'course_b||debug|normal'")
-    site.program("scontrol", "echo 'PartitionName=acc AllowQos=ALL'; echo 'PartitionName=gpp Default=YES'")
+    partitions = "acc State=UP MaxTime=2:00:00", "gpp Default=YES", "old State=DOWN MaxTime=1:00:00"
+    site.program("scontrol", "\n".join(f"echo 'PartitionName={words}'" for words in partitions))
     site.program("sbatch", f"echo 'sbatch: error: {words}' >&2; exit 1")
     with pytest.raises(SubmitRefused) as caught:
         site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))

@@ -151,20 +151,14 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return _run_command(arguments[0], arguments[1:])
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
-        _refuse_misspelt(first)
+        import difflib
+
+        if near := difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.7):
+            raise failure("like-a-command", word=first, near=near[0])
     named = main_parser().parse_args(arguments)
     from labtui.commands import screens
 
     return screens.open_folder(named.folder, trust=named.trust)
-
-
-def _refuse_misspelt(word: str) -> None:
-    """Raise UsageError for a word that is nearly the name of a command."""
-    import difflib
-
-    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
-    if near:
-        raise failure("like-a-command", word=word, near=near[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -75,7 +75,7 @@ def _read_site(result: CommandResult) -> SiteProbe:
         "account": "sacctmgr",
     }  # fmt: skip
     refused = {programs[name]: words for name, words in result.refused(*programs).items()}
-    partitions = _partitions(out.get("partitions", ""))
+    partitions = parse_partitions(out.get("partitions", ""))
     lines = out.get("modules", "").splitlines()  # of `module -t avail`, with headings
     names = (line.strip().removesuffix("(default)").strip() for line in lines)
     return SiteProbe(
@@ -98,7 +98,7 @@ def _read_site(result: CommandResult) -> SiteProbe:
 # --------------------------------------------------------------------------- partitions
 
 
-def _partitions(text: str) -> tuple[SitePartition, ...]:
+def parse_partitions(text: str) -> tuple[SitePartition, ...]:
     """The partitions in ``scontrol --oneliner show partition``, whose totals are divided by the number of nodes."""
     found = []
     for line in text.splitlines():

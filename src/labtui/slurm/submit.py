@@ -26,7 +26,8 @@ from labtui.slurm import queue
 from labtui.slurm.job_control import SbatchAnswer, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, TIMED_OUT, UNSET, Call, CommandResult, shell_file
-from labtui.slurm.values import job_id, number
+from labtui.slurm.site_probe import parse_partitions
+from labtui.slurm.values import duration_text, job_id, number
 
 CONTROL_DIR = ".labtui"
 SBATCH_LIMIT_S = 240
@@ -100,12 +101,16 @@ def _read_submitted(result: CommandResult) -> str:
 
 
 def _hint_alternatives(key: str, out: str) -> str:
-    """After a refused account, QoS or partition: a sentence with those there are; "" if not known."""
-    found = parse_associations(out)
+    """After a refused account, QoS, partition or time: a sentence with what is possible; "" if not known."""
+    found, up = parse_associations(out), [each for each in parse_partitions(out) if each.up]
     names = {"account": [row.account for row in found], "qos": [name for row in found for name in row.qos]}
-    names["partition"] = re.findall(r"^PartitionName=(\S+)", out, re.MULTILINE)
+    names["partition"] = [each.name for each in up]
+    names["time-limit"] = [
+        f"{each.name} {duration_text(each.max_seconds)}" for each in up if each.max_seconds
+    ]
     known = ", ".join(dict.fromkeys(names.get(key, ())))
-    return f"{'Partitions here' if key == 'partition' else 'Open to you'}: {known}." if known else ""
+    head = {"partition": "Partitions here", "time-limit": "Time limits here"}.get(key, "Open to you")
+    return f"{head}: {known}." if known else ""
 
 
 def parse_submit(stdout: str, taken: Container[str] = ()) -> str | None:
