@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.cluster.target import LoginQuestion
+from labtui.commands import terminal
 from labtui.commands.cli import main
 from labtui.commands.follow import news_of
 from labtui.commands.jobs import also_ended
@@ -171,12 +172,19 @@ def test_a_placeholder_account_and_what_else_is_wrong_is_told(tmp_path, monkeypa
     assert "nct_NNN stands for your account: set `account` in lab.toml." in finding
 
 
-def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch):
+def test_nothing_is_asked_when_stdin_is_no_terminal_and_a_question_is_wrapped(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\nsecret\n"))
     prompter = TerminalPrompter()
     for kind in ("password", "passphrase", "code", "host-key"):
         assert prompter.ask(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
-    assert "\x1b" not in prompter.unasked and sys.stdin.read() == "yes\nsecret\n"
+    assert "\x1b" not in prompter.unasked
+    monkeypatch.setattr(terminal, "window_width", lambda _stream: 40)
+    assert terminal.read_line("The host's key is new. Is this fingerprint correct?") == "yes", (
+        "nothing was read"
+    )
+    assert capsys.readouterr().err == "The host's key is new. Is this\n  fingerprint correct? ", (
+        "in whole words"
+    )
 
 
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):

@@ -17,7 +17,6 @@ from labtui.cluster.target import start_again
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 from labtui.commands.follow import describe_open_runs, news_of
-from labtui.commands.terminal import OpenLab
 from labtui.doctor.findings import Check, summary
 from labtui.domain.state import CLUSTER_OVER
 from labtui.session.session import Session
@@ -43,13 +42,6 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
     checks = [Check(key="network", title="Network", status=status, sentence="") for status in statuses]
     assert summary(checks) == line
-
-
-def test_watch_says_that_only_logs_are_left(lab, monkeypatch, command):
-    with open_session(lab, start=False) as session:
-        session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
-    monkeypatch.setattr(OpenLab, "updates", lambda *_, **__: ())
-    assert command(["watch"]).err == "Every run has ended; the rest of the logs is read.\n"
 
 
 def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):

@@ -109,7 +109,6 @@ def test_partitions_that_are_down_or_closed_are_no_choice():
         question.choose("9")
     with pytest.raises(ValueError, match="/a/b is neither"):
         SiteQuestion(key="training", text="", default="").choose("/a/b")
-    assert "queue" not in question_keys(site, queue="short")
     assert "short" in values(site, queue="short").values()
     with pytest.raises(UsageError) as refused:
         question_keys(site, queue="sort")

@@ -143,10 +143,10 @@ def _ask_student(question: SiteQuestion, accept: Callable[[str], Choices]) -> Ch
         return accept("")
     for number, option in enumerate(question.options, 1):
         say(f"  {number}  {option}")
-    default = f"[{question.default}] " if question.default else ""
+    default = f" [{question.default}]" if question.default else ""
     while True:
         try:
-            return accept(terminal.read_line(f"{question.text} {default}"))
+            return accept(terminal.read_line(f"{question.text}{default}"))
         except (ValueError, UsageError) as error:
             say(f"That is not valid: {str(error).rstrip('.')}.")
 

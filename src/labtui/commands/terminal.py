@@ -38,12 +38,12 @@ MAX_WIDTH = 100
 """Sentences are wrapped at this width in wider windows, in cells."""
 
 
-def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2) -> None:
+def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2, end: str = "\n") -> None:
     """Print sentences (default: on stdout); on a terminal wrapped, with continuation lines `hang` cells further in."""
     stream = stream or sys.stdout
     width = window_width(stream)
     lines = fitted_lines(text.split("\n"), None if width is None else min(width, MAX_WIDTH), hang)
-    print("\n".join(lines), file=stream, flush=True)
+    print("\n".join(lines), end=end, file=stream, flush=True)
 
 
 def print_line(text: str) -> None:
@@ -107,10 +107,10 @@ class TerminalPrompter:
         try:
             if question.kind == "host-key":
                 words = ("yes", "no", question.fingerprint.lower())
-                while (answer := read_line(f"{text} (yes/no/fingerprint) ")).lower() not in words:
+                while (answer := read_line(f"{text} (yes/no/fingerprint)")).lower() not in words:
                     text = "Please answer"
                 return answer
-            return read_line(f"{text} ") if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
+            return read_line(text) if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
         except (EOFError, KeyboardInterrupt):
             return None
 
@@ -122,7 +122,7 @@ def at_terminal() -> bool:
 
 def read_line(question: str) -> str:
     """Ask on stderr, since stdout may be a pipe, and read a line from stdin. Raises EOFError."""
-    print(printable(question), end="", file=sys.stderr, flush=True)
+    print_wrapped(printable(question), stream=sys.stderr, end=" ")
     line = sys.stdin.readline()
     if not line:
         raise EOFError
@@ -134,7 +134,7 @@ def confirm(question: str) -> bool:
     if not at_terminal():
         return True
     try:
-        return read_line(f"{question} [y/N] ").lower() in ("y", "yes")
+        return read_line(f"{question} [y/N]").lower() in ("y", "yes")
     except EOFError:
         return False
 
