@@ -46,6 +46,10 @@ def test_a_good_file_is_a_yes_and_a_broken_one_a_no(folder, capsys, command):
     path = folder.path / "job.slurm"
     path.write_text(JOB)
     assert [each for each in found(capsys, code=0) if each["severity"] == "error"] == []
+    path.write_text(JOB.replace("#SBATCH --gres=gpu:2\n", "").replace(" --n_gpus 2", ""))
+    for gpus, code in (("0", 0), ("1", 1)):  # the student says more than the job gets
+        told = command(["submit", "job.slurm", "--gpus", gpus, "--dry-run", "--offline"], code).out
+        assert ("error: The job gets no GPU" in told) is bool(code)
     path.write_text(BROKEN)
     errors = [each for each in found(capsys, code=1) if each["severity"] == "error"]
     assert {(each["rule"], each["line"]) for each in errors} >= {("lone-dashes", 7)}

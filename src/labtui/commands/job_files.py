@@ -18,7 +18,6 @@ from labtui.slurm.values import number
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
     from labtui.preflight.findings import Finding
-    from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
     from labtui.session.settings import Settings
@@ -129,6 +128,7 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
 def run_lint(args: argparse.Namespace) -> int:
     """Check each file together with the files beside it. Return 1 if there is an error."""
     from labtui.preflight import rules_table
+    from labtui.session.settings import Settings, load_profile
 
     if args.rules:
         print(rules_table(), end="")
@@ -136,7 +136,13 @@ def run_lint(args: argparse.Namespace) -> int:
     if not args.files:
         raise failure("no-file-named")
     folder = folder_here(args.folder)
-    profile, settings = _cluster(args, folder)
+    settings = folder.settings() if folder else Settings(edition="", profile="slurm")
+    if not folder and not args.cluster:
+        say("There is no lab folder here, so no site's rules are checked (--cluster names a site).")
+    profile = load_profile(args.cluster or settings.profile, folder.path if folder else Path.cwd())
+    if not args.cluster:
+        places = {"container": settings.container, "data_dir": settings.data_dir}
+        profile = structs.replace(profile, **{key: path for key, path in places.items() if path})
     found = {name: _lint(Path(name), profile, settings, args) for name in args.files}
     if args.json:
         rows = [{"path": name, "findings": list(map(finding_row, items))} for name, items in found.items()]
@@ -151,20 +157,6 @@ def run_lint(args: argparse.Namespace) -> int:
         errors = sum(item.severity == "error" for item in every)
         say(f"{plural(errors, 'error')}, {plural(len(every) - errors, 'warning')}")
     return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
-
-
-def _cluster(args: argparse.Namespace, folder: LabFolder | None) -> tuple[Profile, Settings]:
-    """The cluster's profile and the settings: from the options, the lab folder, or the generic profile."""
-    from labtui.session.settings import Settings, load_profile
-
-    settings = folder.settings() if folder else Settings(edition="", profile="slurm")
-    if not folder and not args.cluster:
-        say("There is no lab folder here, so no site's rules are checked (--cluster names a site).")
-    profile = load_profile(args.cluster or settings.profile, folder.path if folder else Path.cwd())
-    if not args.cluster:
-        places = {"container": settings.container, "data_dir": settings.data_dir}
-        profile = structs.replace(profile, **{key: path for key, path in places.items() if path})
-    return profile, settings
 
 
 def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Namespace) -> tuple[Finding, ...]:

@@ -158,10 +158,12 @@ def _minutes(value: str) -> float | None:
 def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """GPU runs in a job that asks for no GPU.
 
-    The plan or a command is for GPUs, the script has no `--gres`.
+    The plan, the student or a command names GPUs, the script has no `--gres`.
     """
-    used = (gpus_in_command(c.text) or 0 for c in job.launches if " cpu" not in c.text)
-    wanted = (context.draft.gpus if context.draft else 0) or max(used, default=0)
+    used = [gpus_in_command(c.text) or 0 for c in job.launches if " cpu" not in c.text]
+    runs = context.draft.runs if context.draft else ()
+    told = [run.n_gpus // job.nodes for run in runs if "n_gpus" not in run.unknown]
+    wanted = max((*used, *told), default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
     queue = _queue(context, job)
     if wanted and job.gpus == 0 and not broken and node_gpus(context) and not job.has("exclusive"):
