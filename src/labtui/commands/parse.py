@@ -242,7 +242,7 @@ def _program_title(run: ParsedRun, program: Program) -> str:
     shown = [sample.seconds.scaled(scale) for sample in run.epochs]
     places = [numbers.decimals(time.half_width or 0.5, most=9) for time in shown]
     times = (
-        f"{time.value:,.{place}f} ±{time.half_width:.{place}f} {program.shown_in}"
+        f"{time.value:,.{place}f}{numbers.plus_minus(time.half_width, place)} {program.shown_in}"
         for time, place in zip(shown, places, strict=True)
     )
     return ", ".join([program.name, *size, program.count_label(run.processes or 0), *times])

@@ -186,7 +186,7 @@ def fixed(value: float, places: int, rounding: str = ROUND_HALF_UP) -> str:
         return f"{value}"
     noise = {ROUND_CEILING: -0.05, ROUND_FLOOR: 0.05}.get(rounding, 0.0)
     rounded = _decimal(value + noise / 10**places).scaleb(places).to_integral_value(rounding).scaleb(-places)
-    return f"{rounded + 0:,.{places}f}"  # no "-0.0"
+    return f"{rounded + 0:,.{max(0, places)}f}"  # no "-0.0"
 
 
 def _decimal(value: float) -> Decimal:
@@ -194,17 +194,18 @@ def _decimal(value: float) -> Decimal:
     return Decimal(f"{value:.12g}")
 
 
+def plus_minus(half_width: float, places: int) -> str:
+    """`` ±0.1``: rounded up, as bounds are rounded outwards; "" up to half of the last place, which it implies."""
+    counts = fixed(half_width, places, ROUND_HALF_DOWN).strip("0.")
+    return f" ±{fixed(half_width, places, ROUND_CEILING)}" if counts else ""
+
+
 def with_half_width(value: float, half_width: float) -> str:
-    """``17.9 ±0.1``: three digits, the half-width with the same decimals; left out where it rounds to zero."""
+    """``17.9 ±0.1``: three digits, and the half-width at the last of them."""
     text = three_digits(value)
-    places = len(text.partition(".")[2])
-    step = _last_place(float(text.replace(",", "")))
-    if not math.isfinite(half_width / step):
-        return ABSENT
-    steps = math.ceil(half_width / step - 0.5)
-    if steps < 1:  # half a step, too: the digits already imply it
-        return text
-    return f"{text} ±{steps * step:,.{places}f}"
+    whole, _, decimal = text.replace(",", "").partition(".")
+    places = len(decimal) or min(0, 3 - len(whole))
+    return text + plus_minus(half_width, places) if math.isfinite(half_width) else ABSENT
 
 
 def with_uncertainty(row: ResultRow, value: Interval | None) -> str:
@@ -327,8 +328,8 @@ def time_text(row: ResultRow) -> str:
 
 
 def _half_width(time: Interval | None) -> str:
-    width = 0.0 if time is None else time.half_width
-    return f"{width:.2g}" if width >= 0.001 or not width else "< 0.001"
+    half = 0.0 if time is None else time.half_width
+    return fixed(half, decimals(half or 1.0, most=3), ROUND_CEILING)
 
 
 PROGRAM = (

@@ -123,9 +123,8 @@ def loss_text(row: ResultRow, clock: str) -> str:
     grid, nothing = [["part", "points lost", "known from"]], []
     for part in scaling.lost_efficiency(row):
         if part.is_shown:
-            half = numbers.in_digits_of(part.text, 100 * part.share.half_width)
-            points = f"{part.text} ±{half}" if half.strip("0.") else part.text
-            grid.append([part.name, points, part.evidence])
+            half = numbers.plus_minus(100 * part.share.half_width, len(part.text.partition(".")[2]))
+            grid.append([part.name, part.text + half, part.evidence])
         else:
             nothing.append(part.name)
     head = f"{clean(row.name)}, {devices(row.n_gpus)}{mark_words(row.mark)}: efficiency {percent_text(row.efficiency)}"
