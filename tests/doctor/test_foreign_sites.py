@@ -57,7 +57,7 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, list[str]
         while terminal.process.poll() is None:
             terminal.read(1.0)
             shown = terminal.output[seen:].decode("utf-8", "replace")
-            question = re.search(r"((?:[^\n]|\n  )*[?.](?: \[[^\]]*\])? )$", shown)
+            question = re.search(r"((?:[^\n]|\n  )*[?.](?:\s+\[[^\]]*\])? )$", shown)
             if question is not None:
                 questions, seen = questions + 1, len(terminal.output)
                 texts = next((texts for words, texts in answers.items() if words in question[1]), [""])
