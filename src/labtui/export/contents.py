@@ -173,9 +173,8 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     def mark(self) -> str:
         """The line for pages with numbers that are not the lab's; "" where all that are shown are."""
         rows = (*without_small(self.results).rows, *self.results.programs)
-        return MARK_LINES[
-            "practice" if self.profile.status == "practice" else joint_mark(r.mark for r in rows)
-        ]
+        practice = self.profile.status == "practice"
+        return MARK_LINES["practice" if practice else joint_mark(row.mark for row in rows)]
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""

@@ -14,7 +14,7 @@ from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, Metric
 from labtui.lab.evidence import one_line
 from labtui.lab.run_choice import has_run, runs_made, runs_of
 from labtui.results import messages
-from labtui.results.catalogue import accuracy_chart, catalogue, networks
+from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, doubling_axes, slug
 from labtui.results.measured import is_accuracy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
@@ -33,13 +33,11 @@ def hand_in(contents: LabContents) -> Document:
     edition, settings = contents.edition, contents.settings
     made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan)])
     unreal = all(run.mark for run in contents.measurements.runs)
-    others = ("The charts of other runs are in plots/.",) * bool(contents.results.rows)
     pages = [replace(page, practice=unreal or page.practice) for page in made if page.shows]
-    pages = pages or [Page(title="No task has a run or an answer yet", warnings=others)]
-    absent = dict.fromkeys(page.kicker or page.title for page in made if not page.shows)
-    missing = [f"Not here yet: {'; '.join(absent)}."] if absent else []
-    if missing:
-        pages[-1] = replace(pages[-1], warnings=(*pages[-1].warnings, *missing))
+    if not any(page.numbers for page in pages):
+        pages = [*_other_runs(contents), *pages] or [Page(title="No task has a run or an answer yet")]
+    if absent := dict.fromkeys(page.kicker or page.title for page in made if not page.shows):
+        pages[-1] = replace(pages[-1], warnings=(*pages[-1].warnings, f"Not here yet: {'; '.join(absent)}."))
     author = clean(settings.group)
     where = ", account ".join(filter(None, map(clean, (contents.profile.title, settings.account))))
     day = f"{contents.today.day} {contents.today:%B %Y}".replace(" ", "\u00a0")  # breaks nowhere
@@ -66,9 +64,8 @@ def hand_in(contents: LabContents) -> Document:
 
 def _on_one_scale(pages: Sequence[Page]) -> list[Page]:
     """The pages with one lower end of y in all their charts of efficiency, so that these can be compared."""
-    least = min(
-        (drawing.y_limits(c)[0] for page in pages for c in page.charts if c.percent and c.compares), default=0
-    )
+    compared = (c for page in pages for c in page.charts if c.percent and c.compares)
+    least = min((drawing.y_limits(chart)[0] for chart in compared), default=0)
 
     def scaled(chart: ChartSpec) -> ChartSpec:
         return drawing.with_start(replace(chart, y_from=least) if chart.percent and chart.compares else chart)
@@ -115,6 +112,17 @@ def default_pages(contents: LabContents) -> Iterable[HandInPage]:
 
 
 # --------------------------------------------------------------------------- one page
+
+
+def _other_runs(contents: LabContents) -> Iterable[Page]:
+    """A page for a lab whose runs are all others than its tasks plan, as those of own job files."""
+    results = without_small(contents.named)
+    charts = (catalogue(results) or lab_charts(results))[:1]
+    blocks = (tables.readings_table(results),) if results.measured else ()
+    if charts or blocks:
+        warnings = ("No task of the lab asks for these runs.",)
+        page = Page(title="Runs that no task plans", charts=charts, blocks=blocks, warnings=warnings)
+        yield replace(page, numbers=tuple(_provenance(results)), practice=_is_marked(results))
 
 
 def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:

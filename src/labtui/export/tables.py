@@ -160,10 +160,8 @@ def machine_facts(results: Results) -> Facts:
     model = results.rows[0].model if results.rows else ""
     mine = [row for row in results.measured if row.model == model and row.epoch_seconds is not None]
     found = {row.n_gpus: row for row in mine if row.n_gpus is not None}
-    return tuple(
-        (numbers.time_text(row), "CPU" if n == 0 else messages.count_words(n, start=True))
-        for n, row in sorted(found.items())
-    )[:4]
+    names = {n: messages.count_words(n, start=True) if n else "CPU" for n in found}
+    return tuple((numbers.time_text(row), names[n]) for n, row in sorted(found.items())[:4])
 
 
 # --------------------------------------------------------------------------- results.csv

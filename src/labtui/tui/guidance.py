@@ -217,9 +217,8 @@ def _while_running(view: View) -> NextStep:
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         meanwhile = f"Meanwhile {reason[0].lower()}{reason[1:]}"
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
-    if any(line.run.started for line in view.pending):
-        return NextStep("Watch the log", reason, "pane('log')")
-    return NextStep("Watch the runs", reason, "pane('runs')")
+    pane = "log" if any(line.run.started for line in view.pending) else "runs"
+    return NextStep(f"Watch the {pane}", reason, f"pane('{pane}')")
 
 
 def _next_task(view: View) -> NextStep:

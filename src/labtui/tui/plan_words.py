@@ -283,17 +283,13 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         or words.NOTHING,
     }
     if spec.program is not None:
-        found |= {"gpus": str(spec.processes), "batch": spec.size, "options": shlex.join(_started(spec))}
+        count = ("-np", str(spec.processes)) if spec.launcher == "mpirun" else (f"--ntasks={spec.processes}",)
+        command = shlex.join((spec.launcher, *count, *spec.arguments, *spec.extra_args))
+        found |= {"gpus": str(spec.processes), "batch": spec.size, "options": command}
     elif spec.device != "gpu":
         found["per_gpu"] = words.NOTHING
     phase = plan.phase(spec)
     return found if draft is not None else found | {"in": phase.value if phase else "left out"}
-
-
-def _started(spec: RunSpec) -> tuple[str, ...]:
-    """The command that starts a program, without srun's options for the step."""
-    count = ("-np", str(spec.processes)) if spec.launcher == "mpirun" else (f"--ntasks={spec.processes}",)
-    return (spec.launcher, *count, *spec.arguments, *spec.extra_args)
 
 
 # ------------------------------------------------------------------ findings
