@@ -25,6 +25,7 @@ from labtui.export.powerpoint import pptx
 from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import epoch_chart, lab_charts
+from labtui.results.charts import Point, Series
 from labtui.results.compute import compute_results
 from labtui.results.numbers import PRECISE, Table, text_table
 from tests.export.helpers import ANSWERS, EACH_KIND, block_text, make_lab, pdf_words
@@ -105,9 +106,9 @@ def test_native_charts_hold_the_numbers_and_the_bounds_of_the_chart(tmp_path):
     assert seen >= 12
 
 
-def native(family, inches):
+def native(family, inches, **changed):
     results = compute_results(measured_run(n, [13.0 / n + 2] * 3) for n in (1, 2, 4))
-    (spec,) = (chart for chart in lab_charts(results) if chart.family == family)
+    (spec,) = (replace(chart, **changed) for chart in lab_charts(results) if chart.family == family)
     slides = Presentation()
     return add_chart(slides.slides.add_slide(slides.slide_layouts[6]), spec, (0, 0, inches, 4)), spec
 
@@ -135,12 +136,9 @@ def test_a_number_stands_right_of_its_mark_on_the_side_that_its_line_and_the_ide
 
 
 def test_panels_begin_at_one_height_and_the_axis_is_named_once(tmp_path):
-    results = compute_results(
-        replace(measured_run(n, [13.0 / n + 2] * 3), data_set=name)
-        for n in (1, 2)
-        for name in ("a", "b", "a much longer name than the others")
-    )
-    spec = epoch_chart(results)
+    names = ("a", "b", "a much longer name than the others")
+    runs = (replace(measured_run(n, [13.0 / n + 2] * 3), data_set=name) for n in (1, 2) for name in names)
+    spec = epoch_chart(compute_results(runs))
     document = document_of(tmp_path, "hpc4ai-ch10", full=False)
     document = replace(document, pages=(Page(title="", charts=(spec,)),))
     slides = presentation_of(pptx(document)).slides
@@ -177,15 +175,16 @@ def test_charts_take_the_room_and_short_answers_stand_in_frames_of_their_own(tmp
     assert colours == ["tx2", "accent5"], "no network has the colour of a lost part"
 
 
-def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_path):
-    document = document_of(tmp_path, "hpc4ai-ch12")
-    slides = presentation_of(pptx(document)).slides
-    charts = [shape.chart for slide in slides for shape in slide.shapes if shape.has_chart]
-    xml = charts[0]._chartSpace.xml
-    assert '<c:logBase val="2"/>' in xml and '<c:logBase val="10"/>' in xml
-    assert charts[0].category_axis.minimum_scale == 0.5
-    tones = {tone for chart in charts for tone in chart._chartSpace.xpath("//c:ser//a:alpha/@val")}
-    assert tones == {"100000", "75000"}, "mixed with the page, as in the PDF"
+def test_a_logarithmic_chart_has_logarithmic_axes_and_each_decade_of_a_learning_rate_its_number():
+    """By the number format: in PowerPoint 0.1, 0.01 and 0.001 were "0" each."""
+    points = tuple(Point(x=2.0**n, y=10.0**-n) for n in range(7))
+    rates = tuple(Series(name=name, points=points) for name in "ab")
+    space = (chart := native("epochs", 8, series=rates, x_log=True, y_log=True, unit="")[0])._chartSpace
+    assert (space.xpath("//c:logBase/@val"), chart.category_axis.minimum_scale) == (["2", "10"], 0.5)
+    assert space.xpath("//c:ser/c:spPr//a:alpha/@val") == ["100000", "75000"], "tones, as in the PDF"
+    forms = re.findall(r"(?:\[<(.+?)\])?([^;]+)", chart.value_axis.tick_labels.number_format)
+    found = [next(form for limit, form in forms if point.y < float(limit or "inf")) for point in points]
+    assert found == [*["General"] * 4, "0.0000#", "0.0000#", "0E+0"]
 
 
 @pytest.mark.parametrize(("text", "cut"), [("A line.", 2), ("Each step waits. " * 50, 0)])

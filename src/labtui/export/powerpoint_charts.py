@@ -241,7 +241,7 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
     up.has_major_gridlines = True
     up.major_gridlines.format.line.color.theme_color = GRID
     digits = "0" if spec.percent else "#,##0.###" if high < 10 else "#,##0"
-    digits = "[<0.0001]0.00000;[<0.001]0.0000;General" if spec.y_log and low < 1 else digits
+    digits = "[<0.000009]0E+0;[<0.0009]0.0000#;General" if spec.y_log and low < 1 else digits
     _set_format(up, digits + drawing.UNITS.get(spec.unit, "").replace("×", '"×"'))
     if not spec.y_log and len(steps := drawing.y_ticks(low, high)) > 1:
         up.major_unit = (steps[1] - steps[0]) * (2 if panel and len(steps) > 4 else 1)
