@@ -135,7 +135,8 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         model = view.state.called(line.run, names).model
         unread = line.why_not * (done and not counted)
         reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
-        why = _advice_or_cause(view, line) or reason or row["submission"]["sentence"] * (not line.cancelling)
+        why = (reason or row["submission"]["sentence"]) * (not line.cancelling)
+        why = _advice_or_cause(view, line) or why
         batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
         named = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, batch]
         mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")
