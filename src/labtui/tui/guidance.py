@@ -209,13 +209,12 @@ def _while_running(view: View) -> NextStep:
         return NextStep("Release the runs", reason, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(failed)
-    going = {each.run_id for each in view.pending}
+    going, meanwhile = {each.run_id for each in view.pending}, f"Meanwhile {reason[0].lower()}{reason[1:]}"
     missing = (item for item in view.items if item.kind == "runs" and not item.met and not item.task_id)
     more = sum(item.run_id not in going or item.mark == "small" for item in missing)
     if more and max(going) < view.unchecked_from:
-        return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
+        return NextStep(f"Plan {plural(more, 'run')}", meanwhile, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
-        meanwhile = f"Meanwhile {reason[0].lower()}{reason[1:]}"
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
     pane = "log" if any(line.run.started for line in view.pending) else "runs"
     return NextStep(f"Watch the {pane}", reason, f"pane('{pane}')")
