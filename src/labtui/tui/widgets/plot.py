@@ -307,7 +307,8 @@ class _Drawing:
         """What follows the value in the margin, of a line that ends with this point."""
         if self.listed:
             return ""
-        ended = f" in {place_text(self.spec, last.x)}" if self.spec.over_time and last.x < self.xs[-1] else ""
+        early = self.spec.over_time and last.x < self.xs[-1]
+        ended = f" in {place_text(self.spec, last.x)}" if self.value_room and early else ""
         return ended + (" warm-up" if last.hollow else " so far" if last.live else "")
 
     def _label(self, at: int) -> tuple[str, str]:
