@@ -29,6 +29,8 @@ NOTE_SIZE = 14
 LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 """Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
+REPORT_HEIGHT = 3.7
+"""The height in inches of a report's charts on a slide: half as high on A4, they leave few pages half empty."""
 MAX_PICTURE = 3.8
 """The height in inches of a student's picture at most: below it a slide has room for a question and two lines."""
 _TYPST_KEEPS = 11
@@ -70,9 +72,10 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     found["chart"] = None
     if page.charts:
         height = chart_height(page if slides else Page(title="", charts=page.charts))
+        if not slides:
+            height = min(height, max(REPORT_HEIGHT, *map(_least_height, page.charts)))
         drawn = _json_value(chart_picture(page.charts, WIDTH, height), folder)
-        alt = " ".join(map(drawing.chart_text, page.charts))
-        found["chart"] = {"file": drawn, "alt": alt}
+        found["chart"] = {"file": drawn, "alt": " ".join(map(drawing.chart_text, page.charts))}
     return found
 
 
