@@ -26,9 +26,9 @@ class Script:
         self.now += timedelta(seconds=after)
         self.lines.append(f"[{self.now:%m/%d/%Y %I:%M:%S %p}] INFO - {text}\n")
 
-    def epoch(self, number: int, images: int, seconds: float) -> None:
+    def epoch(self, number: int, images: int, seconds: float, *, start: float = 0.0) -> None:
         self.say(f"[EPOCH: {number}] Starting training loop...")
-        self.say(f"[EPOCH: {number}] Loss at iteration 1: 5.321", after=seconds / 2)
+        self.say(f"[EPOCH: {number}] Loss at iteration 1: 5.321", after=start + seconds / 2)
         self.say(f"[EPOCH: {number}] Training throughput: {images / seconds:.3f} imgs/s", after=seconds / 2)
         self.say(f"[EPOCH: {number}] Starting validation loop...")
         self.say(f"[EPOCH: {number}] Accuracy: 0.031 | Validation throughput: 500.0 imgs/s", after=3)
@@ -46,7 +46,7 @@ COMMAND = "+ torchrun --nproc_per_node 1 train.py --batch_size 32\n"
 def test_one_process():
     script = Script(samples=12480, steps=390, batch=32, epochs=2)
     script.epoch(1, 12480, 159.7)
-    script.epoch(2, 12480, 36.3)
+    script.epoch(2, 12480, 36.3, start=2.4)  # its loaders started first
     run = only_run(COMMAND + script.end(12480 / 36.3))
     assert (run.batch_size, run.batch_per_gpu, run.epochs_planned, run.images) == (32, 32, 2, 12480)
     assert (run.outcome, run.n_gpus, run.notes) == ("completed", 1, ())

@@ -229,6 +229,10 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
 # --------------------------------------------------------------------------- the course's script
 
 
+LOADER_START_S = 2.0
+"""After the stamp of an epoch's beginning, until its clock runs: the processes that load images start."""
+
+
 def _course_run(fold: Fold, line: int) -> OpenRun:
     run = fold.run_of(line, lambda run: run.accepts(COURSE))
     run.form, run.last_line = COURSE, line
@@ -256,7 +260,7 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
     known, per = run.facts.n_gpus, run.facts.batch_per_gpu
     images = run.facts.images or (samples * known if known else None)
     seconds = Interval.exact(float(images)).over(rate) if images else None
-    if seconds and (timed is None or (seconds.lo <= timed.hi and timed.lo <= seconds.hi)):
+    if seconds and (timed is None or (seconds.lo <= timed.hi and timed.lo <= seconds.hi + LOADER_START_S)):
         batch = per * known if per and known else None
         run.update_facts(RunFacts(images=images, batch_size=batch), sure=False)
     else:
