@@ -233,7 +233,8 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
     if spec.y_log:
         _set_log(up, 10)
         least = min(p.y for s in spec.series for p in s.points)
-        low = 10.0 ** math.floor(math.log10(least))
+        # LibreOffice counts its ticks from both ends
+        low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
     up.minimum_scale, up.maximum_scale = low, high
     if has_numbers(spec) and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
