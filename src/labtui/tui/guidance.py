@@ -213,7 +213,7 @@ def _while_running(view: View) -> NextStep:
     missing = (item for item in view.items if item.kind == "runs" and not item.met and not item.task_id)
     more = sum(item.run_id not in going or item.mark == "small" for item in missing)
     if more and max(going) < view.unchecked_from:
-        return NextStep(f"Plan {plural(more, 'run')}", meanwhile, "plan")
+        return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
     pane = "log" if any(line.run.started for line in view.pending) else "runs"
