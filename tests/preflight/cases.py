@@ -82,7 +82,6 @@ class Case:
     remove: tuple[str, ...] = ()
     given: dict[str, str] = field(default_factory=dict)
     forecast: Interval | None = None
-    prescribed_minutes: frozenset[int] = frozenset()
     bash_errors: dict[str, str] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
     brought: frozenset[str] = frozenset()
@@ -186,7 +185,6 @@ BROKEN = [
     job("srun-cpus", "python", (LAST, "    srun --label python ResNet50.py --epochs 5 --n_gpus 4")),
     job("srun-cpus", "container", ("\nsingularity exec --nv $SING", "\nsrun -n 1 singularity exec --nv $SING")),
     Case("short-limit", "within the forecast", forecast=Interval(4000, 2400, 6000)),
-    Case("short-limit", "prescribed, and too short", forecast=Interval(6000, 4600, 7000), prescribed_minutes=frozenset({75})),
     Case("short-limit", "beyond the queue's longest", {"job.slurm": ((TIME, "#SBATCH --time 02:00:00"),)}, fixable=False, forecast=Interval(8000, 8000, 9000)),
     Case("path-missing", "asked", remote={SIF: False}, fixable=False),
     job("path-missing", "an own command's data", ("module purge", "python my.py --dataset-path=/gpfs/images\nmodule purge"), remote={"/gpfs/images": False}, fixable=False, severity="warning"),

@@ -44,7 +44,6 @@ NEAR = [
     *(job("cut-node-list", text, ("--nodes 1", "--nodes 2"), (LAST, f"    true\n{text}")) for text in ('HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nsrun python ResNet50.py', "HEAD=$(echo $SLURM_JOB_NODELIST | sed 's/\\[\\(..\\).*/\\1/')\nsrun python ResNet50.py", 'echo "$SLURM_JOB_NODELIST" | tee nodes')),
     job("cut-node-list", "of one node", (LAST, "    true\nexport MASTER_ADDR=${SLURM_JOB_NODELIST%%,*}")),
     Case("short-limit", "long enough", forecast=Interval(3600, 3000, 4500)),
-    Case("short-limit", "prescribed", forecast=Interval(3600, 3000, 6000), prescribed_minutes=frozenset({75})),
     py("path-missing", "nothing imported from it", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"), remote={"/gpfs/scratch/nct_345/utils": False}),
     py("other-path", "harmless sys.path", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_325/utils')\nfrom cifar")),
     job("path-missing", "below home", ("module purge", 'export CIFAR10_DATA="$HOME"/cifar-utils/cifar-10-batches-py\nmodule purge'), remote={"/cifar-utils/cifar-10-batches-py": False}),

@@ -17,7 +17,7 @@ from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, preflig
 from tests.preflight.near import NEAR, VALID
 
 OWN: dict[str, Any] = {"makes_folders": True, "remote": {"/gpfs/cifar/new": False}}
-TOLD = ("remote", "given", "forecast", "prescribed_minutes", "bash_errors", "images", "brought")
+TOLD = ("remote", "given", "forecast", "bash_errors", "images", "brought")
 
 
 def look(case: Case, files: dict[str, bytes]):
@@ -147,9 +147,12 @@ def test_the_paths_worth_asking_the_cluster_about():
 def test_where_no_node_has_a_gpu_none_is_advised():
     site, asking = replace(PROFILE, gpus_per_node=0), Case("*", "").files()
     silent = {"job.slurm": asking["job.slurm"].replace(b"#SBATCH --gres=gpu:4\n", b"")}
-    assert "no-gpu-asked" not in {f.rule for f in preflight(asking | silent, draft(), site, ACCOUNT)}
-    (said,) = (f.effect for f in preflight(asking, draft(), site, ACCOUNT) if f.rule == "gpu-count")
-    assert said == "A node of MareNostrum 5 has 0 GPUs, not 4."
+    for form, asked in (("one-job", ["The job asks for no GPU, the plan for 4"]), ("own", [])):
+        found = preflight(asking | silent, replace(draft(), form=form), site, ACCOUNT)
+        assert [(f.effect.split(":")[0], f.fix) for f in found] == [(text, None) for text in asked]
+    (said,) = (f for f in preflight(asking, draft(), site, ACCOUNT) if f.rule == "gpu-count")
+    lacks = "Slurm reports no GPU on the nodes of MareNostrum 5: this run needs another cluster."
+    assert (said.severity, said.effect, said.fix) == ("error", lacks, None)
 
 
 def test_a_copy_is_to_be_changed_for_a_task_and_not_in_a_job_file_of_ones_own():

@@ -125,7 +125,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 @rule("short-limit", "warning")
 def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A time limit shorter than the trainings should take, or may take if the lab does not prescribe it.
+    """A time limit shorter than the trainings may take.
 
     Slurm ends the job before the last run has any numbers.
     """
@@ -133,7 +133,7 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if seconds is None or minutes is None or minutes < 1:
         return
     low, high = math.ceil(seconds.lo / 60), math.ceil(seconds.hi / 60)
-    if minutes < (low if minutes in context.prescribed_minutes else high):
+    if minutes < high:
         span = f"{low} to {high}" if low < high else str(high)
         effect = f"The trainings should take {span} min; Slurm ends the job after {minutes:g}."
         queue = _queue(context, job)
@@ -165,11 +165,14 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     told = [run.n_gpus // job.nodes for run in runs if "n_gpus" not in run.unknown]
     wanted = max((*used, *told), default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
-    queue = _queue(context, job)
-    if wanted and job.gpus == 0 and not broken and node_gpus(context) and not job.has("exclusive"):
-        effect = "The job gets no GPU: the training fails or silently uses the CPU."
-        hit = Hit(1, effect, add_directive(job, f"--gres={context.profile.gres}:{wanted}"))
-        yield hit if queue is None or queue.devices != "cpu" else Hit(1, effect, None, "warning")
+    queue, planned = _queue(context, job), context.draft is not None and context.draft.form != "own"
+    if job.gpus or broken or job.has("exclusive") or not wanted or not (node_gpus(context) or planned):
+        return
+    asks = f"The job asks for no GPU, the plan for {wanted}" if planned else "The job gets no GPU"
+    fix = add_directive(job, f"--gres={context.profile.gres}:{wanted}")
+    hit = Hit(1, f"{asks}: the training fails or silently uses the CPU.", fix)
+    without = not node_gpus(context) or (queue is not None and queue.devices == "cpu")
+    yield hit._replace(fix=None, severity="warning") if without else hit
 
 
 _GPUS = re.compile(

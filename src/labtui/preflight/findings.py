@@ -206,10 +206,9 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     `sent` are the files that would be sent, by relative path. `account` is the student's; `remote` says whether remote
     paths exist (those not asked about are absent). `main` is the job script (if it is not among the files, every job
     script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast` are the seconds
-    that the trainings should take together (None if unknown), `prescribed_minutes` the time limits that the task
-    prescribes. With `makes_folders`, relative log folders are made on submission. `bash_errors` are the errors of
-    ``bash -n`` by shell script; `images` the images per epoch of the edition's own scripts, by data set; `brought` the
-    names of labtui's own files.
+    that the trainings should take together (None if unknown). With `makes_folders`, relative log folders are made on
+    submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per epoch of the
+    edition's own scripts, by data set; `brought` the names of labtui's own files.
     """
 
     sent: Mapping[str, bytes]
@@ -220,7 +219,6 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     main: str = MAIN_SCRIPT
     given: Mapping[str, str] = {}
     forecast: Interval | None = None
-    prescribed_minutes: frozenset[int | None] = frozenset()
     makes_folders: bool = False
     bash_errors: Mapping[str, str] = {}
     images: Mapping[str, int] = {}

@@ -55,9 +55,11 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_in_command(c.text), c) for c in job.launches)
     used = [(n, c) for n, c in counts if n is not None]
     if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
-        more = ": ask for more nodes" if most else ""
-        effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}{more}."
-        yield _other_gpus(job, request, effect, most)
+        effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
+        if not most:
+            effect = f"Slurm reports no GPU on the nodes of {context.profile.title}: this run needs another cluster."
+        hit = _other_gpus(job, request, effect, most)
+        yield hit if most else hit._replace(fix=None)
         return
     if not job.gpus or request is None or not used or job.has("exclusive"):  # which gives all of a node
         return

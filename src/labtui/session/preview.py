@@ -26,7 +26,6 @@ from labtui.session.folder import SCRIPT_NAME, SHELL_SUFFIXES, list_remote, sent
 from labtui.session.planning import BY_HAND, plan
 
 if TYPE_CHECKING:
-    from labtui.lab.edition import Task
     from labtui.preflight.findings import Finding
     from labtui.session.session import Session
 
@@ -73,7 +72,6 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         main=main,
         given=given,
         forecast=seconds,
-        prescribed_minutes=_prescribed_minutes(task, draft),
         makes_folders=True,
         bash_errors=bash_errors(files, main),
         brought=session.folder.unchanged_scripts(sent),
@@ -88,13 +86,6 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         seconds=seconds,
         unasked=unasked,
     )
-
-
-def _prescribed_minutes(task: Task | None, draft: SubmissionDraft) -> frozenset[int | None]:
-    """The time limits that the task prescribes for the draft's runs, unless they were given other epochs or batches."""
-    runs = {(run.label, run.batch_size, run.epochs) for run in draft.runs}
-    plans = ((plan.spec, plan.time_limit_minutes) for plan in (task.runs if task is not None else ()))
-    return frozenset(limit for run, limit in plans if (run.label, run.batch_size, run.epochs) in runs)
 
 
 def told_paths(state: LabState, paths: Sequence[str], now: float) -> tuple[dict[str, bool], tuple[str, ...]]:
