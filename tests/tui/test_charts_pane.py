@@ -147,13 +147,11 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
         app.go_to_task("10.7")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.press("m")
-        await until(pilot, lambda: "2 models" not in text(app, "views") and "m ResNet" in text(app, "views"))
-        await until(pilot, lambda: len(pane_of(app).shown.spec.measured) == 1)
+        await until(pilot, lambda: "m 1/2 R" in text(app, "views") and len(pane_of(app).shown.lines) == 1)
         await pilot.press("m", "m")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.resize_terminal(80, 24)
         await pilot.press("4", "down")
-        await until(pilot, lambda: "m Filter" in text(app, "views"), "not m 2 mode…")
         pane, three = pane_of(app), chart({1: 1.0, 2: 1.0}, {1: 1.0, 2: 3.0}, {1: 1.0, 2: 2.0})
         with monkeypatch.context() as patched:
             two = {"charts": {"speedup": [three] * 2}, "drawn": {"speedup": three}}
@@ -186,10 +184,10 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         assert [each.message for each in app._notifications] == ["Laws need one line: choose it with m."]
         app.clear_notifications()
         await pilot.press("m", "m")
-        await until(pilot, lambda: text(app, "views").endswith("m tiny-224"))
+        await until(pilot, lambda: text(app, "views").endswith("m 2/2 tiny-224"))
         pane, names = pane_of(app), ["gradual, warm-up of 1", "gradual, warm-up of 2", "x" * 40]
         pane.view, old = replace(pane.view, alone=dict.fromkeys(names, tuple)), (pane.view, pane._only)
-        for pane._only, cut in zip(names, ("gradual … of 1", "gradual … of 2", "3/3"), strict=True):
+        for pane._only, cut in zip(names, ("1/3 gradual … of 1", "2/3 gradual … of 2", "3/3"), strict=True):
             assert re.search(f"5 Training .* m {cut}$", pane._views_text().plain), "at words"
         pane.view, pane._only = old
         assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs")

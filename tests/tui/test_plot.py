@@ -292,11 +292,15 @@ def test_each_of_two_lines_has_a_colour_a_mark_and_its_own_name(height, chosen):
     assert {style for sign, style in cells.values() if sign > "\u2840"} == {"blue", "red"}
     marks = sorted(at for at, _, series in marks_of(*how) if series == chosen)
     line = {at for (at, _), (_, style) in cells.items() if style == COLOURS[chosen][0]}
-    assert line >= set(range(marks[0], marks[-1])), "no name or value lies on the chosen line"
+    seen = "".join(" x"[at in line] for at in range(marks[0], marks[-1]))
+    assert " " * 4 not in seen, "no name or value lies on the chosen line: they are longer than a turn"
 
 
 def test_of_five_lines_of_one_network_each_has_its_colour_and_of_seven_over_epochs_only_the_chosen_one():
     lines = chart(*[{1: 1.0, 2: 2.0 + at} for at in range(7)])
+    same = cells_of(chart(*[{1: 1.0, 2: 9.0}] * 3), 86, 25, Cursor(1, None))
+    seen = Counter(style for (at, row), (sign, style) in same.items() if 12 < at < 50 and sign > "\u2800")
+    assert len(seen) == 3 and min(seen.values()) > 6, "lines on the same cells take turns"
     curves = replace(lines, series=tuple(replace(each, hue=0) for each in lines.series), x_axis="epochs")
     for five in (replace(curves, series=curves.series[:5], x_axis=axis) for axis in ("counts", "epochs")):
         assert {style for _, style in marks_of(five).values()} == {*(each[0] for each in COLOURS), "2 blue"}

@@ -18,10 +18,11 @@ from msgspec.structs import asdict
 from labtui.commands import options
 from labtui.commands.terminal import print_json, say_error, window_width
 from labtui.domain.errors import LabError, failure
-from labtui.domain.model import EpochSample, Program, Stream, plural
+from labtui.domain.model import EpochSample, Program, Stream
 from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
 from labtui.results import numbers
+from labtui.results.grouping import devices
 from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
@@ -251,11 +252,8 @@ def _program_title(run: ParsedRun, program: Program) -> str:
 def run_title(run: ParsedRun) -> str:
     if run.program is not None:
         return _program_title(run, run.program)
-    parts = [run.model or "unknown model"]
-    if run.device == "cpu":
-        parts.append("CPU")
-    elif run.n_gpus is not None:
-        parts.append(plural(run.n_gpus, "GPU"))
+    where = devices(0 if run.device == "cpu" else run.n_gpus, cpu="CPU", unknown="")
+    parts = [run.model or "unknown model", *filter(None, (where,))]
     if run.batch_size is not None:
         parts.append(f"global batch {run.batch_size:,}")
     elif run.batch_per_gpu is not None:

@@ -388,9 +388,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         right, lines = Text(), [*self.view.alone]
         if lines:
             at = lines.index(self._only) + 1 if self._only in lines else 0
-            filtered = f"{at}/{len(lines)}" if at else "Filter"
-            filtered = in_words(plain(self._only) * bool(at), self.size.width - left.cell_len - 2) or filtered
-            right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
+            filtered, room = f"{at}/{len(lines)} " if at else "Filter", self.size.width - left.cell_len - 2
+            filtered += in_words(plain(self._only), room - len(filtered)) * bool(at)
+            right = ink("m ", f"bold {styles.busy}").append(filtered.rstrip(), styles.soft)
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:

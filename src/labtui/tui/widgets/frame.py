@@ -164,13 +164,6 @@ def lab_state(view: View, styles: Roles) -> Text:
     return Text("   ").join(parts)
 
 
-def task_state(view: View, styles: Roles) -> Text:
-    """What the title says at the right: the state of the current task with its age."""
-    row = view.task_line
-    text = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft")) if row else Text()
-    return text.append(title_remark(view), styles.soft)
-
-
 def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int = 1) -> Text:
     """Glyph, number and title of a task, and at the right what is in progress or failed; if wide, also three counts.
 
@@ -387,7 +380,8 @@ def _title(view: View, styles: Roles, width: int) -> Text:
         return EMPTY
     left = ink(row.task_id, f"bold {styles.busy}")
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
-    return ends(left, task_state(view, styles), width)
+    state = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft"))
+    return ends(left, state.append(title_remark(view), styles.soft), width)
 
 
 def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:

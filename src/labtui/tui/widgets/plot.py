@@ -3,6 +3,7 @@
 import math
 import os
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -164,8 +165,7 @@ class _Drawing:
         self._draw_formulas()
         best = 1 if self.spec.view == "time" or self.spec.family in ("error", "loss") else -1  # the least
         order = sorted(specs.order_of(self.spec)[::best], key=lambda at: at == self.cursor.series)
-        for at in order:
-            self._draw_line(at)
+        self._draw_lines(order)
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
@@ -250,15 +250,21 @@ class _Drawing:
                     self.grid.dot([(at, y)], colour)
                     self.curves[series.name].add((at // 2, y // 4))
 
-    def _draw_line(self, at: int) -> None:
-        """Draw a braille line through its marks, dotted to a live point."""
-        style, pieces = self._look(at)[1], specs.line_pieces(self.spec, self.measured[at])
-        for before, after in (pair for piece in pieces for pair in pairwise(piece)):
-            first, last = self._column(before.x), self._column(after.x)
-            heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
-            for column, row, sign in braille(last - first + 1, self.rows, heights):
-                if not (dotted and column % 2) and not self._beyond(before):
-                    self.grid.put(first + column, row, sign, style)
+    def _draw_lines(self, order: Sequence[int]) -> None:
+        """Draw braille lines through the marks, dotted to a live point; of a few, those on one cell take turns."""
+        signs = defaultdict[tuple[int, int], dict[int, str]](dict)  # of each cell, by line
+        for at in order:
+            pieces = specs.line_pieces(self.spec, self.measured[at])
+            for before, after in (pair for piece in pieces for pair in pairwise(piece)):
+                first, last = self._column(before.x), self._column(after.x)
+                heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
+                for column, row, sign in braille(last - first + 1, self.rows, heights):
+                    if not (dotted and column % 2) and not self._beyond(before):
+                        signs[first + column, row][at] = sign
+        for (column, row), there in signs.items():
+            turn = 0 if specs.is_crowded(self.spec) else column // 3 % len(there)
+            at = list(there)[-1 - turn]
+            self.grid.put(column, row, there[at], self._look(at)[1])
 
     def _draw_marks(self, at: int) -> None:
         """Draw the marks of a series; over time at every `apart`-th point, the last among them."""

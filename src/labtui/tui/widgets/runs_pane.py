@@ -209,7 +209,7 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
     from labtui.results.cost import hours_text, training_gpu_hours
-    from labtui.results.numbers import rate_text, three_digits, time_text
+    from labtui.results.numbers import rate_text, time_text
 
     spec, row = line.run.spec, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
@@ -220,7 +220,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "gpus": NOTHING if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" and spec.batch_size else NOTHING,
         "size": spec.size,
-        "epoch": f"{three_digits(row.epoch_seconds.value)} s" if row and row.epoch_seconds else NOTHING,
+        "epoch": time_text(row) if row is not None and row.epoch_seconds else NOTHING,
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
         "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": words.percent(row.efficiency) if row is not None else NOTHING,
@@ -228,10 +228,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "cost": hours_text(cost) if cost else NOTHING,
         "state": state_text(view, line, styles, state),
     }
-    if spec.program is not None:
-        cells["gpus"] = str(spec.processes)
-        cells["epoch"] = time_text(row) if row is not None else NOTHING
-    return cells
+    return cells | ({"gpus": str(spec.processes)} if spec.program is not None else {})
 
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
