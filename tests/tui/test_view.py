@@ -324,11 +324,6 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     two = {1: done, 2: one_run(2, spec(gpus=2), outcome="oom", phase=RunPhase.FAILED)}
     both = LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})
     assert seen(both).every[1].word == "done"
-    own = LabState(
-        runs={1: done}, submissions={"lt1": replace(sent(JobPhase.FINISHED), job_file="mine.slurm")}
-    )
-    told = [state_text(each, each.every[1], ROLES, 40).plain for each in (seen(own), seen(own, task_id=""))]
-    assert [text.endswith(", own job") for text in told] == [True, False], "it counts for a task's plan"
     never = one_run(1, spec(gpus=1), outcome="failed", phase=RunPhase.FAILED)
     job = sent(JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
     view = seen(LabState(runs={1: never}, submissions={"lt1": job}))
@@ -341,9 +336,13 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     jobs = {f"lt{n}": replace(job, token=f"lt{n}", job_name=f"{'mine' * 9}{n}") for n in runs}
     _, rows = table_of(seen(LabState(runs=runs, submissions=jobs)), ROLES, 100)
     assert [str(row[2]) for row in rows.values()] == ["minem…ine1", "minem…ine2"], "what tells them apart"
-    own = one_run(1, spec(), token="lt1", task_id="")  # its log named the model
-    _, rows = table_of(seen(LabState(runs={1: own}, submissions=jobs), task_id=""), ROLES, 100)
-    assert str(rows["1"][2]) == "ResNet50", "as everywhere"
+    mine = replace(jobs["lt2"], job_name="long", job_file="long.slurm", run_ids=(2,))
+    state = LabState(runs={1: replace(runs[1], spec=spec()), 2: one_run(2, token="lt2")})
+    view = seen(replace(state, submissions={"lt1": replace(job, run_ids=(1,)), "lt2": mine}))
+    heads, rows = table_of(view, ROLES, 100)
+    assert (heads[2].title, [str(row[2]) for row in rows.values()]) == ("name", ["ResNet50", "long"])
+    assert "model    ResNet50" in run_facts(view, view.every[2], (), ROLES).plain, "what its log names"
+    own = one_run(1, spec(), token="lt1", task_id="")
     mine = {1: one_run(1, spec(gpus=4), task_id=""), 2: replace(own, run_id=2)}
     assert [*table_of(seen(LabState(runs=mine), task_id=""), ROLES, 100)[1]] == ["1", "2"], "as they came"
     small = {1: replace(own, spec=replace(own.spec, model="mini"))}

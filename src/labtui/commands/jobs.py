@@ -126,7 +126,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     names = view.edition.names if view.edition is not None else {}
-    grid = [["run", "task", "model", "device", "batch", "state", "epochs", "", "job", ""]]
+    grid = [["run", "task", "name", "device", "batch", "state", "epochs", "", "job", ""]]
     for row in rows:
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run

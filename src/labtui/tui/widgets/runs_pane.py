@@ -198,9 +198,11 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
     """The title of a column that tells runs of one size apart ("" if there is none), and its values by run number."""
     edition, lines = view.edition, view.lines
     specs = {line.run_id: view.state.called(line.run, edition.names if edition else {}) for line in lines}
+    if not view.task_id or any(line.submission is not None and line.submission.job_file for line in lines):
+        return "name", {run_id: spec.model for run_id, spec in specs.items()}
     for head, name in ("script", "variant"), ("data set", "data_set"), ("model", "model"):
         found = {run_id: getattr(spec, name) or "original" for run_id, spec in specs.items()}
-        if len(set(found.values())) > 1 or (head == "model" and not view.task_id):
+        if len(set(found.values())) > 1:
             return head, found
     options = distinguishing_words([spec.tuning for spec in specs.values()])
     told = dict(zip(specs, map(", ".join, options), strict=True))
@@ -252,8 +254,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
     for said in filter(None, (rest, line.why_not) if done else ()):
         text.append(f", {said}", styles.warn)
-    own = view.task_id and line.submission is not None and line.submission.job_file
-    return text.append(", own job" * bool(own), styles.soft)
+    return text
 
 
 # ------------------------------------------------------------------ sentences
@@ -333,6 +334,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         going = line.phase is RunPhase.RUNNING and run.epochs_read < spec.epochs
         epoch = run.epochs_read + going
         facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", str(epoch), planned))
+    facts += [("model", spec.model, "")] if spec.model not in ("", view.state.called(run, {}).model) else []
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
         if values:
