@@ -168,21 +168,6 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()
 
 
-@pytest.mark.parametrize(("sent", "again"), [
-    *((("", "acc"), ("", "acc")), (("normal", "acc"), ("normal", "acc"))),
-    (("acc", ""), ("", "acc")),  # as a folder of an earlier version has it
-])  # fmt: skip
-def test_a_queue_that_is_a_partition_is_named_as_one_again(bench, sent, again):
-    """`--qos=acc` is refused where `acc` is a partition."""
-    ended(bench, "failed")
-    token = only(bench).token
-    partitions = {"queue_option": "partition", "gpu_queue": "acc", "queues": ()}
-    bench.session.profile = replace(bench.session.profile, **partitions)
-    bench.session._journal.change(lambda state: state.with_submission(token, qos=sent[0], partition=sent[1]))
-    (draft,) = retry_after(bench.session, 1).drafts
-    assert (draft.qos, draft.partition) == again
-
-
 def test_the_smallest_batch_that_did_not_fit():
     def change(run):
         if run.spec.model != "ResNet152":

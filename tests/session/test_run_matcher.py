@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase
+from labtui.results.cost import lab_cost
 from labtui.session.folder import LabFolder
 from labtui.session.run_matcher import UNPLANNED, match_runs
 from labtui.session.settings import changed
@@ -134,6 +135,24 @@ def test_a_script_that_finds_no_gpu_before_its_first_line_ran_on_the_cpu_however
     log += b"".join(b"Epoch [%d/%d] time 1.20 s\n" % (number, last) for number in (1, 2, 3))
     run_one(bench, log, state=state, job=replace(planned, runs=(spec,)))
     assert [row.device for row in bench.session.results().rows] == ["cpu"]
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_run_planned_for_a_gpu_that_had_none_is_on_the_cpu_everywhere(bench, asks):
+    script = bench.session.preview(draft()).script.replace("#SBATCH --gres=gpu:1\n" * (not asks), "")
+    assert bench.session.preview(draft(), script=script).asked.gpus == asks
+    bench.settled(bench.session.submit(draft(), script=script), 30)
+    bench.cluster.start("100")
+    told = (
+        [("model_name", "ResNet50"), ("device", "cpu"), ("n_gpus", 0), ("train_samples", 320)] if asks else []
+    )
+    log = "run-1:     model=ResNet50 device=gpu n_gpus=1 batch_size=256 epochs=5\n"
+    log += "".join(samples.mllog(*each) for each in told) + keras_log(40, 5, 5, 5, 5, head=False).decode()
+    bench.cluster.write("100", log.encode())
+    bench.run(60, lambda: the_run(bench).epochs_read == 5)
+    assert (the_run(bench).used.devices, the_run(bench).spec.n_gpus) == ("CPU", 1)
+    rows, (job,) = bench.session.results().rows, lab_cost(bench.session.state).jobs
+    assert not any(row.n_gpus or row.speedup for row in rows) and (job.gpus, job.used) == (asks, 0)
 
 
 @pytest.mark.parametrize(("log", "errors"), [

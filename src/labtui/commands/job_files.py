@@ -50,12 +50,12 @@ def answers_about_runs(args: argparse.Namespace) -> Answers:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def job_line(draft: SubmissionDraft, preview: Preview, names: Mapping[str, str]) -> str:
+def job_line(preview: Preview, names: Mapping[str, str]) -> str:
     """A job in one line: its runs, time limit, expected time and cost."""
     from labtui.results.cost import hours_text
     from labtui.tui.format import range_text, span_text
 
-    seconds, hours = preview.seconds, preview.gpu_hours
+    draft, seconds, hours = preview.asked, preview.seconds, preview.gpu_hours
     expected, cost = ", expected time not known", ""
     if seconds is not None:
         unit = span_text(seconds.value).split()[1]

@@ -114,7 +114,7 @@ def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str,
         "epochs": {"read": run.epochs_read, "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
         "submission": sent | {"sentence": waiting_reason(state, profile, submission, served=served)},
-        "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run),
+        "gpu_hours_trained": training_gpu_hours(run.used.n_gpus, run),
         "job": submission.job,
         "limit_warning": limit_warning(submission, state.runs[run.run_id], line.row, state.cluster_time),
     }
@@ -138,7 +138,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         why = (reason or row["submission"]["sentence"]) * (not line.cancelling)
         why = _advice_or_cause(view, line) or why
         batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
-        named = [f"{row['run']}", row["task"] or "own", model, line.run.spec.devices, batch]
+        named = [f"{row['run']}", row["task"] or "own", model, line.run.used.devices, batch]
         mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")
         grid.append([*named, line.word, epochs, mark, job_id, why])
     print_table(grid, {"run", "batch", "epochs"}, ["", *(row["limit_warning"] for row in rows)])

@@ -91,11 +91,11 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
     previews = [lab.session.preview(draft) for draft in drafts]
     if args.dry_run:
         answers = [] if args.offline else _ask_cluster(lab, drafts, trouble)
-        return _show_dry_run(lab, args, drafts, previews, answers)
+        return _show_dry_run(lab, args, previews, answers)
     if sentence:
         say(sentence)
-    for draft, preview in zip(drafts, previews, strict=True):
-        say(job_files.job_line(draft, preview, lab.session.edition.names))
+    for preview in previews:
+        say(job_files.job_line(preview, lab.session.edition.names))
     found = job_files.show_findings(previews)
     if (errors := job_files.errors_of(previews)) and not args.force:
         what = _what_to_correct(args, drafts[0], errors)
@@ -205,21 +205,17 @@ def _overrides(args: argparse.Namespace) -> PlanOverrides:
 
 
 def _show_dry_run(
-    lab: OpenLab,
-    args: argparse.Namespace,
-    drafts: list[SubmissionDraft],
-    previews: list[Preview],
-    answers: list[SbatchAnswer],
+    lab: OpenLab, args: argparse.Namespace, previews: list[Preview], answers: list[SbatchAnswer]
 ) -> int:
     """Print the jobs; `answers` are the cluster's to the first of them, as far as it could be asked."""
-    jobs = list(itertools.zip_longest(drafts, previews, answers))
+    jobs = list(itertools.zip_longest(previews, answers))
     if args.json:
         print_json({"dry_run": True, "submissions": [_row(*job) for job in jobs]})
     else:
-        for draft, preview, answer in jobs:
-            print_line(f"# {job_files.job_line(draft, preview, lab.session.edition.names)}")
-            if draft.options:
-                print_line(f"# sbatch gets {' '.join(draft.options)}, which overrides the script's lines.")
+        for preview, answer in jobs:
+            print_line(f"# {job_files.job_line(preview, lab.session.edition.names)}")
+            if options := preview.asked.options:
+                print_line(f"# sbatch gets {' '.join(options)}, which overrides the script's lines.")
             print(preview.script.rstrip())
             for item in preview.files:
                 mark = ", changed by you" if item.changed else ""
@@ -230,7 +226,7 @@ def _show_dry_run(
                 print_line(f"# the cluster says: {answer.sentence}")
     if job_files.errors_of(previews) or any(not answer.ok and not answer.wait for answer in answers):
         return 1
-    unasked = len(answers) < len(drafts) and not (args.offline or lab.session.elsewhere)
+    unasked = len(answers) < len(previews) and not (args.offline or lab.session.elsewhere)
     return 2 if unasked else 0
 
 
@@ -254,8 +250,8 @@ def _ask_cluster(lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError 
 _DRAFT_FIELDS = "form job_name account qos partition nodes gpus cpus time_limit_minutes runs"
 
 
-def _row(draft: SubmissionDraft, preview: Preview, answer: SbatchAnswer | None) -> dict[str, Any]:
-    row = {"task": draft.task_id} | fields_of(draft, _DRAFT_FIELDS)
+def _row(preview: Preview, answer: SbatchAnswer | None) -> dict[str, Any]:
+    row = {"task": preview.asked.task_id} | fields_of(preview.asked, _DRAFT_FIELDS)
     row |= fields_of(preview, "script files seconds gpu_hours")
     row["findings"] = list(map(job_files.finding_row, preview.findings))
     row["test_only"] = answer and {"ok": answer.ok, "kind": answer.key} | msgspec.to_builtins(answer)
@@ -297,8 +293,11 @@ def _submit(
     rows = [_submission_row(lab.state, token) for token in tokens]
     if args.json:
         print_json({"submissions": rows})
-    else:
-        _print_submissions(rows)
+    for row in () if args.json else rows:
+        job = f"as job {row['job_id']}" if row["job_id"] else ""
+        print_line("  ".join(filter(None, (row["job_name"], row["status"], job, row["sentence"]))))
+        if row["status"] == "refused" and row["hint"]:
+            say(f"  hint: {row['hint']}")
     if trouble is not None:
         say_error(trouble)
     statuses = Counter(row["status"] for row in rows)
@@ -308,14 +307,6 @@ def _submit(
     if unanswered := statuses["unknown"] + statuses["sending"]:
         say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
     return exit_code(set(statuses), trouble, elsewhere=lab.session.elsewhere)
-
-
-def _print_submissions(rows: Sequence[dict[str, Any]]) -> None:
-    for row in rows:
-        job = f"as job {row['job_id']}" if row["job_id"] else ""
-        print_line("  ".join(filter(None, (row["job_name"], row["status"], job, row["sentence"]))))
-        if row["status"] == "refused" and row["hint"]:
-            say(f"  hint: {row['hint']}")
 
 
 _UNDECIDED = {"waiting", "unknown", "sending"}

@@ -319,7 +319,7 @@ def run_row(state: LabState, run: RunState) -> dict[str, Any]:
         "run": run.run_id,
         "task": run.task_id,
         "model": run.spec.model,
-        "n_gpus": run.spec.n_gpus,
+        "n_gpus": run.used.n_gpus,
         "practice": mark == "practice",
         "small": mark == "small",
         "phase": run.phase.value,

@@ -129,9 +129,14 @@ class RunState(RunRecord, frozen=True, kw_only=True):
 
     @property
     def ran_on_cpu(self) -> bool:
-        """Whether a run planned for GPUs trained on the CPU, by its log; False where stand-ins for GPUs are meant."""
-        on_cpu = self.device == "cpu" or any(found.kind == "no-gpu" for found in self.diagnosis)
-        return self.spec.device == "gpu" and on_cpu and not self.mark
+        """Whether a run planned for GPUs trained on the CPU, by its job or log; False where stand-ins are meant."""
+        found_none = not self.mark and any(found.kind == "no-gpu" for found in self.diagnosis)
+        return self.spec.device == "gpu" and (self.device == "cpu" or found_none)
+
+    @property
+    def used(self) -> RunSpec:
+        """Its plan with the devices that it trained on."""
+        return replace(self.spec, device="cpu", n_gpus=0) if self.ran_on_cpu else self.spec
 
     @property
     def gpu_memory_ran_out(self) -> bool:
@@ -221,7 +226,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
         That stays when the log names a model: several jobs may have the same. A job of several models tells by them.
         """
-        spec, job = run.spec.called(names), self.submissions.get(run.token)
+        spec, job = run.used.called(names), self.submissions.get(run.token)
         alike = job is not None and len({self.runs[number].spec.model for number in job.run_ids}) == 1
         by_job = job is not None and (not spec.model or (job.job_file and alike))
         return replace(spec, model=job.job_name) if job is not None and by_job else spec
@@ -314,9 +319,11 @@ Change = Callable[[LabState], LabState]
 
 
 def new_run(submission: SubmissionState, number: int) -> RunState:
-    """A run of which nothing but its plan is known."""
+    """A run of which nothing but its plan is known; on the CPU if its job, of a template, asks for no GPU."""
     of_job = {name: getattr(submission, name) for name in ("token", "task_id", "practice")}
-    return RunState(run_id=number, spec=submission.plans[number], **of_job)
+    spec, asks = submission.plans[number], submission.gpus or submission.job_file
+    device: model.Device | None = "cpu" if spec.n_gpus and not asks else None
+    return RunState(run_id=number, spec=spec, device=device, **of_job)
 
 
 def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -> RunPhase:

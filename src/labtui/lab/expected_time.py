@@ -80,7 +80,9 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         found, baseline = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
         measures_both = any("{baseline_" in line for line in run.program.lines)
         return total([found, baseline]) if measures_both and baseline is not None else found
-    tuning, images = (own_options(run), None) if own else (sized_options(run), _images(run, edition))
+    given = number(named_options((*run.arguments, *run.extra_args)).get("images", ""))
+    images = None if own else given or images_of(edition, run.data_set, None)
+    tuning = own_options(run) if own else sized_options(run)
     row = _matching_row(run, {run.model, run.called(edition.names).model}, rows, tuning, images)
     if row is not None:
         was, first = _epochs_seen(row), row.warmup_seconds
@@ -120,12 +122,6 @@ def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interv
         return seconds
     ratio = batch / run.batch_size  # of the steps
     return Interval(seconds.value, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))
-
-
-def _images(run: RunSpec, edition: Edition) -> int:
-    """The images of an epoch of a run of the lab's own scripts."""
-    given = number(named_options((*run.arguments, *run.extra_args)).get("images", ""))
-    return given or images_of(edition, run.data_set, None)
 
 
 def _matching_row(

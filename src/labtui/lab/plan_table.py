@@ -140,8 +140,6 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
 
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
-    if spec.device == "cpu":
-        raise failure("on-cpu")
     count = _whole(text, "number of GPUs", 1, 1024)
     rate = spec.learning_rate
     scaled = None if rate is None else round(rate / spec.n_gpus * count, 10)

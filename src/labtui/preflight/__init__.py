@@ -23,13 +23,10 @@ def preflight(context: ScriptContext) -> tuple[Finding, ...]:
     """
     findings = (finding for rule in RULES.values() for finding in rule.findings(context))
     once = list(dict.fromkeys(findings))  # a command in a loop is found in each iteration
-    return tuple(sorted(_without_echoes(once), key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
-
-
-def _without_echoes(findings: list[Finding]) -> list[Finding]:
-    """Leave out the syntax error of a file for which another finding (a pasted character) gives the reason."""
-    named = {f.file for f in findings if f.rule in {pasted.PASTED, "broken-command", "crlf"}}
-    return [f for f in findings if not (f.rule in {"python-syntax", "bash-syntax"} and f.file in named)]
+    # a pasted character is the reason for a syntax error in the same file
+    named = {f.file for f in once if f.rule in {pasted.PASTED, "broken-command", "crlf"}}
+    kept = (f for f in once if not (f.rule in {"python-syntax", "bash-syntax"} and f.file in named))
+    return tuple(sorted(kept, key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
 
 
 def fix_all(files: Mapping[str, bytes], findings: tuple[Finding, ...]) -> dict[str, bytes]:

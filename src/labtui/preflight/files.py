@@ -216,12 +216,8 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
             advice = f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
             fixed = script.lines[number - 1].replace(path, other)
             fix = replace_line(script, number, fixed, f"use {other}")
-        yield Hit(
-            number,
-            f"{from_home(path)} is not on the cluster.{advice}",
-            fix,
-            "warning" if path in own else None,
-        )
+        effect = f"{from_home(path)} is not on the cluster.{advice}"
+        yield Hit(number, effect, fix, "warning" if path in own else None)
 
 
 # --------------------------------------------------------------------------- the training script

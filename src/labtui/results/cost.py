@@ -66,7 +66,7 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
     runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
     wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
-    trained = sum(training_gpu_hours(run.spec.n_gpus, run) for run in runs)
+    trained = sum(training_gpu_hours(run.used.n_gpus, run) for run in runs)
     if job.end_time is None:  # its log may be newer than the queue's answer
         wall = max(wall, sum(run.trained_s for run in runs))
     allocated = gpus * wall / _HOUR

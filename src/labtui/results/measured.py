@@ -141,7 +141,7 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
     found = tuple(each.text for each in run.diagnosis if each.kind == "contradiction")
     job = submission.job if submission is not None else None
     own = submission is None or submission.form == "own"
-    known = planned_facts(run.spec) | {"tuning": sized_options(run.spec)}
+    known = planned_facts(run.used) | {"tuning": sized_options(run.spec)}
     if own and submission is not None and (run.spec.named or run.spec.script not in scripts):
         known["tuning"] = own_options(run.spec, submission.cpus * submission.nodes)
     if run.spec.device == "cpu" and any(each.kind == "no-gpu" for each in run.diagnosis):
@@ -154,7 +154,7 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
         source=submission.mirror(run.stream) if submission else "",
         mark=mark,
         live=run.outcome is None and run.phase in TRAINING and told_outcome(job) is None,
-        no_gpu=run.ran_on_cpu and not mark,
+        no_gpu=run.ran_on_cpu,
         task_id=run.task_id,
         data_set=run.spec.data_set,
         takes_images=not own and not run.spec.variant,

@@ -289,7 +289,9 @@ class Poller:
         context, began = self._context, self._context.clock.steady()
         self._polls.append(began)
         self._poll_requested = False
-        vanished = job_evidence.vanished_ids(context.state)
+        live = job_evidence.live_jobs(context.state)
+        # those missing from a good answer of the queue, or soon so
+        vanished = tuple(job.job_id for item, job in live if item.cancelling or job.evidence == "gone")
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
         try:
             answer = yield partial(context.cluster.ask, queue.poll_queue(vanished))

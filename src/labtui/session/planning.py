@@ -95,6 +95,8 @@ def plan(
         TemplateError: when the template does not fit the draft.
         FolderError: when scripts cannot be read.
     """
+    from labtui.slurm.batch_script import read_script
+
     # it identifies one submission on this computer and in Slurm's records
     own, token = draft.form == "own", f"lt{secrets.token_hex(10)}"
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
@@ -102,6 +104,9 @@ def plan(
     unique = f"{file_name(draft.job_name)}-{token[-8:]}"
     named = draft if own else replace(draft, job_name=unique)
     files = _files_of(session, named, script, token)
+    asked = read_script(SCRIPT_NAME, files[SCRIPT_NAME].decode("utf-8", "surrogateescape"))
+    if not own and not asked.has("exclusive"):  # the script may be the student's
+        named = replace(named, gpus=asked.gpus)
     first = session.state.last_run + 1
     submission = SubmissionState(
         planned_at=session.clock.wall(),
@@ -283,9 +288,6 @@ def _redraft(
     profile, again, form = session.profile, submission.request_fields, submission.form
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
     again |= {"options": (), "time_limit_minutes": minutes}
-    queues = {profile.gpu_queue, profile.cpu_queue, *(queue.name for queue in profile.queues)}
-    if not submission.partition and submission.qos in queues:  # earlier versions stored both in `qos`
-        again |= profile.queue_names(submission.qos)._asdict()
     if form == "one-job" and len(specs) == 1 < len(submission.run_ids):
         form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
     draft = size_job(SubmissionDraft(**again), form, specs, profile)

@@ -39,9 +39,11 @@ MISSING_FRESH_S = 20.0
 class Preview(msgspec.Struct, frozen=True):
     """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None if nothing is known.
 
-    `unasked` are remote paths that it needs and about which there is no recent answer: pass them to `Session.look_at`.
+    `asked` is the draft with the GPUs that its script asks for. `unasked` are remote paths that it needs and about
+    which there is no recent answer: pass them to `Session.look_at`.
     """
 
+    asked: SubmissionDraft
     script: str
     files: tuple[FileChange, ...]
     findings: tuple[Finding, ...]
@@ -56,13 +58,16 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.lab.expected_time import expectation
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
-    _, sent = plan(session, draft, script)
+    planned, sent = plan(session, draft, script)
     main, given, files = draft.job_file or SCRIPT_NAME, draft.options_by_name, dict(sent)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
     account = session.profile.account_of(given.get("account", ""), session.settings.account)
     edition = session.edition
-    seconds, gpu_hours = expectation(draft, edition, session.results().measured)
+    asked = replace(draft, gpus=planned.gpus)
+    if draft.gpus and not asked.gpus:
+        asked = replace(asked, runs=tuple(replace(run, device="cpu", n_gpus=0) for run in draft.runs))
+    seconds, gpu_hours = expectation(asked, edition, session.results().measured)
     task, ours = edition.task(draft.task_id), edition.run_scripts
     context = ScriptContext(
         files,
@@ -79,6 +84,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     )
     told, unasked = told_paths(session.state, paths_to_ask(context), session.clock.wall())
     return Preview(
+        asked=asked,
         script=files[main].decode("utf-8", "surrogateescape"),
         files=_files(session, sent, draft),
         findings=preflight(replace(context, remote=told)),

@@ -36,11 +36,6 @@ def without_outcome(state: LabState) -> tuple[SubmissionState, ...]:
     return tuple(item for item in over if any(state.runs[number].outcome is None for number in item.run_ids))
 
 
-def vanished_ids(state: LabState) -> tuple[str, ...]:
-    """The job IDs to ask accounting about: missing from a good answer of the queue, or soon so, being cancelled."""
-    return tuple(job.job_id for item, job in live_jobs(state) if item.cancelling or job.evidence == "gone")
-
-
 def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobView]:
     """The live jobs that a poll changed, by token. `at` is UNIX seconds by this computer's clock.
 

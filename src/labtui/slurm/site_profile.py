@@ -244,9 +244,7 @@ def site_profile(
     cpu_name = cpu.name if cpu else gpu_name
     if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
         cpu_name = _default_qos(slurm, account)
-    named = (
-        queue for queue in cpu_queues if queue.qos or not by_qos
-    )  # a job there names a QoS, or a partition
+    named = (queue for queue in cpu_queues if queue.qos or not by_qos)  # whichever a job there names
     tables = {queue.name: queue for queue in (*gpu_queues, *named)}
     if cpu:
         tables.setdefault(cpu_name, cpu)

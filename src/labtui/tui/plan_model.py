@@ -1,6 +1,7 @@
 """The model of the plan screen: the runs as rows, their jobs, the findings and their fixes. No Textual."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,12 @@ class Plan:
     @property
     def checked(self) -> bool:
         return len(self.previews) == len(self.drafts)
+
+    @property
+    def asked(self) -> list[SubmissionDraft]:
+        """The jobs, each with the GPUs that its script asks for, as far as they were checked."""
+        both = zip_longest(self.drafts, self.previews)
+        return [each.asked if isinstance(each, Preview) else draft for draft, each in both]
 
     @property
     def problem(self) -> tuple[int, LabError] | None:

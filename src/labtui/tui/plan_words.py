@@ -59,9 +59,9 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     """The figures of the ticket: runs, time and, for jobs with GPUs, GPU-hours; () without a job."""
     if not plan.drafts:
         return ()
-    runs, jobs = sum(len(draft.runs) for draft in plan.drafts), len(plan.drafts)
-    figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(jobs, 'job')}")]
-    each = [expectation(draft, plan.edition, plan.measured) for draft in plan.drafts]
+    runs = sum(len(draft.runs) for draft in plan.drafts)
+    figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(len(plan.drafts), 'job')}")]
+    each = [expectation(draft, plan.edition, plan.measured) for draft in plan.asked]
     seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
     time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.drafts), "at most"
     if seconds is not None:
@@ -70,7 +70,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     if time:
         digits, unit = words.span_text(time).split()
         figures.append(Figure(digits, unit, below))
-    most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.drafts)
+    most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.asked)
     if hours is not None and most:
         figures.append(Figure(hours_text(hours.value), "GPU-h", f"at most {hours_text(most)}"))
     elif most:
@@ -261,7 +261,8 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     """The cells of one row, by column; a row that is left out says so."""
     spec, draft, unknown = row.spec, plan.draft_of(at), set(row.spec.unknown)
-    gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
+    asks_gpu = draft is None or draft.form == "own" or plan.asked[plan.job_of(at)].gpus > 0
+    gpus = str(spec.n_gpus) if spec.device == "gpu" and asks_gpu else "CPU"
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)

@@ -105,7 +105,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         if line is None:
             say(self, "#log-title", ink(headline(self.view), styles.quiet))
             return
-        text = ink(f"Run {line.run_id}, {line.run.spec.devices}".removesuffix(", "), "bold")
+        text = ink(f"Run {line.run_id}, {line.run.used.devices}".removesuffix(", "), "bold")
         if self.stream == "out" and self._error_line is not None:
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return

@@ -213,7 +213,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
     from labtui.results.cost import hours_text, training_gpu_hours
     from labtui.results.numbers import rate_text, time_text
 
-    spec, row = line.run.spec, line.row
+    spec, row = line.run.used, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     cost = 0.0 if line.live or "n_gpus" in spec.unknown else training_gpu_hours(spec.n_gpus, line.run)
     cells: dict[str, str | Text] = {
@@ -290,7 +290,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
             continue
         for part in wrap(found.text.strip(), room):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
-        where = f" on {line.run.spec.devices}" * (whose == [line.run_id])  # it may be another one's
+        where = f" on {line.run.used.devices}" * (whose == [line.run_id])  # it may be another one's
         whom = f"run {' or '.join(map(str, whose))}{where}"
         text.append("▌ ", styles.bad).append(f"{found.place}, {whom}\n\n", styles.quiet)
     again = remedy(view, line)
@@ -324,7 +324,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     from labtui.results.cost import limit_warning
     from labtui.results.numbers import memory_text, percent_text
 
-    run, spec = line.run, line.run.spec
+    run, spec = line.run, line.run.used
     where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
     size = spec.devices if spec.program is None else spec.program.count_label(spec.processes)
     text = ink(f"Run {run.run_id}", "bold").append(f"  {size}{where}", styles.quiet)
