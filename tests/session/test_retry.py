@@ -5,9 +5,11 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec, SubmissionStatus
+from labtui.lab.plan import PlanOverrides
 from labtui.session.labs import load_edition
 from labtui.session.own_jobs import batch_file, own_draft
 from labtui.session.planning import retry_after, smallest_failed_batch
+from labtui.tui.plan_model import Plan
 from tests.changes import ended as run_ended
 from tests.changes import epoch, observed
 from tests.lab.builders import full, with_runs
@@ -90,6 +92,11 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     proposal = retry_after(bench.session, 1)
     assert proposal.sentence.startswith("It ran out of time, and the queue allows no more than 30 min")
     assert [each.time_limit_minutes for each in proposal.drafts] == [30]
+    with pytest.raises(UsageError, match="31 min is more than the 30 min that acc_debug allows"):
+        bench.session.drafts("10.5", PlanOverrides(time_limit_minutes=31))
+    assert "at most 30 min" in Plan(
+        bench.session, bench.session.edition, "10.5", bench.session.drafts("10.5")
+    ).refusal(0, "limit", "31")
 
 
 def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_enough(bench):
@@ -177,17 +184,3 @@ def test_the_smallest_batch_that_did_not_fit():
         return run if run.spec.n_gpus == 1 else replace(run, outcome="oom", epochs=())
 
     assert smallest_failed_batch(with_runs(full(), change).state.runs.values(), "ResNet152") == 2048
-
-
-def test_main_memory_says_nothing_about_the_batch():
-    """The node's memory ran out, not the GPU's: the batch may well fit, and half of it is no cure."""
-    finding = Diagnosis(kind="host-memory", line=9, text="oom_kill", advice="More CPUs.", stream="err")
-
-    def change(run):
-        return replace(run, outcome="oom", epochs=(), diagnosis=(finding,))
-
-    runs = with_runs(full(), change).state.runs.values()
-    assert not any(run.gpu_memory_ran_out for run in runs)
-    assert smallest_failed_batch(runs, "ResNet152") is None
-    both = (finding, replace(finding, kind="oom"))
-    assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)

@@ -148,7 +148,10 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
         raise failure("needs-job-file")
     drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if not drafts:
-        raise failure("no-runs-planned", task=args.task, like=" like that" if args.gpus else "")
+        sizes = sorted({run.n_gpus for draft in lab.session.drafts(args.task) for run in draft.runs})
+        if sizes:
+            raise failure("other-gpus", task=args.task, gpus=args.gpus, planned=",".join(map(str, sizes)))
+        raise failure("no-runs-planned", task=args.task)
     more = split_options(args.script_args or "")
     if args.control:
         rows = control_rows(rows_of(drafts), (args.control,), practice=lab.session.practice)

@@ -300,6 +300,12 @@ def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
     raise UsageError(f"{gpus}, and {queue.name} takes {queue.max_nodes} a job.", hint)
 
 
+def refuse_over_limit(queue: str, minutes: int | None, profile: Profile) -> None:
+    """Raise UsageError for a time limit that the student gave and the queue does not allow."""
+    if minutes and (most := profile.within_limit(queue, minutes)) < minutes:
+        raise failure("over-limit", minutes=minutes, queue=queue, most=most)
+
+
 def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:
     """The draft with this queue and within its limit, unless the profile says that it is for other devices."""
     devices = "gpu" if draft.gpus else "cpu"

@@ -129,8 +129,6 @@ def without_option(row: PlanRow, option: str) -> PlanRow:
 
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     """A program's run with another number of processes, or another size."""
-    if column not in {"gpus", "batch"}:
-        raise failure("no-batch")
     count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
     size = text.strip() if column == "batch" else spec.size
     if not re.fullmatch(PROGRAM["size"], size):

@@ -335,15 +335,8 @@ class Rule(msgspec.Struct, frozen=True):
             for script in getattr(context, over):
                 for line, effect, fix, severity in look(context, script):
                     text = script.lines[line - 1] if 0 < line <= len(script.lines) else ""
-                    yield Finding(
-                        rule=self.id,
-                        severity=severity or self.severity,
-                        file=script.name,
-                        line=line,
-                        text=text.rstrip("\r"),
-                        effect=effect,
-                        fix=fix,
-                    )
+                    found = {"rule": self.id, "severity": severity or self.severity, "file": script.name}
+                    yield Finding(**found, line=line, text=text.rstrip("\r"), effect=effect, fix=fix)
 
 
 RULES: dict[str, Rule] = {}

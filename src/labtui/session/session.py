@@ -230,19 +230,21 @@ class Session:
     def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
         """The drafts that a task plans, with this folder's account, queue and paths; `overrides` come first.
 
-        Raises UsageError when the edition has no such task.
+        Raises UsageError when the edition has no such task, or a queue does not allow the time limit in `overrides`.
         """
-        from labtui.lab.plan import PlanOverrides, task_drafts, with_queue
+        from labtui.lab.plan import PlanOverrides, refuse_over_limit, task_drafts, with_queue
 
         settings, chosen = self.settings, overrides or PlanOverrides()
         names = ("account", "reservation", "container", "data_dir", "max_per_gpu_batch")
         merged = {name: getattr(chosen, name) or getattr(settings, name) for name in names}
         chosen = replace(chosen, user=chosen.user or self.user, **merged)
         drafts = task_drafts(self.edition, task_id, self.profile, chosen)
-        if chosen.qos or chosen.partition:
-            return drafts
-        queue = {"qos": settings.qos, "partition": settings.partition}
-        return tuple(with_queue(draft, self.profile, **queue) for draft in drafts)
+        if not (chosen.qos or chosen.partition):
+            queue = {"qos": settings.qos, "partition": settings.partition}
+            drafts = tuple(with_queue(draft, self.profile, **queue) for draft in drafts)
+        for draft in drafts:
+            refuse_over_limit(draft.queue, chosen.time_limit_minutes, self.profile)
+        return drafts
 
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.

@@ -12,7 +12,7 @@ from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, JobForm, RunPhase, RunSpec, SubmissionDraft
 from labtui.domain.state import RunState
 from labtui.lab.edition import Edition
-from labtui.lab.plan import CONTROLS, PlanRow, drafts_from
+from labtui.lab.plan import CONTROLS, PlanRow, drafts_from, refuse_over_limit
 from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of, without_option
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.results.rows import ResultRow
@@ -205,7 +205,9 @@ class Plan:
         Raises:
             UsageError: the text is not a valid value there.
         """
-        return self._with_row(row, change_cell(self.rows[row], column, text))
+        new = change_cell(self.rows[row], column, text)
+        refuse_over_limit(self.planned[new.origin].queue, new.limit, self.session.profile)
+        return self._with_row(row, new)
 
     def refusal(self, row: int, column: str, text: str) -> str:
         """Why a text is not a valid value for a cell; "" if it is."""
