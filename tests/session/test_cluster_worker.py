@@ -14,7 +14,7 @@ from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.job_evidence import my_jobs
 from labtui.slurm.states import early_end_refusal
 from labtui.slurm.submit import Lookup
-from labtui.tui.format import job_grid
+from labtui.tui.format import clock, job_grid
 from labtui.tui.view import View
 from tests.session.conftest import Bench, accepted, draft, only, submitted
 from tests.session.scripted import ScriptedJob
@@ -299,7 +299,11 @@ def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read
     assert bench.session.state.connection.since == lost, "the attempts meanwhile are no new loss"
     bench.cluster.reachable = True
     bench.run(90, lambda: bench.session.state.connection.status == "online")
-    assert View.of(bench.session).every[1].word.startswith("unknown since")
+    assert View.of(bench.session).every[1].word == "starting", "as last known until the first answer"
+    read = bench.session.state.refreshed_at
+    later = View.of(bench.session, now=bench.clock.wall() + 30).every[1]
+    assert later.word == f"unknown since {clock(read)}", "none came"
+    assert bench.session._store.load().refreshed_at == read, "a new start knows it"
     bench.run(90, lambda: View.of(bench.session).every[1].word == "starting")
 
 

@@ -32,19 +32,19 @@ def preview_rules(bench: Bench) -> set[str]:
     return {finding.rule for finding in preview.findings}
 
 
-@pytest.mark.parametrize(("gone", "rule"), [(DATA, "path-missing"), (CONTAINER, "path-missing")])
-def test_the_preview_names_what_is_not_on_the_cluster(bench, gone, rule):
+@pytest.mark.parametrize("gone", [DATA, CONTAINER])
+def test_the_preview_names_what_is_not_on_the_cluster(bench, gone):
     bench.cluster.missing = {gone}
-    assert rule not in preview_rules(bench), "nobody was asked yet"
+    assert "path-missing" not in preview_rules(bench), "nobody was asked yet"
     bench.online()
     preview_rules(bench)
     bench.run(5, lambda: bool(bench.session.state.paths))
-    assert rule in preview_rules(bench)
+    assert "path-missing" in preview_rules(bench)
     bench.cluster.missing = set()
     bench.run(60)
     preview_rules(bench)
     bench.run(5, lambda: bench.session.state.paths[gone].there)
-    assert rule not in preview_rules(bench)
+    assert "path-missing" not in preview_rules(bench)
 
 
 def test_the_other_usual_place_is_looked_at_and_offered(bench):

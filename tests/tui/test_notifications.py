@@ -43,7 +43,7 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
         await until(pilot, lambda: len(messages) == 2)
         assert [notice.title.split(":")[0] for notice in shown] == ["Job started", "Job failed"]
         assert all(sequence.startswith("\a\x1b]9;") for sequence in messages)
-        assert "out of memory" in messages[1] and "31330" not in "".join(messages)
+        assert "ResNet50 · 2 GPUs: out of memory" in messages[1] and "31330" not in "".join(messages)
         assert "owned" not in "".join(messages) and "a log's own" not in "".join(messages)
 
 

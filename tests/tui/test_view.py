@@ -267,6 +267,10 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     checks = {"10.5": TaskCheck(task_id="10.5", status="partial", items=(item,), missing=item.missing)}
     state = LabState(runs={1: run}, submissions={"lt1": job}, refreshed_at=NOW - 80)
     state = replace(state, connection=ConnectionState(status="online", since=NOW - 5))
+    opened = seen(state)
+    read = f"The queue was last read at {words.clock(NOW - 80)}; it is being read."
+    assert (opened.every[1].word, status_line(opened)) == ("running", ("", read)), "until the first answer"
+    state = replace(state, connection=ConnectionState(status="online", since=NOW - 25))
     view = seen(state, checks=checks)
     unknown = f"unknown since {words.clock(NOW - 80)}"
     assert view.every[1].word == unknown and task_word(view) == "unknown"
@@ -276,8 +280,9 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     waits = replace(waits, status=SubmissionStatus.WAITING)
     both = replace(state, runs={1: run, 2: later}, submissions={"lt1": job, "lt2": waits})
     assert first_task(seen(both)) == "10.5", "not the newest one's"
-    shared = replace(both, runs={1: run, 2: replace(later, task_id="10.5")})
-    assert task_word(seen(shared)) == "unknown", "as its run that may run, not as the one that waits"
+    for phase in RunPhase.WAITING, RunPhase.QUEUED:
+        shared = replace(both, runs={1: run, 2: replace(later, task_id="10.5", phase=phase)})
+        assert task_word(seen(shared)) == "unknown", "as its run that may run, not as the one that waits"
     cut = ConnectionState(status="offline", sentence="It is cut.", since=NOW - 6)
     for connection, at in (state.connection, 40), (cut, 9), (replace(cut, since=0.0), 9):
         again = seen(replace(state, refreshed_at=NOW - at, connection=connection), checks=checks)

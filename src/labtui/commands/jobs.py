@@ -42,6 +42,7 @@ def run_queue(args: argparse.Namespace) -> int:
     """Read the queue once if it may have changed a job, then print."""
     from labtui.results.cost import lab_cost
     from labtui.session.settings import NotTrusted
+    from labtui.tui.format import job_grid
     from labtui.tui.view import View
 
     try:
@@ -61,24 +62,16 @@ def run_queue(args: argparse.Namespace) -> int:
         if args.json:
             own = {"runs": rows, "spent": lab_cost(lab.state, practice=lab.session.practice)}
             print_json({"refreshed_at": read_at} | ({"jobs": lab.session.my_jobs()} if args.all else own))
+        elif args.all and (jobs := lab.session.my_jobs()):
+            print_table(job_grid(jobs))
         elif args.all:
-            _print_all_jobs(lab)
+            say("No job of yours is in the queue." if read_at else "The queue was not read.")
         else:
             _print_queue(rows, view)
         live = args.all or not all(item.over for item in lab.state.submissions.values())
         if live and read_at and not args.json:
             say(f"read {max(0.0, time.time() - read_at):.0f} s ago")
     return 0
-
-
-def _print_all_jobs(lab: OpenLab) -> None:
-    """Print all queued and running jobs."""
-    from labtui.tui.format import job_grid
-
-    if jobs := lab.session.my_jobs():
-        print_table(job_grid(jobs))
-    else:
-        say("No job of yours is in the queue." if lab.state.refreshed_at else "The queue was not read.")
 
 
 def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
@@ -135,12 +128,11 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         model = view.state.called(line.run, names).model
         unread = line.why_not * (done and not counted)
         reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
-        why = (reason or row["submission"]["sentence"]) * (not line.cancelling)
-        why = _advice_or_cause(view, line) or why
+        waits_for = (reason or row["submission"]["sentence"]) * (not line.cancelling)
         batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
         named = [f"{row['run']}", row["task"] or "own", model, line.run.used.devices, batch]
         mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")
-        grid.append([*named, line.word, epochs, mark, job_id, why])
+        grid.append([*named, line.word, epochs, mark, job_id, _advice_or_cause(view, line) or waits_for])
     print_table(grid, {"run", "batch", "epochs"}, ["", *(row["limit_warning"] for row in rows)])
 
 

@@ -199,11 +199,12 @@ class Store:
         self.sources = {token: reading.source for token, reading in read.items()}
         for (data,) in last:
             seen = _decoded(LabState, _SEEN, data)
-            # the writer itself has not read the queue yet, and whose copy this is tells nothing to this one
-            beside = self.read_only and self.copy is None and not isinstance(self.refusal, FolderTaken)
-            told = replace(seen, submissions=state.submissions, runs=state.runs) if beside else state
             kept = {"choices": seen.choices, "last_run": max(seen.last_run, state.last_run)}
-            state = replace(told, paths=MappingProxyType(seen.paths), **kept)
+            # whose copy this is tells nothing to this one; a writer is not connected yet
+            if self.copy is None and not isinstance(self.refusal, FolderTaken):
+                own = {} if self.read_only else {"connection": state.connection, "problems": ()}
+                state = replace(seen, submissions=state.submissions, runs=state.runs, **own)
+            state = replace(state, paths=MappingProxyType(seen.paths), **kept)
         return state
 
     def changed(self) -> bool:

@@ -427,11 +427,10 @@ def _compared(view: View) -> str:
 
 def status_line(view: View) -> tuple[str, str]:
     """The severity ("error", "warning" or "") and the text of the note line; "" for no text."""
-    state, connection = view.state, view.state.connection
+    state, connection, at = view.state, view.state.connection, view.state.refreshed_at
     if connection.status == "needs-login":
         return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
     if state.connection.lost:
-        at = state.refreshed_at
         if at is None or _stopped(view) or not (_retried(view) or view.read_only):
             said = "" if _stopped(view) and connection.hint else connection.sentence
             return "warning", f"{said} {connection.hint}".strip()
@@ -443,4 +442,6 @@ def status_line(view: View) -> tuple[str, str]:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""
         return "error", f"{problem.sentence} {problem.hint}{more}"
+    if at and at < connection.since and any(line.live for line in view.lines):
+        return "", f"The queue was last read at {words.clock(at)}; it is being read."
     return "", words.waiting_text(view)

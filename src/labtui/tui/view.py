@@ -285,7 +285,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             status = "partial"  # some of the runs that it compares are done
         phases = {line.phase for line in lines}
         live = max(phases.intersection(LIVE), key=LIVE.index, default=None)
-        if live is RunPhase.WAITING and RunPhase.UNKNOWN in phases:
+        if live in (RunPhase.WAITING, RunPhase.QUEUED) and RunPhase.UNKNOWN in phases:
             live = RunPhase.UNKNOWN  # it may run
         if live is None and lines and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
             live = RunPhase.UNKNOWN
@@ -383,7 +383,9 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     recent = view.now - FRESH_S
     known_from = recent if view.read_only else min(state.connection.since - UNKNOWN_AFTER_S, recent)
     cut_s = view.now - (state.connection.since or seen_at) if state.connection.lost else 0.0
-    heard = cut_s < UNKNOWN_AFTER_S and (job is None or seen_at >= known_from)
+    # what was known stays until the first answer of a new connection; the header says how old it is
+    connects = abs(view.now - state.connection.since) < UNKNOWN_AFTER_S
+    heard = connects or (cut_s < UNKNOWN_AFTER_S and (job is None or seen_at >= known_from))
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         since = (job.unknown_since if job is not None else None) or seen_at
         said = f"since {words.clock(since)}" if since else "until connected"
