@@ -1,7 +1,6 @@
 """What is handed in: the pages of every edition, their messages, what is missing, and where the numbers are from."""
 
 import csv
-import io
 import itertools
 import json
 import zipfile
@@ -15,6 +14,7 @@ import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
+from labtui.export import pages as pages_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
 from labtui.export.drawing import MARK_LINES, chart_rows, chart_style, chart_text, end_text, panels, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
@@ -328,20 +328,20 @@ def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tm
     plot = "plots/accuracy-ViT-H-14.png"
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch12", answer=ANSWERS["everything"] + f"\n\n![]({plot})\n")
     assert any("Export" in box.missing for box in check_folder(lab.folder, lab.edition, lab.state))
-    reads = []
-    real = contents_module.measurements_of
-    monkeypatch.setattr(contents_module, "measurements_of", lambda *a: (reads.append(1), real(*a))[1])
+    made = []
+    for module, name in ((contents_module, "measurements_of"), (pages_module, "_on_pages")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, real=real: (made.append(real), real(*given))[1])
     report = export_lab(lab.folder.path, state=lab.state, today=DAY)
-    assert len(reads) == 1 and len(set(report.files)) == len(report.files) > 20
+    assert len(set(made)) == len(made) == 2 and len(set(report.files)) == len(report.files) > 20
     after = check_folder(lab.folder, lab.edition, lab.state)
     assert not any("xport" in item.missing for box in after for item in box.items if not item.met)
     pictures = [path.read_bytes() for path in report.files if path.suffix == ".svg"]
     assert len(pictures) > 5 and len(set(pictures)) == len(pictures)
     there = lab.folder.path
-    stamp = json.loads((there / "results.json").read_text("utf-8"))["export"]
-    rows = list(csv.DictReader(io.StringIO((there / "results.csv").read_text("utf-8"))))
-    assert {row["export"] for row in rows} == {stamp}
-    assert len(rows) == len(json.loads((there / "results.json").read_text("utf-8"))["rows"])
+    results = json.loads((there / "results.json").read_text("utf-8"))
+    rows, stamp = csv.DictReader((there / "results.csv").read_text("utf-8").splitlines()), results["export"]
+    assert [row["export"] for row in rows] == [stamp] * len(results["rows"])
     for path in report.files:
         if path.suffix in (".md", ".ipynb", ".svg"):
             assert stamp in path.read_text("utf-8"), path

@@ -24,7 +24,7 @@ from labtui.domain.state import LabState
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
 from labtui.export.documents import pdf
 from labtui.export.hand_in import Document
-from labtui.export.pages import charts_of_tasks, hand_in
+from labtui.export.pages import hand_in, tuned_charts
 from labtui.export.plots import Format, pictures
 from labtui.export.tables import csv_text, escape_markdown, markdown_text
 from labtui.lab.edition import DECKS
@@ -177,8 +177,8 @@ def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
     """Every chart of a lab, and those of tuned runs, which are others in each task."""
     charts = lab_plots(contents.measurements, contents.named)
     there = {chart.series for chart in charts}
-    tuned = (chart for chart in charts_of_tasks(contents) if chart.family == "tuning")
-    return with_unique_keys([*charts, *(chart for chart in tuned if chart.series not in there)])
+    tuned = (chart for chart in tuned_charts(contents) if chart.series not in there)
+    return with_unique_keys([*charts, *tuned])
 
 
 def _documents(

@@ -30,8 +30,8 @@ OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", 
 
 def hand_in(contents: LabContents) -> Document:
     """The document that the edition asks for; pages with nothing to show are only listed as missing."""
-    edition, settings = contents.edition, contents.settings
-    made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan)])
+    edition, settings, shown = contents.edition, contents.settings, _on_pages(contents)
+    made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan, shown)])
     unreal = all(run.mark for run in contents.measurements.runs)
     pages = [replace(page, practice=unreal or page.practice) for page in made if page.shows]
     if not any(page.numbers for page in pages):
@@ -56,7 +56,7 @@ def hand_in(contents: LabContents) -> Document:
         lines=tuple(filter(None, (author, where, day))),
         stamp=stamp_of(contents.results),
         pages=tuple(pages),
-        facts=tables.title_facts(without_small(_on_pages(contents)), accuracy=_asks_for_accuracy(edition)),
+        facts=tables.title_facts(without_small(shown), accuracy=_asks_for_accuracy(edition)),
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
@@ -93,12 +93,12 @@ def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
     return tuple(replace(page, models=tuple(names.get(m, m) for m in page.models)) for page in pages)
 
 
-def charts_of_tasks(contents: LabContents) -> Iterable[ChartSpec]:
-    """The charts of each network on the pages of tasks, with the task's number in their keys."""
-    for plan in _plans(contents):
+def tuned_charts(contents: LabContents) -> Iterable[ChartSpec]:
+    """The charts of each network's tuned runs on the pages of tasks, with the task's number in their keys."""
+    for plan in (each for each in _plans(contents) if "tuning" in each.charts):
         task = contents.edition.task(plan.task)
         found = _charts(plan, _page_results(contents, plan, task)) if task is not None else ()
-        for chart in (chart for chart in found if chart.model):
+        for chart in (chart for chart in found if chart.model and chart.family == "tuning"):
             yield replace(chart, key=slug(f"{chart.key}-{chart.model}-{plan.task}"))
 
 
@@ -125,16 +125,16 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
         yield replace(page, numbers=tuple(_provenance(results)), practice=_is_marked(results))
 
 
-def _page(contents: LabContents, plan: HandInPage) -> Iterable[Page]:
+def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[Page]:
     if plan.kind == "overview":
         facts, marked = tables.machine_facts(contents.named), _is_marked(contents.results)
         words = (plain(contents.edition.about),) if facts else ()
         title = plan.heading or contents.edition.title
         yield Page(title=title, facts=facts, blocks=words, practice=marked)
     elif plan.kind == "conclusions":
-        yield _conclusions(contents)
+        yield _conclusions(shown, marked=_is_marked(contents.results))
     elif plan.kind == "sources":
-        yield _sources(contents)
+        yield _sources(contents, shown)
     elif plan.kind == "task" and (task := contents.edition.task(plan.task)) is not None:
         yield from _task_pages(contents, plan, task)
 
@@ -229,21 +229,21 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
         yield plain(text, bullet="☑" if item.met and not item.stale else "☐", level=1)
 
 
-def _conclusions(contents: LabContents) -> Page:
+def _conclusions(results: Results, *, marked: bool) -> Page:
     """The messages of the numbers for each network and for all together, each sentence once."""
-    results = without_small(_on_pages(contents))
+    results = without_small(results)
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
     found += [messages.acceleration_message(row) for row in results.measured if row.cpu is not None][:1]
     found += [messages.loss_message(results.measured)]
     points = tuple(plain(text, bullet="•", level=1) for text in list(dict.fromkeys(filter(None, found)))[:7])
-    return Page(title="What the numbers say", blocks=points, practice=_is_marked(contents.results))
+    return Page(title="What the numbers say", blocks=points, practice=marked)
 
 
-def _sources(contents: LabContents) -> Page:
+def _sources(contents: LabContents, shown: Results) -> Page:
     """Where each number was read, and which findings were overridden."""
-    table = tables.sources_table(_on_pages(contents))
+    table = tables.sources_table(shown)
     overridden = dict.fromkeys(
         f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
         f"{item.effect} Reason: {item.reason or 'none given'}"
@@ -311,8 +311,8 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
 
 def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
     """The charts of a page in the order it lists them, without those that have nothing measured."""
-    together = catalogue(results)
-    apart = [chart for name in networks(results) for chart in catalogue(results, model=name)]
+    together, there = catalogue(results), networks(results)
+    apart = [chart for name in there for chart in catalogue(results, model=name)] if len(there) > 1 else []
     for key in plan.charts:
         if key == "accuracy" and plan.target:
             chart = accuracy_chart(results, target=plan.target)
