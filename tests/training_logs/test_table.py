@@ -334,7 +334,7 @@ NOTES = {
     "Keras 3 goes on without a step after its input ran out": "no step",
     "an evaluate, or a training of one epoch": "evaluate",
     "validation within an epoch": "Validation is inside each epoch's time.",
-    "epochs of less than a second in old Keras": "0 s", "epochs not printed one by one": "one by one",
+    "epochs not printed one by one": "one by one",
     "a running total": "running total", "a running total of two": "running total",
     "a running total after a slow start": "running total", "a clock that was set amid an epoch": "line 7 gives 14.0 s. Neither",
 }  # fmt: skip

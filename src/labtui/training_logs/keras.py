@@ -137,10 +137,12 @@ def _parse_rest(seconds: str, rest: str) -> Summary:
     for part in rest.split(" - "):
         name, _, value = part.strip().removeprefix("- ").partition(": ")
         try:
-            summary.metrics.setdefault(name, float(value))
-        except ValueError:  # no metric
-            if unit := _read_unit(name):
+            if value:
+                summary.metrics.setdefault(name, float(value))
+            elif unit := _read_unit(name):
                 summary.units.setdefault(*unit)
+        except ValueError:  # no metric
+            continue
     return summary
 
 
@@ -157,9 +159,9 @@ def epoch_interval(summary: Summary) -> Interval:
         readings = [(least * count, most * count)] if count else []
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
-        both = [(max(low, shortest), min(high, longest)) for shortest, longest in readings]
-        if common := [bounds for bounds in both if bounds[0] <= bounds[1]]:
-            low, high = min(common)[0], max(longest for _, longest in common)
+        within = [(max(low, shortest), min(high, longest)) for shortest, longest in readings]
+        if possible := [bounds for bounds in within if bounds[0] <= bounds[1]]:
+            low, high = min(possible)[0], max([longest for _, longest in possible])
     return Interval.between(max(0.0, low - CLOCK_SECONDS), high + CLOCK_SECONDS)
 
 

@@ -120,7 +120,8 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
         run.epochs.clear()
     run.form, run.last_line = KERAS, line
     run.keras.epoch, run.fresh_header = KerasEpoch(number), run.fresh
-    run.update_facts(RunFacts(epochs_planned=planned))
+    if planned != run.facts.epochs_planned:
+        run.update_facts(RunFacts(epochs_planned=planned))
 
 
 def take_summary(fold: Fold, line: int, summary: Summary) -> None:
@@ -281,8 +282,6 @@ def _store(fold: Fold, run: OpenRun, number: int, place: int) -> None:
         return
     if summary.validates:
         run.note("Validation is inside each epoch's time.")
-    if summary.seconds == 0 and not summary.units:
-        run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
     run.form = KERAS
     if counts_samples := "sample" in summary.units:  # "Train on N samples": old Keras counts these, not steps
         run.update_facts(RunFacts(images=summary.total), sure=False)

@@ -36,7 +36,7 @@ MAX_PATTERN_CHARS = 2000
 # --------------------------------------------------------------------------- what a line holds
 
 RATE = "images_per_second"
-_DIGITS, _NUMBER = re.compile(r"\d+"), re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?)")
 SUMMARY = "summary"
 _SCORE = EXPRESSIONS["score"]
 _SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE.pattern)}){{1,6}}[\s|.)\]]*\Z")
@@ -55,28 +55,27 @@ def _scores(text: str) -> dict[str, float]:
 
 
 class Alike:
-    """The last hand-written line of an epoch: one that differs only in its values is read without a search."""
+    """A log's first hand-written line of an epoch: one that differs only in its values is read without a search."""
 
     def __init__(self) -> None:
-        self._shape = ""
-        self._names: list[str] = []  # of its numbers, in order
-        self._others: dict[str, str] = {}  # the numbers that are no values
+        self._line = re.compile("(?!)")
+        self._names: list[str] = []  # of its values, in order
 
     def learn(self, text: str, groups: Mapping[str, str]) -> None:
         """Remember a line if each of its values is a number that the line has once."""
-        numbers, names = _NUMBER.findall(text), {value: name for name, value in groups.items()}
-        if all(numbers.count(value) == 1 for value in groups.values()):
-            self._shape = _DIGITS.sub("#", text)
-            self._names = [names.get(number, str(place)) for place, number in enumerate(numbers)]
-            self._others = {str(place): one for place, one in enumerate(numbers) if one not in names}
+        pieces, names = _NUMBER.split(text), {value: name for name, value in groups.items()}
+        if self._names or any(pieces.count(value) != 1 for value in names):
+            return  # learning each of many unlike lines would take longer than reading them
+        self._names = [names[piece] for piece in pieces if piece in names]
+        shapes = {value: f"({re.sub('[0-9]+', '[0-9]+', re.escape(value))})" for value in names}
+        self._line = re.compile("".join(shapes.get(piece) or re.escape(piece) for piece in pieces))
 
     def read(self, text: str) -> list[Said] | None:
         """Read a line with other values; None for any other line."""
-        if _DIGITS.sub("#", text) != self._shape:
+        match = self._line.fullmatch(text)
+        if match is None:
             return None
-        values = dict(zip(self._names, _NUMBER.findall(text), strict=True))
-        others = {place: values.pop(place) for place in self._others}
-        return epoch_of("hand-written", values) if others == self._others else None
+        return epoch_of("hand-written", dict(zip(self._names, match.groups(), strict=True)))
 
 
 def read_hand_written(text: str, alike: Alike | None = None) -> list[Said] | None:
@@ -200,8 +199,7 @@ def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list
         return [Epoch(form, number, seconds, planned or None, steps, metrics)]
     if rate is None or rate.lo <= 0:
         return None
-    facts = RunFacts(epochs_planned=planned or None)
-    return [Rate(form, rate, printed=rate.value, facts=facts)]
+    return [Rate(form, rate, printed=rate.value, facts=RunFacts(epochs_planned=planned or None))]
 
 
 # --------------------------------------------------------------------------- users' own patterns

@@ -32,6 +32,7 @@ MAX_BLOCK = 10_000
 # --------------------------------------------------------------------------- MLPerf's records
 
 MARK = ":::MLLOG"
+_DECODER = json.JSONDecoder()
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ def read_records(text: str) -> list[Record]:
     while start >= 0:
         end = start + len(MARK)
         with contextlib.suppress(ValueError, RecursionError):
-            data, end = json.JSONDecoder().raw_decode(text, text.find("{", end))
+            data, end = _DECODER.raw_decode(text, text.find("{", end))
             if isinstance(data, dict) and isinstance(data.get("key"), str):
                 more, ms = data.get("metadata"), finite(data.get("time_ms"))
                 key, known = data["key"].strip().lower(), more if isinstance(more, dict) else {}
